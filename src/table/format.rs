@@ -1,18 +1,18 @@
-//! The bytes of a segment that are not Arrow's: header and commit records, as `docs/format.md` draws them.
+//! The bytes of a segment that are not Arrow's: header and commit records, as specified in `docs/format.md`.
 //!
 //! ```text
-//! 0   "ARROW1\0\0"  Schema message  empty message        what Arrow readers expect in front
-//! C   header | live page | visible A | B | durable A | B | log   what Arrowwood alone looks at
-//! M   ring of metadata slots                             what footers point to
+//! 0   "ARROW1\0\0"  Schema message  empty message        the front that Arrow readers expect
+//! C   header | live page | visible A | B | durable A | B | log   read by Arrowwood only
+//! M   ring of metadata slots                             the messages that footers point to
 //! B   buffers, each with room to grow                    the rows
 //! F   ring of footers | i32 length | "ARROW1"            the footer that other Arrow readers see
 //! ```
-//! Everything is little-endian. **Committed bytes never change; what changes is one record, and it changes atomically.**
+//! Everything is little-endian. **Committed bytes never change; only one record changes, atomically.**
 
 use crate::error::{Error, Result};
-/// The most rows of a segment, unless the caller says otherwise.
+/// The default maximum number of rows in a segment.
 pub(super) const DEFAULT_ROWS: u64 = 4 << 20;
-/// The rows of a zone, as the writer makes them.
+/// The default number of rows in a zone.
 pub(super) const ZONE_ROWS: u32 = 1 << 16;
 /// The first bytes of the header.
 pub(super) use crate::ipc::SEGMENT as MAGIC;
@@ -27,33 +27,33 @@ pub(super) const PAGE: u64 = 4096;
 pub(super) const LINE: u64 = 64;
 /// Published footers in the ring.
 pub(super) const SLOTS: u64 = 128;
-/// What stands behind the footer's length.
+/// The bytes after the footer's length.
 pub(super) const TAIL: &[u8; 6] = b"ARROW1";
-/// The footer's length and what stands behind it.
+/// The length of the footer's length field and the bytes after it.
 pub(super) const TAIL_LEN: u64 = 4 + TAIL.len() as u64;
 
-/// In the live page: the sequence of the newest visible commit; its low half is what waiting readers sleep on.
+/// In the live page: the sequence of the newest visible commit; waiting readers sleep on its low half.
 pub(super) const SEQUENCE: u64 = 0;
-/// In the live page: set by readers that sleep.
+/// In the live page: set by sleeping readers.
 pub(super) const WAITING: u64 = 64;
 /// In the live page: the writer's process id.
 pub(super) const WRITER: u64 = 128;
 
-/// In the live page: what is written to become durable and may not be on the disk. After a sync that failed the system may
-/// take for written what is not, until the boot ends.
+/// In the live page: the durable record or log entries being synced, which may not be on the disk. After a failed sync
+/// the system may treat pages as written that are not, until the boot ends.
 pub(super) const UNSYNCED: u64 = 192;
 
-/// Keys of the schema's metadata by which a dense segment says what the header of one that grows says.
+/// Keys of the schema's metadata that hold a dense segment's settings, as the header does for a growable one.
 pub(super) const SORTED_BY: &str = "arrowwood.sorted_by";
 pub(super) const SEGMENT_ROWS: &str = "arrowwood.segment_rows";
-/// 1 where late rows are accepted.
+/// 1 if late rows are accepted.
 pub(super) const ACCEPTS_LATE: &str = "arrowwood.late";
-/// The numbers of the columns that have zones in segments to come, with spaces between them.
+/// The numbers of the columns with zones in future segments, separated by spaces.
 pub(super) const INDEX: &str = "arrowwood.index";
-/// As its record: a line for each position, value and name.
+/// The positions, as in a record: a line for each, with value and name.
 pub(super) const POSITIONS: &str = "arrowwood.positions";
 
-/// Of the header's `flags`: late rows are accepted.
+/// Bit in the header's `flags`: late rows are accepted.
 const LATE: u16 = 1;
 
 /// The fixed part of the header.
@@ -61,76 +61,76 @@ pub(super) const HEADER: usize = 128;
 /// The fixed part of a record.
 pub(super) const RECORD: usize = 64;
 
-/// Where a segment has the words that change.
+/// The offsets of a segment's mutable words.
 #[derive(Clone, Copy, Debug)]
 pub struct Page {
-    /// Offset of the live page, which the records follow.
+    /// Offset of the live page, which is followed by the records.
     pub live: u64,
     /// Bytes from one record to the next.
     pub record: u64,
 }
 
 impl Page {
-    /// Where the record of commit `sequence` stands.
+    /// The offset of the record of commit `sequence`.
     #[inline]
     pub fn record(&self, sequence: u64) -> u64 {
         self.live + PAGE + (sequence & 1) * self.record
     }
 
-    /// The word that says which record counts.
+    /// The offset of the word that selects the newest record.
     #[inline]
     pub fn sequence(&self) -> u64 {
         self.live + SEQUENCE
     }
 
-    /// The word that sleeping readers set.
+    /// The offset of the word that sleeping readers set.
     #[inline]
     pub fn waiting(&self) -> u64 {
         self.live + WAITING
     }
 }
 
-/// What was fixed when the segment was made.
+/// The immutable properties of a segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Header {
     pub minor: u16,
     /// The number of the segment's first row in the table.
     pub first_row: u64,
-    /// The most rows the segment can hold.
+    /// The maximum number of rows in the segment.
     pub capacity: u64,
-    /// Where the live page begins; the four records follow it.
+    /// The offset of the live page; the four records follow it.
     pub live: u64,
     /// The bytes from one record to the next.
     pub record: u64,
     pub ring: u64,
     pub slot: u64,
     pub slots: u32,
-    /// Where the footer's length stands; footers lie before it.
+    /// The offset of the footer's length; footers are before it.
     pub tail: u64,
     pub footer: u64,
-    /// The column whose values never decrease; if late rows are accepted, the one that would be.
+    /// The column whose values never decrease, or, if late rows are accepted, the column by which rows can be late.
     pub sorted_by: Option<u32>,
-    /// Whether rows are accepted that are less than those before in that column.
+    /// Whether rows less than earlier rows in that column are accepted.
     pub is_late: bool,
-    /// The most rows that the table's segments have.
+    /// The maximum number of rows in the table's segments.
     pub segment_rows: u64,
     /// The bytes of the log.
     pub log: u64,
-    /// In the order of a record batch's buffers, then those of the dictionaries in the order of their fields.
+    /// The buffers in the order of a record batch, then those of the dictionaries in the order of their fields.
     pub regions: Vec<Region>,
-    /// The most that each counter of a record can reach.
+    /// The maximum of each counter of a record.
     pub limits: Vec<u64>,
-    /// The columns that have zones.
+    /// The columns with zones.
     pub zones: Vec<ZoneMap>,
 }
 
-/// What all segments of a table say of it.
+/// The settings that all segments of a table store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
     pub sorted_by: Option<u32>,
     pub is_late: bool,
     pub segment_rows: u64,
-    /// The columns that have zones, and the most rows of a zone.
+    /// The columns with zones, and the maximum number of rows in a zone.
     pub index: Vec<u32>,
     pub zone_rows: u32,
 }
@@ -141,7 +141,7 @@ impl Settings {
         self.sorted_by.filter(|_| !self.is_late)
     }
 
-    /// The zones of a segment for so many rows: of blocks that it can hold.
+    /// The number of zones in a segment of `rows` rows: one for each block that it can hold.
     pub fn zones(&self, capacity: u64) -> Vec<ZoneMap> {
         let rows = capacity.clamp(1, self.zone_rows.into()) as u32;
         self.index.iter().map(|&column| ZoneMap { column, rows }).collect()
@@ -149,7 +149,7 @@ impl Settings {
 }
 
 impl Header {
-    /// What the header says of the table.
+    /// The table's settings in the header.
     pub fn settings(&self) -> Settings {
         Settings {
             sorted_by: self.sorted_by,
@@ -170,24 +170,24 @@ impl Header {
         self.tail + TAIL_LEN
     }
 
-    /// Where the words are that change.
+    /// The offsets of the mutable words.
     #[inline]
     pub fn page(&self) -> Page {
         Page { live: self.live, record: self.record }
     }
 
-    /// What never changes of a segment whose header begins at `start` with the bytes `fixed`, at both of its ends: they
-    /// are zeros after the file was made shorter and grew again.
+    /// The immutable bytes at both ends of a segment whose header begins at `start` with the bytes `fixed`: they are
+    /// zeros after the file was truncated and grew again.
     pub fn marks(&self, start: u64, fixed: &[u8]) -> Vec<(u64, Vec<u8>)> {
         vec![(start, fixed.to_vec()), (self.tail + 4, TAIL.to_vec())]
     }
 
-    /// Where a durable record stands.
+    /// The offset of a durable record.
     pub fn durable(&self, number: u64) -> u64 {
         self.live + PAGE + (2 + (number & 1)) * self.record
     }
 
-    /// Where the log begins, behind the records.
+    /// The offset of the log, after the records.
     pub fn log_start(&self) -> u64 {
         self.live + PAGE + 4 * self.record
     }
@@ -233,7 +233,7 @@ impl Header {
         bytes
     }
 
-    /// The length of the header that begins with `fixed`, or an error when that is none of ours.
+    /// The length of the header that begins with `fixed`, or an error if it is not a valid header.
     pub fn len_of(fixed: &[u8]) -> Result<usize> {
         let word = LittleEndian(fixed);
         if fixed.len() < HEADER || fixed[..8] != MAGIC {
@@ -251,7 +251,7 @@ impl Header {
         }
     }
 
-    /// Reads a header of the length that `len_of` gave.
+    /// Reads a header with the length returned by `len_of`.
     pub fn decode(bytes: &[u8]) -> Result<Header> {
         let word = LittleEndian(bytes);
         let len = Header::len_of(bytes)?;
@@ -307,25 +307,25 @@ impl Header {
     }
 }
 
-/// Whether a header of `len` bytes has room for its lists, and nothing behind them unless its version is a newer one.
+/// Whether a header of `len` bytes has room for its lists, and nothing after them unless its version is newer.
 fn is_long_enough(len: usize, minor: u16, [regions, counters, zones]: [usize; 3]) -> bool {
-    // No list is longer than the header, so that nothing overflows here.
+    // No list is longer than the header, so nothing overflows here.
     let needed = (regions.max(counters) <= len).then(|| Header::encoded_len(regions, counters, zones));
     needed.is_some_and(|needed| needed == len || minor > MINOR && needed < len)
 }
 
-/// The most positions that a commit can have.
+/// The maximum number of positions in a commit.
 pub const MOST_POSITIONS: usize = 256;
 
-/// The most bytes of a position's name.
+/// The maximum length of a position's name in bytes.
 pub(super) const MOST_NAME: usize = 255;
 
-/// The bytes of a record with so many counters and positions.
+/// The length in bytes of a record with the given numbers of counters and positions.
 pub fn record_len(counters: usize, positions: usize) -> usize {
     RECORD + 8 * (counters + positions)
 }
 
-/// How many positions the record has whose fixed part `bytes` begin with; of a torn one, some number within bounds.
+/// The number of positions in the record whose fixed part begins `bytes`; in a torn record, any number within bounds.
 pub fn positions_of(bytes: &[u8]) -> usize {
     (LittleEndian(bytes).u32(44) as usize).min(MOST_POSITIONS)
 }
@@ -335,17 +335,17 @@ pub fn positions_of(bytes: &[u8]) -> usize {
 pub struct Record {
     /// The commit's number.
     pub sequence: u64,
-    /// Whether no more rows come behind it.
+    /// Whether no more rows follow it in the segment.
     pub sealed: bool,
-    /// Whether the commit counts only once the segment before has been sealed.
+    /// Whether the commit is valid only once the previous segment is sealed.
     pub provisional: bool,
-    /// The boot of the machine in which it was made.
+    /// The system's boot in which it was made.
     pub boot: [u8; 16],
-    /// Durable records: the sequence of the durable record before, 0 if none.
+    /// Durable records: the sequence of the previous durable record, 0 if none.
     pub previous: u64,
-    /// Durable records: the checksum of the bytes appended since the durable record before.
+    /// Durable records: the checksum of the bytes appended since the previous durable record.
     pub delta: u32,
-    /// Rows, then what else grows: null counts, bytes of text, items of lists, entries of dictionaries.
+    /// Rows, then the other counters: null counts, bytes of text, items of lists, entries of dictionaries.
     pub counters: Vec<u64>,
     /// The value of each position, in the order of their names.
     pub positions: Vec<i64>,
@@ -363,7 +363,7 @@ impl Record {
         self.counters.first().copied().unwrap_or(0)
     }
 
-    /// Makes `bytes` those of the record.
+    /// Encodes the record into `bytes`.
     pub fn encode(&self, bytes: &mut Vec<u8>) {
         bytes.clear();
         bytes.extend(self.sequence.to_le_bytes());
@@ -381,7 +381,7 @@ impl Record {
         bytes[12..16].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// Writes another commit, with as many positions, over the bytes of a record.
+    /// Overwrites an encoded record with another commit that has as many positions.
     #[inline]
     pub fn renew(bytes: &mut [u8], sequence: u64, state: State, counters: &[u64], positions: &[i64]) {
         debug_assert_eq!(bytes.len(), record_len(counters.len(), positions.len()), "as many numbers as before");
@@ -397,13 +397,13 @@ impl Record {
         bytes[12..16].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// The record of commit `sequence`, if `bytes` begin with it; see [`Record::decode`].
+    /// Decodes the record of commit `sequence` at the start of `bytes`; see [`Record::decode`].
     pub fn decode_as(bytes: &[u8], counters: usize, sequence: u64) -> Option<Record> {
         Record::decode(bytes, counters).filter(|record| record.sequence == sequence)
     }
 
-    /// The record of so many counters that `bytes` begin with. `None` where they are no whole record: torn, or never
-    /// written.
+    /// Decodes the record with the given number of counters at the start of `bytes`. `None` if there is no intact
+    /// record: torn, or never written.
     pub fn decode(bytes: &[u8], counters: usize) -> Option<Record> {
         let word = LittleEndian(bytes);
         let len = record_len(counters, positions_of(bytes));
@@ -427,7 +427,7 @@ impl Record {
     }
 }
 
-/// Whether more rows may come in a segment, and whether its rows count by themselves.
+/// Whether more rows may follow in a segment, and whether its rows are valid by themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// As [`Record::sealed`].
@@ -436,7 +436,7 @@ pub struct State {
     pub provisional: bool,
 }
 
-/// Little-endian words of bytes; 0 where there are none.
+/// Reads little-endian words from bytes; 0 past the end.
 struct LittleEndian<'a>(&'a [u8]);
 
 impl LittleEndian<'_> {
@@ -500,7 +500,7 @@ mod tests {
         }
     }
 
-    /// Offset, size and name of each field that a table of the page has, below the heading `title`.
+    /// Offset, size and name of each field in the page's table under the heading `title`.
     fn fields_of_page(title: &str) -> Vec<(usize, usize, String)> {
         let page = include_str!("../../docs/format.md");
         let section = page.split(&format!("### {title}\n")).nth(1).unwrap();

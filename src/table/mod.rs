@@ -1,8 +1,9 @@
 //! Tables that grow: one process appends, any number of others read, and every segment is an Arrow file all the time.
 //!
-//! In reading order: `format` (bytes), `placement` (where they stand), `zones` (what blocks of rows lie between), `protocol` (how a commit gets to its readers), `reader` (a table as its readers
-//! see it, and what survives a crash), `writer`, `check` (all of a table, and what can be kept). `docs/format.md` has the
-//! bytes. Uses `rows`, `ipc` and what is below them.
+//! In reading order: `format` (bytes), `placement` (their offsets), `zones` (the smallest and largest values of blocks
+//! of rows), `protocol` (publishing commits to readers), `reader` (a table as its readers see it, and recovery after a
+//! crash), `writer`, `check` (damage, and repair). `docs/format.md` specifies the bytes. Uses `rows`, `ipc` and the
+//! modules below them.
 
 #[cfg(feature = "check")]
 mod check;

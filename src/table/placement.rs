@@ -1,5 +1,5 @@
-//! Where everything in a segment stands. The writer chooses limits, slots and their sizes; every place follows from
-//! those and from the schema, so a reader checks a header by working its places out again.
+//! The layout of a segment. The writer chooses limits, slots and their sizes; every offset follows from those and from
+//! the schema, so a reader checks a header by computing its offsets again.
 
 use super::format::{Header, LINE, MOST_POSITIONS, PAGE, record_len};
 use crate::dataset::order::has_order;
@@ -7,17 +7,17 @@ use crate::error::Result;
 use crate::rows::{ALIGNMENT, Plan, Region};
 use crate::types::field_type_name;
 
-/// Rows are numbered below this.
+/// The exclusive upper bound of row numbers.
 pub(super) const MOST_ROWS: u64 = 1 << 62;
-/// What a counter counts is less.
+/// The exclusive upper bound of counters.
 const MOST_COUNTED: u64 = 1 << 48;
-/// One slot is published and the others rest, so there are two at least.
+/// One slot is published and the others rest, so there are at least two.
 const SLOTS: std::ops::RangeInclusive<u64> = 2..=1 << 16;
-/// The most bytes of a slot, of a footer, and of the log.
+/// The maximum size in bytes of a slot, of a footer, and of the log.
 const MOST_BYTES: u64 = 1 << 28;
 
-/// `chosen` with the places of everything, where its encoded form of `len` bytes begins at byte `start` of the file.
-/// `None` where there are no such places in a file.
+/// Completes `chosen` with all offsets, for an encoded header of `len` bytes at byte `start` of the file. `None` if a
+/// file can't hold them.
 pub(super) fn place(chosen: &Header, start: usize, len: usize, plan: &Plan) -> Option<Header> {
     debug_assert_eq!(chosen.limits.len(), plan.counters, "a limit for each counter");
     let live = (start as u64).checked_add(len as u64)?.checked_next_multiple_of(PAGE)?;
@@ -30,11 +30,11 @@ pub(super) fn place(chosen: &Header, start: usize, len: usize, plan: &Plan) -> O
     Some(Header { live, record, ring, regions, tail, ..chosen.clone() })
 }
 
-/// Whether a header that begins at byte `start` of its file, and has `len` bytes, is one of a segment of this schema:
-/// each field can be what it says, and everything stands where the format puts it.
+/// Checks that a header of `len` bytes, at byte `start` of its file, is valid for a segment of this schema: each field
+/// is possible, and every offset is the one that the format prescribes.
 ///
 /// # Errors
-/// `InvalidData` with the name of the first field that is wrong, what was expected and what was there.
+/// `InvalidData` with the name of the first wrong field, the expected and the found value.
 pub(super) fn check(header: &Header, start: usize, len: usize, plan: &Plan) -> Result<(), String> {
     check_lists(header, plan)?;
     check_choices(header)?;
@@ -74,12 +74,12 @@ fn check_choices(header: &Header) -> Result<(), String> {
     }
     let is_right = header.log.is_multiple_of(PAGE) && header.log <= MOST_BYTES;
     check_that(is_right, "log", format_args!("a multiple of {PAGE} up to {MOST_BYTES}"), header.log)?;
-    // Which footer is published is said by its distance from the end, in 31 bits.
+    // The published footer is identified by its distance from the end, in 31 bits.
     let most = i32::MAX as u64 / slots;
     check_that(header.footer <= most, "footer", format_args!("{most} bytes at most for {slots} slots"), header.footer)
 }
 
-/// The rows, and how far each counter may go.
+/// The number of rows, and the limit of each counter.
 fn check_limits(header: &Header, plan: &Plan) -> Result<(), String> {
     let Header { first_row, capacity, segment_rows, limits, .. } = header;
     check_that(*first_row < MOST_ROWS, "first_row", "less than 2^62", *first_row)?;

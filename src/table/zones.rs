@@ -1,11 +1,12 @@
-//! Zones as bytes, and the zone of some rows.
+//! Zones as bytes, and computing the zone of some rows.
 //!
 //! ```text
 //! 0   nulls u32 │ flags u8 │ length of the smallest u8, of the largest u8 │ 0
 //! 8   the smallest value, 32 bytes
 //! 40  the largest value, 32 bytes
 //! ```
-//! A dense segment has the same as text in its footer. A number, a time or a bool is an integer of 32 bytes, a float one of 64 bits, a text the first 32 of its bytes.
+//! A dense segment has the same as text in its footer. A number, a time or a bool is an integer of 32 bytes, a float
+//! has 64 bits, a text its first 32 bytes.
 
 use std::cmp::Ordering;
 
@@ -19,7 +20,7 @@ use crate::dataset::{Bound, Key, Zone};
 use crate::error::{Error, Result};
 use crate::rows::ZONE;
 
-/// The bytes of a value.
+/// The maximum size of a value in bytes.
 const BOUND: usize = 32;
 
 const HAS_VALUES: u8 = 1;
@@ -27,7 +28,7 @@ const HAS_NAN: u8 = 2;
 const LEAST_IS_CUT: u8 = 4;
 const MOST_IS_CUT: u8 = 8;
 
-/// The zone of an array's rows.
+/// Computes the zone of an array's rows.
 ///
 /// # Errors
 /// `Internal` for types without an order.
@@ -53,7 +54,7 @@ fn is_bytes(data_type: &DataType) -> bool {
     matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | FixedSizeBinary(_))
 }
 
-/// The numbers of the rows that are no null.
+/// The numbers of the rows that are not null.
 fn valid_rows(array: &ArrayData) -> impl Iterator<Item = usize> + '_ {
     let nulls = array.nulls();
     (0..array.len()).filter(move |&row| nulls.is_none_or(|nulls| nulls.is_valid(row)))
@@ -63,7 +64,7 @@ fn exact(least: Key, most: Key) -> Zone {
     Zone { bounds: Some((Bound::exact(least), Bound::exact(most))), ..Zone::default() }
 }
 
-/// `None` for what is stored in another form than an integer of up to 64 bits, or decimal digits of up to 128.
+/// `None` for types stored as neither integers of up to 64 bits nor decimal digits of up to 128.
 fn of_integers(array: &ArrayData) -> Option<Zone> {
     use DataType::*;
     let int = |(least, most): (i128, i128)| exact(Key::Int(least), Key::Int(most));
@@ -118,7 +119,7 @@ fn of_floats<const N: usize>(array: &ArrayData, number: impl Fn([u8; N]) -> f64)
             ends = Some(ends.map_or((value, value), |(least, most)| (least.min(value), most.max(value))));
         }
     }
-    // Zero has one sign here.
+    // Zeros are stored with one sign.
     let bound = |x: f64| Bound::exact(Key::Float(x + 0.0));
     Zone { nulls: 0, has_nan, bounds: ends.map(|(least, most)| (bound(least), bound(most))) }
 }
@@ -138,7 +139,7 @@ fn begin_of(text: &[u8]) -> Bound {
     Bound { key: Key::Bytes(begin.to_vec()), is_cut: text.len() > BOUND }
 }
 
-/// Of a dictionary: the entries that occur, each once.
+/// For a dictionary: the entries that occur, each once.
 fn of_keys(array: &ArrayData) -> Result<Zone> {
     let mut used = valid_rows(array).map(entry_of(array)).collect::<Result<Vec<_>>>()?;
     let count = used.len() as u64;
@@ -159,7 +160,7 @@ fn of_keys(array: &ArrayData) -> Result<Zone> {
     Ok(Zone { nulls: array.len() as u64 - count, has_nan: false, bounds })
 }
 
-/// Of any type, value by value.
+/// For any type, value by value.
 fn of_cells(array: &ArrayData) -> Result<Zone> {
     let mut zone = Zone::default();
     let mut ends: Option<(Key, Key)> = None;
@@ -180,10 +181,10 @@ fn of_cells(array: &ArrayData) -> Result<Zone> {
     Ok(zone)
 }
 
-/// The bytes of a zone.
+/// Encodes a zone.
 ///
 /// # Errors
-/// `Internal` where it has more nulls than a zone has rows.
+/// `Internal` if it has more nulls than a zone has rows.
 pub(super) fn encode(zone: &Zone) -> Result<[u8; ZONE as usize]> {
     let mut bytes = [0; ZONE as usize];
     let nulls = u32::try_from(zone.nulls).map_err(|_| Error::internal("a zone of more than 2^32 nulls"))?;
@@ -200,7 +201,7 @@ pub(super) fn encode(zone: &Zone) -> Result<[u8; ZONE as usize]> {
     Ok(bytes)
 }
 
-/// Puts the bytes of a value into `into`; how many they are.
+/// Writes the bytes of a value to `into`; returns their number.
 fn put(key: &Key, into: &mut [u8]) -> Result<u8> {
     let int = |digits: i256| digits.to_le_bytes().to_vec();
     let bytes = match key {
@@ -214,10 +215,10 @@ fn put(key: &Key, into: &mut [u8]) -> Result<u8> {
     Ok(bytes.len() as u8)
 }
 
-/// The zone of `rows` rows of a column of type `data_type` that `bytes` are.
+/// Decodes the zone of `rows` rows of a column of type `data_type`.
 ///
 /// # Errors
-/// A description of what can't be: no writer has written it.
+/// A description of the impossible part, which no writer has written.
 pub(super) fn decode(bytes: &[u8; ZONE as usize], data_type: &DataType, rows: u64) -> Result<Zone, String> {
     let nulls = u64::from(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
     let [flags, least_len, most_len, rest] = [bytes[4], bytes[5], bytes[6], bytes[7]];
@@ -244,7 +245,7 @@ pub(super) fn decode(bytes: &[u8; ZONE as usize], data_type: &DataType, rows: u6
     Ok(Zone { nulls, has_nan, bounds: Some((least, most)) })
 }
 
-/// The value of a zone; `None` where it is none of the type.
+/// Decodes a value of a zone; `None` if it is not valid for the type.
 fn bound(bytes: &[u8], len: u8, is_cut: bool, data_type: &DataType) -> Option<Bound> {
     use DataType::*;
     let (used, unused) = bytes.split_at_checked(len.into())?;
@@ -274,7 +275,7 @@ fn is_float_of(data_type: &DataType, x: f64) -> bool {
         DataType::Float32 => f64::from(x as f32),
         _ => x,
     };
-    // Zero has one sign here, and what is no number is no bound.
+    // Zeros have one sign here, and NaN is not a bound.
     stored == x && (x != 0.0 || x.is_sign_positive())
 }
 
@@ -318,8 +319,8 @@ fn is_text_of(data_type: &DataType, text: &[u8], is_cut: bool) -> bool {
     }
 }
 
-/// The zones of some columns of a dense segment, as its footer has them: the rows of a zone; for each column a line with its
-/// number and its zones as hexadecimal digits; the CRC-32C of all that.
+/// Encodes the zones of some columns of a dense segment for its footer: the rows of a zone; for each column a line with
+/// its number and its zones as hexadecimal digits; the CRC-32C of all that.
 ///
 /// # Errors
 /// As [`zone_of`].
@@ -337,10 +338,10 @@ pub(super) fn noted(columns: &[(u32, &ArrayData)], rows: u32) -> Result<String> 
     Ok(text + &format!("{crc:08x}"))
 }
 
-/// The rows of a zone, and the zones of column `column`, as a footer has them for `rows` rows; `None` where it has none.
+/// The rows of a zone, and the zones of column `column`, from a footer for `rows` rows; `None` if it has none.
 ///
 /// # Errors
-/// A description of what can't be.
+/// A description of the impossible part.
 pub(super) fn of_note(
     text: &str,
     column: u32,

@@ -1,4 +1,5 @@
-//! The published footer that other Arrow readers see, read back: what it says, and whether that is what a writer would have written.
+//! Reads back the published footer of other Arrow readers, and compares it with the one that a writer would have
+//! written.
 
 use crate::error::Result;
 use crate::ipc::{BatchHeader, BatchMetadata, read_batch, read_footer, same_schema};
@@ -8,17 +9,17 @@ use crate::table::protocol::Sizes;
 use crate::table::protocol::footer::{STAMP, encoded, said};
 use crate::table::reader::{Segment, Wrong};
 
-/// A published footer that is sound.
+/// A valid published footer.
 #[derive(Debug)]
 pub(super) struct FooterCheck {
     pub counters: Vec<u64>,
-    /// Bytes that this version would have written otherwise, which mean the same.
+    /// Bytes that this version would have written differently, with the same meaning.
     pub odd: Option<Wrong>,
-    /// The number of a footer that bears a later time than the one that is shown.
+    /// The number of a footer with a later time than the published one.
     pub later: Option<u64>,
 }
 
-/// Reads the footer that is shown now.
+/// Reads the published footer.
 pub(super) fn read(segment: &Segment) -> Result<FooterCheck, Wrong> {
     let header = &segment.header;
     let tail = bytes(segment, header.tail, 10)?;
@@ -71,7 +72,7 @@ fn are_within(counters: &[u64], limits: &[u64]) -> bool {
     counters.len() == limits.len() && counters.iter().zip(limits).all(|(count, limit)| count <= limit)
 }
 
-/// A message as it stands.
+/// A message as stored.
 struct FooterMessage {
     at: u64,
     body: u64,
@@ -170,7 +171,7 @@ fn gather(node: &PlanNode, batch: &BatchHeader, at: &mut (usize, usize), counter
     Some(())
 }
 
-/// The first number in which a message is not what was expected.
+/// The first number in which a message differs from the expected one.
 fn difference(expected: &BatchMetadata, got: &FooterMessage, file: u64) -> Option<String> {
     let batch = &got.batch;
     if batch.compression.is_some() {
@@ -194,7 +195,7 @@ fn difference(expected: &BatchMetadata, got: &FooterMessage, file: u64) -> Optio
         })
 }
 
-/// The first byte that this version of arrowwood would have written otherwise.
+/// The first byte that this version of arrowwood would have written differently.
 fn odd_byte(segment: &Segment, slot: u64, footer: &[u8], counters: &[u64]) -> Result<Option<Wrong>, Wrong> {
     let header = &segment.header;
     let Some(sizes) = Sizes::of(&segment.plan) else { return Ok(None) };
@@ -211,7 +212,7 @@ fn odd_byte(segment: &Segment, slot: u64, footer: &[u8], counters: &[u64]) -> Re
     Ok(odd.or_else(|| first_difference(header.tail - (slot + 1) * header.footer, &expected, footer)))
 }
 
-/// The first byte in which `got`, which begins at byte `at`, is not `expected`.
+/// The first byte at which `got`, which begins at byte `at`, differs from `expected`.
 pub(super) fn first_difference(at: u64, expected: &[u8], got: &[u8]) -> Option<Wrong> {
     let number = expected.iter().zip(got).position(|(a, b)| a != b)?;
     let expected = expected[number];
@@ -219,7 +220,7 @@ pub(super) fn first_difference(at: u64, expected: &[u8], got: &[u8]) -> Option<W
     Some((at + number as u64, format!("expected {expected:#04x}, got {got:#04x}; it means the same")))
 }
 
-/// A footer with a later time than that of `slot`: either it was never shown, or not the right one is.
+/// A footer with a later time than that of `slot`: either it was never published, or the wrong one is.
 fn later(segment: &Segment, slot: u64) -> Result<Option<u64>, Wrong> {
     let header = &segment.header;
     let stamp = |slot: u64| -> Result<u64, Wrong> {
@@ -235,7 +236,7 @@ fn later(segment: &Segment, slot: u64) -> Result<Option<u64>, Wrong> {
     Ok(None)
 }
 
-/// Whether a footer, shown or not, has the schema that stands in front of the file; or none can be read.
+/// Whether a footer, published or not, has the schema at the front of the file, or can't be read.
 pub(super) fn has_witness(segment: &Segment) -> bool {
     let header = &segment.header;
     let footers = (1..=u64::from(header.slots)).filter_map(|number| {

@@ -1,5 +1,5 @@
-//! All of a table: `footer_check` (the published footer, read back), `segments` (what is damaged), `repair` (what can
-//! be kept). Uses all of the table's rooms.
+//! Checks and repairs whole tables: `footer_check` (the published footer, read back), `segments` (finding damage),
+//! `repair` (keeping the good rows). Uses all other modules of `table`.
 
 mod footer_check;
 mod repair;

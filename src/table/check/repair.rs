@@ -1,11 +1,11 @@
-//! A damaged table made good: what comes before the damage stays, the rest goes to a folder beside the table.
+//! Repairs a damaged table: the rows before the damage stay, the rest moves to a folder beside the table.
 //!
 //! ```text
 //! ticks/000 ticks/100 ticks/200          ticks/000 ticks/100 (dense, rows 100 to 163)
 //!           damaged              ──▶     ticks.damaged/100 ticks.damaged/200
 //! ```
-//! Nothing is written into a damaged file. The new one is on the disk before anything moves; then the segments move, the
-//! last one first, so that an interrupted repair leaves a table with the same damage and a shorter end.
+//! Nothing is written into a damaged file. The new file is on the disk before anything moves; then the segments move,
+//! the last one first, so that an interrupted repair leaves a table with the same damage and fewer segments after it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,19 +31,19 @@ use crate::table::reader::{
 };
 use crate::table::writer::{Growing, WriterOptions, first_segment, take_lock, with_settings, write_part};
 
-/// What a repair has done.
+/// The result of a repair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Repaired {
-    /// How many rows there are now.
+    /// The number of rows after the repair.
     pub kept: u64,
-    /// How many rows were given up; `None` where that is not known.
+    /// The number of rows given up; `None` if unknown.
     pub given_up: Option<u64>,
-    /// Where the damaged files are now, with those that came behind them.
+    /// The paths of the damaged files, and of those moved with them.
     pub moved: Vec<PathBuf>,
 }
 
-/// Repairs the table in `folder`, and says what was found before; `None` where that is no table.
+/// Repairs the table in `folder`, and returns the findings before the repair; `None` if there is no table.
 pub(crate) fn repair_table(
     folder: &Path,
     progress: &mut dyn FnMut(u64, u64),
@@ -78,18 +78,18 @@ fn moving_failed(e: &std::io::Error, path: &Path) -> Error {
     Error::io("moving a damaged file out of the way", e).at(path)
 }
 
-/// The rows from segment `first` on, as far as they are known.
+/// The number of rows from segment `first` on, as far as known.
 fn given_up(checked: &TableCheck, first: usize) -> Option<u64> {
     let rest = &checked.segments[first..];
     let rows = |number: usize| {
         let next = rest.get(number + 1).map(|next| next.start - rest[number].start);
-        // Rows that are missing in front of the next segment were given up as well.
+        // Rows missing before the next segment were given up as well.
         next.into_iter().chain(rest[number].rows).max()
     };
     (0..rest.len()).map(rows).sum()
 }
 
-/// `path` with `.damaged` behind its name, or `.damaged-2` and so on, for which `is_free` says so.
+/// `path` with `.damaged` appended, or `.damaged-2` and so on: the first name for which `is_free` returns true.
 pub(crate) fn beside(path: &Path, is_free: impl Fn(&Path) -> bool) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".damaged");
@@ -100,7 +100,7 @@ pub(crate) fn beside(path: &Path, is_free: impl Fn(&Path) -> bool) -> PathBuf {
     names.into_iter().find(|name| is_free(name)).unwrap_or_default()
 }
 
-/// A folder beside the table that holds none of the segments that are to be moved there.
+/// A folder beside the table that contains none of the segments to be moved there.
 fn place_for(folder: &Path, moving: &[u64]) -> Result<PathBuf> {
     let is_own = |start: u64, there: &Path| is_same(&chain::path(folder, start), &there.join(chain::name(start)));
     let is_free = |there: &Path| {
@@ -112,18 +112,18 @@ fn place_for(folder: &Path, moving: &[u64]) -> Result<PathBuf> {
     Ok(place)
 }
 
-/// Whether two names are of one file.
+/// Whether two names belong to the same file.
 fn is_same(a: &Path, b: &Path) -> bool {
     let number = |path: &Path| fs::metadata(path).map(|data| (data.dev(), data.ino())).ok();
     number(a).is_some() && number(a) == number(b)
 }
 
-/// Gives the file at `path` the name `aside` too, so that it stays when `path` is replaced.
+/// Gives the file at `path` the second name `aside`, so that it stays when `path` is replaced.
 pub(crate) fn keep_aside(path: &Path, aside: &Path) -> Result<()> {
     if is_same(path, aside) {
         return Ok(());
     }
-    // Where a file can't have two names there is a moment without one of its own.
+    // Without hard links there is a moment without a file of that name.
     let named = fs::hard_link(path, aside).or_else(|_| {
         if aside.exists() {
             Err(std::io::Error::other("there is a file of that name"))
@@ -134,29 +134,29 @@ pub(crate) fn keep_aside(path: &Path, aside: &Path) -> Result<()> {
     named.map_err(|e| moving_failed(&e, path))
 }
 
-/// Brings names given and taken in a folder to the disk.
+/// Syncs the names added to and removed from a folder.
 pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
     let synced = Medium::default().sync_folder(folder);
     synced.map_err(|e| Error::io("syncing the folder", &e).at(folder))
 }
 
-/// What takes the damaged segment's place.
+/// The replacement of the damaged segment.
 enum Replacement {
-    /// Rows, in a dense file that has no name yet.
+    /// Rows, in a dense file without a name yet.
     Dense(PathBuf),
-    /// No rows, and none before: a segment to go on with.
+    /// No rows, and none before: an empty segment to continue with.
     Empty(Box<Growing>),
     Nothing,
 }
 
 impl Replacement {
-    /// The good rows of segment number `first`, on the disk, and how many they are.
+    /// Writes the good rows of segment number `first` to the disk, and returns their number.
     fn of(folder: &Path, checked: &TableCheck, first: usize) -> Result<(Replacement, u64)> {
         let path = chain::path(folder, checked.segments[first].start);
         let segment = open_segment(&path).ok().flatten();
         let all = checked.segments.iter().map(|segment| chain::path(folder, segment.start));
         let others: Vec<SchemaRef> = all.filter(|other| *other != path).filter_map(|path| schema_of(&path)).collect();
-        // The segment's own places for its schema may disagree; another segment can tell.
+        // The segment's copies of its schema may disagree; another segment can decide.
         let is_known =
             |schema: &SchemaRef| others.iter().any(|other| without_settings(other) == without_settings(schema));
         let found = match &segment {
@@ -173,7 +173,7 @@ impl Replacement {
         let start = checked.segments[first].start;
         let header = segment.as_ref().map(|segment| &segment.header);
         let schema = others.into_iter().next_back().or_else(|| schema_of(&path));
-        // What is left of a damaged schema may be one that can't grow.
+        // The rest of a damaged schema may contain types that can't grow.
         let empty = schema.and_then(|schema| empty_segment(folder, start, &schema, header).transpose());
         Ok((empty.transpose()?.map_or(Replacement::Nothing, |empty| Replacement::Empty(Box::new(empty))), 0))
     }
@@ -190,10 +190,10 @@ impl Replacement {
     }
 }
 
-/// A segment without rows, and without a name; `None` where there can't be one of that schema.
+/// A segment without rows and without a name; `None` if the schema allows none.
 fn empty_segment(folder: &Path, start: u64, schema: &SchemaRef, header: Option<&Header>) -> Result<Option<Growing>> {
     let Ok(plan) = Plan::of(&without_settings(schema)) else { return Ok(None) };
-    // What is damaged is given up: a table without the setting is better than none.
+    // Damaged settings are given up: a table without the setting is better than no table.
     let default = || WriterOptions::default().settings(&plan);
     let mut settings = match header.map(Header::settings).or_else(|| settings_of(schema).ok()) {
         Some(settings) => settings,
@@ -206,7 +206,7 @@ fn empty_segment(folder: &Path, start: u64, schema: &SchemaRef, header: Option<&
     first_segment(&Medium::default(), folder, &Arc::new(plan), start, settings).map(Some)
 }
 
-/// The rows before the first that is damaged.
+/// The rows before the first damaged one.
 fn rows_of_growing(segment: &Segment) -> Option<Dataset> {
     let mut newest = trusted(segment);
     cut_dictionaries(segment, &mut newest);
@@ -216,7 +216,7 @@ fn rows_of_growing(segment: &Segment) -> Option<Dataset> {
     let columns = (0..segment.plan.columns.len()).map(column);
     let columns = columns.collect::<Result<Vec<_>>>().ok()?;
     let dataset = dataset_of(&segment.plan.schema.schema, columns, rows)?;
-    // How far producers were is not known of the rows that are left.
+    // The positions of the remaining rows are unknown.
     Some(with_settings(dataset, &segment.header.settings(), &BTreeMap::new()))
 }
 
@@ -227,7 +227,7 @@ fn dataset_of(schema: &SchemaRef, columns: Vec<ArrayData>, rows: u64) -> Option<
     Dataset::try_from(vec![batch]).ok()
 }
 
-/// The most of `0 ..= most` that is good, if all before a good one are good.
+/// The greatest of `0 ..= most` that is good, if everything before a good one is good.
 fn longest(most: u64, is_good: impl Fn(u64) -> bool) -> u64 {
     if is_good(most) {
         return most;
@@ -249,7 +249,7 @@ fn is_good(segment: &Segment, newest: &Record, rows: u64) -> bool {
     })
 }
 
-/// The record that a commit of the first `rows` rows would have had, as the values say; `None` where they make no sense.
+/// The record of a commit of the first `rows` rows, computed from the values; `None` if they are inconsistent.
 fn record_of(segment: &Segment, newest: &Record, rows: u64) -> Option<Record> {
     let mut record = newest.clone();
     record.counters[0] = rows;
@@ -281,7 +281,7 @@ fn count(segment: &Segment, node: &PlanNode, rows: u64, most: &[u64], counters: 
     Some(())
 }
 
-/// Dictionaries up to the first text that is damaged.
+/// Dictionaries up to the first damaged text.
 fn cut_dictionaries(segment: &Segment, newest: &mut Record) {
     for dictionary in &segment.plan.dictionaries {
         let of = |entries: u64| {
@@ -298,10 +298,10 @@ fn cut_dictionaries(segment: &Segment, newest: &mut Record) {
     }
 }
 
-/// The same of a dense file: its batch, as far as it is good.
+/// The same for a dense file: the good part of its batch.
 fn rows_of_dense(path: &Path, is_known: impl Fn(&SchemaRef) -> bool) -> Option<Dataset> {
     let bytes = Bytes::of_mapping(Mapping::open(path, Mode::Read).ok()?).ok()?;
-    // Without its footer it is read from the front.
+    // Without a footer it is read from the front.
     let options = ReadOptions { thorough: true, partial: true, ..ReadOptions::default() };
     let ipc = Ipc::open(bytes, Some(path), options).ok()?;
     if ipc.check_all(&mut Findings::of(path), &mut |_, _| ()).is_disputed && !is_known(ipc.schema()) {

@@ -1,7 +1,8 @@
-//! All of a table: every segment, every record, every value, the footer for other Arrow readers, and how segments hang together.
+//! Checks a whole table: every segment, every record, every value, the footer for other Arrow readers, and the order of
+//! segments.
 //!
-//! What a writer leaves that was killed at any moment is no damage. While one is at work, what is found counts only if it
-//! is found again a little later.
+//! The files left by a writer killed at any moment are not damage. While a writer is active, a finding counts only if
+//! it is found again a little later.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -27,15 +28,15 @@ use crate::table::reader::{
 use crate::table::writer::front_of;
 use crate::table::zones::zone_of;
 
-/// How often damage is looked at again while a writer is at work, and how long that has to change it.
+/// The number of repeated checks for damage while a writer is active, and the pause between them.
 const LOOKS: usize = 3;
 const PAUSE: Duration = Duration::from_millis(30);
 
-/// What a check has seen of a segment.
+/// The findings about a segment.
 #[derive(Debug, Default)]
 pub(super) struct Looked {
     pub start: u64,
-    /// Rows as its newest commit says; `None` where nothing can be read.
+    /// The rows of its newest commit; `None` if unreadable.
     pub rows: Option<u64>,
     sealed: bool,
     dense: bool,
@@ -49,11 +50,11 @@ impl Looked {
     }
 }
 
-/// What a check has seen of a table.
+/// The findings about a table.
 #[derive(Debug, Default)]
 pub(crate) struct TableCheck {
     pub(super) segments: Vec<Looked>,
-    /// What is to be said of the folder as a whole.
+    /// Findings about the folder as a whole.
     pub(super) folder: Vec<Finding>,
 }
 
@@ -74,7 +75,7 @@ impl TableCheck {
         self.segments.iter().any(Looked::has_damage)
     }
 
-    /// Forgets damage that `before` had not.
+    /// Drops damage that `before` did not have.
     fn keep_known(&mut self, before: &TableCheck) {
         for segment in &mut self.segments {
             let known = before.segments.iter().find(|other| other.start == segment.start);
@@ -86,12 +87,12 @@ impl TableCheck {
     }
 }
 
-/// Whether a folder holds segments and no other Arrow files.
+/// Whether a folder contains segments and no other Arrow files.
 pub(crate) fn is_table(folder: &Path) -> Result<bool> {
     Ok(chain::list(folder)?.is_some())
 }
 
-/// Checks the table in `folder`; `None` where that is no table.
+/// Checks the table in `folder`; `None` if there is no table.
 pub(crate) fn check_table(folder: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Option<TableCheck>> {
     let is_live = is_locked(folder)?;
     let Some(mut checked) = look_at_all(folder, is_live, progress)? else { return Ok(None) };
@@ -107,14 +108,14 @@ pub(crate) fn check_table(folder: &Path, progress: &mut dyn FnMut(u64, u64)) -> 
     Ok(Some(checked))
 }
 
-/// Checks the file at `path` if it is a growable segment: its rows, and what was found.
+/// Checks the file at `path` if it is a growable segment; returns its number of rows, and the findings.
 pub(crate) fn check_segment(path: &Path) -> Result<Option<(u64, Vec<Finding>)>> {
     if open_segment(path).is_ok_and(|segment| segment.is_none()) || !is_growable(path)? {
         return Ok(None);
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let looked = look(path, None, is_locked(folder)?)?;
-    // Of a segment that is too damaged to tell, none.
+    // No rows if the segment is too damaged to tell.
     Ok(Some((looked.rows.unwrap_or(0), looked.findings)))
 }
 
@@ -123,7 +124,7 @@ fn is_growable(path: &Path) -> Result<bool> {
     Ok(!matches!(segment::front(&mapping), Ok(None)))
 }
 
-/// Looks at everything once.
+/// Checks everything once.
 pub(super) fn look_at_all(
     folder: &Path,
     is_live: bool,
@@ -135,7 +136,7 @@ pub(super) fn look_at_all(
         progress(number as u64, starts.len() as u64);
         match look(&chain::path(folder, start), Some(start), is_live) {
             Ok(looked) => checked.segments.push(looked),
-            // Retention may have come in between.
+            // Retention may have removed it in between.
             Err(e) if is_live && e.kind() == ErrorKind::NotFound => (),
             Err(e) => return Err(e),
         }
@@ -160,12 +161,12 @@ fn check_orphans(folder: &Path, orphans: &[u64], checked: &mut TableCheck) {
     }
 }
 
-/// All segments have the schema of the last one, or an older one that it is a change of.
+/// Checks that all segments have the schema of the last one, or an older one that can be changed into it.
 fn check_schemas(folder: &Path, segments: &mut [Looked]) {
     let schemas: Vec<SchemaRef> = segments.iter().filter_map(|segment| segment.schema.clone()).collect();
     let Some((newest, others)) = schemas.split_last() else { return };
     let differ = |newest: &SchemaRef, others: &[SchemaRef]| others.iter().any(|own| Fit::of(newest, own).is_err());
-    // If all others agree, it is the last one that is wrong.
+    // If all others agree, the last one is wrong.
     let newest = match others.split_last() {
         Some((last, rest)) if differ(newest, others) && !differ(last, rest) => last,
         _ => newest,
@@ -179,7 +180,7 @@ fn check_schemas(folder: &Path, segments: &mut [Looked]) {
     }
 }
 
-/// Each segment ends where the next one begins.
+/// Checks that each segment ends where the next one begins.
 fn check_chain(folder: &Path, is_live: bool, checked: &mut TableCheck) {
     check_schemas(folder, &mut checked.segments);
     for number in 1..checked.segments.len() {
@@ -219,10 +220,10 @@ fn check_folder(folder: &Path, checked: &mut TableCheck) -> Result<()> {
     Ok(())
 }
 
-/// Looks at one segment, which should begin with row `start`.
+/// Checks one segment, which should begin with row `start`.
 fn look(path: &Path, start: Option<u64>, is_live: bool) -> Result<Looked> {
     let mapping = Mapping::open(path, Mode::Read)?;
-    // A file by itself may begin with any row; the header says which, if it can be read.
+    // A single file may begin with any row; the header says which, if it can be read.
     let mut looked = Looked { start: start.unwrap_or(0), ..Looked::default() };
     let mut found = Findings::of(path);
     match open_mapping(mapping.clone()) {
@@ -239,7 +240,7 @@ fn look(path: &Path, start: Option<u64>, is_live: bool) -> Result<Looked> {
         }
         Ok(None) => look_at_dense(mapping, path, &mut found, &mut looked)?,
         Err(e) if e.is_about_bytes() => {
-            // Whatever stands behind the schema can be damaged only where the schema is not.
+            // The parts after the schema can be damaged only if the schema is not.
             let front = segment::front(&mapping).ok().flatten();
             let schema = front.as_ref().map(|(schema, _)| IpcSchema::of_metadata(schema).is_ok());
             let at = match (schema, front) {
@@ -254,7 +255,7 @@ fn look(path: &Path, start: Option<u64>, is_live: bool) -> Result<Looked> {
     Ok(looked)
 }
 
-/// A dense segment: one batch, and nothing between the schema and what the footer lists.
+/// Checks a dense segment: one batch, and nothing between the schema and the batches listed in the footer.
 fn look_at_dense(mapping: Mapping, path: &Path, found: &mut Findings, looked: &mut Looked) -> Result<()> {
     let options = ReadOptions { thorough: true, ..ReadOptions::default() };
     let ipc = match Ipc::open(Bytes::of_mapping(mapping)?, Some(path), options) {
@@ -287,7 +288,7 @@ fn look_at_dense(mapping: Mapping, path: &Path, found: &mut Findings, looked: &m
     Ok(())
 }
 
-/// What the schema's metadata says of the table is sensible, and true of a dense segment's rows.
+/// Checks that the table's settings in the schema's metadata are valid, and match a dense segment's rows.
 fn check_settings(ipc: &Ipc, found: &mut Findings) {
     let settings = match settings_of(ipc.schema()) {
         Ok(settings) => settings,
@@ -295,7 +296,7 @@ fn check_settings(ipc: &Ipc, found: &mut Findings) {
     };
     settings.index.iter().for_each(|&column| check_dense_zones(ipc, column as usize, found));
     let Some(column) = settings.order().map(|column| column as usize) else { return };
-    // A column that is damaged was found before.
+    // A damaged column was reported before.
     if let Ok(array) = ipc.checked(0, column)
         && let Err(e) = order::follow(ipc.schema().field(column).name(), array, None)
     {
@@ -303,7 +304,7 @@ fn check_settings(ipc: &Ipc, found: &mut Findings) {
     }
 }
 
-/// What a dense segment's footer says of zones is true of its rows.
+/// Checks that the zones in a dense segment's footer match its rows.
 fn check_dense_zones(ipc: &Ipc, column: usize, found: &mut Findings) {
     let (rows, zones) = match dense_zones(ipc, column) {
         Ok(Some(zones)) => zones,
@@ -322,12 +323,12 @@ fn check_dense_zones(ipc: &Ipc, column: usize, found: &mut Findings) {
 fn look_at_growing(segment: &Segment, is_live: bool, found: &mut Findings, looked: &mut Looked) {
     looked.schema = Some(segment.plan.schema.schema.clone());
     check_front(segment, found);
-    // Before the records: what is shown was committed before.
+    // Before the records: the published rows were committed earlier.
     let footer = footer_check::read(segment);
     let is_of_today = check_records(segment, is_live, found);
     let record = match segment.newest() {
         Ok(record) => record,
-        // Which record is to blame was found before.
+        // The damaged record was reported before.
         Err(_) if found.has_damage() => return,
         Err(e) => return found.damage(segment.header.live, e.message()),
     };
@@ -347,7 +348,7 @@ fn look_at_growing(segment: &Segment, is_live: bool, found: &mut Findings, looke
     }
 }
 
-/// What stands before the header is what this version writes, or means the same.
+/// Checks that the bytes before the header are those written by this version, or have the same meaning.
 fn check_front(segment: &Segment, found: &mut Findings) {
     let expected = front_of(&segment.plan);
     let mut there = vec![0; expected.len()];
@@ -358,7 +359,7 @@ fn check_front(segment: &Segment, found: &mut Findings) {
     }
 }
 
-/// The four records of a segment, each if it is whole.
+/// The four records of a segment; `None` for a torn one.
 struct Records {
     word: u64,
     /// The record of that number, and the other one.
@@ -384,7 +385,7 @@ impl Records {
         self.visible.iter().chain(&self.durable).flatten()
     }
 
-    /// Those that are whole, and where they stand.
+    /// The intact records, with their offsets.
     fn placed<'a>(&'a self, segment: &'a Segment) -> impl Iterator<Item = (u64, &'a Record)> {
         let page = segment.header.page();
         let visible = [self.word, self.word ^ 1].map(|number| page.record(number));
@@ -394,12 +395,12 @@ impl Records {
         places.zip(records).filter_map(|(at, record)| Some((at, record.as_ref()?)))
     }
 
-    /// The durable records that can be of the segment.
+    /// The durable records that can belong to the segment.
     fn sound_durable(&self, segment: &Segment) -> impl Iterator<Item = &Record> {
         self.durable.iter().flatten().filter(|record| segment.check_record(record).is_ok())
     }
 
-    /// The counters from which a durable record's checksum counts, where they are still known.
+    /// The counters at which a durable record's checksum begins, if still known.
     fn before(&self, segment: &Segment, record: &Record) -> Option<Vec<u64>> {
         if record.previous == 0 {
             return Some(vec![0; segment.header.limits.len()]);
@@ -409,7 +410,7 @@ impl Records {
     }
 }
 
-/// Whether the newest commits are of this boot: else what a crash of the machine leaves is no damage.
+/// Returns whether the newest commits are of this boot: otherwise the effects of a system crash are not damage.
 fn check_records(segment: &Segment, is_live: bool, found: &mut Findings) -> bool {
     let records = Records::of(segment);
     let is_of_today = records.all().any(|record| record.boot == boot_id());
@@ -437,7 +438,7 @@ fn check_records(segment: &Segment, is_live: bool, found: &mut Findings) -> bool
             let message = format!(
                 "the number of the newest commit: expected {number}, whose record of {rows} rows is whole, got {word}"
             );
-            // A writer that is killed leaves as much: of a commit that changes no row, or of one it has prepared.
+            // A killed writer leaves this state after a commit that changes no row, or after preparing a commit.
             let is_same = current.as_ref().is_some_and(|now| {
                 now.counters == other.counters && now.positions == other.positions && now.sealed == other.sealed
             });
@@ -463,9 +464,9 @@ fn is_blank(segment: &Segment, at: u64) -> bool {
     segment.mapping.read_at(at as usize, &mut bytes).is_ok() && bytes.iter().all(|&byte| byte == 0)
 }
 
-/// Durable records say no more than the newest commit, and what was appended has the checksum that they say.
+/// Checks that durable records are not ahead of the newest commit, and that the appended bytes match their checksums.
 fn check_durable(segment: &Segment, records: &Records, is_of_today: bool, found: &mut Findings) {
-    // What is wrong with it otherwise was found before.
+    // Other damage of the newest commit was reported before.
     let Ok(newest) = segment.newest() else { return };
     for (number, record) in records.durable.iter().enumerate() {
         let Some(record) = record.as_ref().filter(|record| segment.check_record(record).is_ok()) else { continue };
@@ -474,7 +475,7 @@ fn check_durable(segment: &Segment, records: &Records, is_of_today: bool, found:
         if is_newer {
             let rows = record.rows();
             let visible = newest.rows();
-            // After a crash of the machine the newest may have been given up, which has a smaller number then.
+            // After a system crash the newest commit may have been given up; its number is smaller then.
             let is_damage = is_of_today && record.sequence >= newest.sequence;
             found.add(is_damage, at, format!("a durable record of {rows} rows, the newest commit has {visible}"));
             continue;
@@ -499,7 +500,7 @@ fn is_up_to(counters: &[u64], others: &[u64]) -> bool {
     counters.len() == others.len() && counters.iter().zip(others).all(|(a, b)| a <= b)
 }
 
-/// The rows up to which nothing but the values themselves says that the segment is damaged.
+/// The rows up to which no damage is found except, possibly, in the values themselves.
 pub(super) fn trusted(segment: &Segment) -> Record {
     let records = Records::of(segment);
     let mut sound: Vec<&Record> = records.all().filter(|record| segment.check_record(record).is_ok()).collect();
@@ -507,7 +508,7 @@ pub(super) fn trusted(segment: &Segment) -> Record {
     sound.sort_by_key(|record| std::cmp::Reverse(record.rows()));
     let zeros = || Record { counters: vec![0; segment.header.limits.len()], ..Record::default() };
     let newest = sound.first().map(|record| (*record).clone()).or_else(|| segment.newest().ok());
-    // Where a record that can't be one hides what counts, what was on the disk is left.
+    // If an invalid record hides the newest valid one, use the newest durable one.
     let durable = || records.sound_durable(segment).max_by_key(|record| record.rows()).cloned();
     let mut newest = newest.or_else(durable).unwrap_or_else(zeros);
     for record in records.sound_durable(segment) {
@@ -519,7 +520,7 @@ pub(super) fn trusted(segment: &Segment) -> Record {
     if let Ok(Some((entry, _))) = against_log(segment, &newest) {
         newest = Record { counters: entry.before, ..newest };
     }
-    // Counts of nulls have no place; an older record that agrees with its bitmaps is the best that is known.
+    // Null counts have no location; the best known counts are those of an older record that match its bitmaps.
     let agrees = |record: &Record| nulls_agree(segment, &record.counters);
     if agrees(&newest) {
         return newest;
@@ -568,7 +569,7 @@ fn check_values(segment: &Segment, record: &Record, found: &mut Findings) {
     }
 }
 
-/// The first zone of a column that is not that of its rows: where it stands in its buffer, and what is wrong.
+/// The first zone of a column that does not match its rows: its offset in the buffer, and the problem.
 fn wrong_zone(segment: &Segment, record: &Record, map: &PlanZones, array: &ArrayData) -> Option<(u64, String)> {
     let zones = match segment.zones(map, record) {
         Ok(zones) => zones,
@@ -580,7 +581,7 @@ fn wrong_zone(segment: &Segment, record: &Record, map: &PlanZones, array: &Array
     Some((wrong as u64 * ZONE, format!("zone {wrong} of column '{name}' is not that of its rows")))
 }
 
-/// The values of a dictionary are all different: else keys of equal values would not be equal.
+/// Checks that the values of a dictionary are distinct: otherwise equal values could have different keys.
 fn check_dictionaries(segment: &Segment, record: &Record, found: &mut Findings) {
     for dictionary in &segment.plan.dictionaries {
         let count = record.counters[dictionary.entries];
@@ -589,7 +590,7 @@ fn check_dictionaries(segment: &Segment, record: &Record, found: &mut Findings) 
         let data =
             if dictionary.bytes().is_some() { segment.part(region + 2, 0, data) } else { Some(Buffer::default()) };
         let Some((first, data)) = segment.part(region + 1, 0, first).zip(data) else { continue };
-        // What is outside of the data was found as damage before.
+        // Values outside the data were reported before.
         let Some(values) = dictionary.stored(count as usize, &first, &data) else { continue };
         let mut known = dictionary.no_entries();
         let mut values = values.into_iter().enumerate();
@@ -601,7 +602,8 @@ fn check_dictionaries(segment: &Segment, record: &Record, found: &mut Findings) 
     }
 }
 
-/// What other Arrow readers see is true, and is the newest commit where nobody can be about to publish one.
+/// Checks that the footer for other Arrow readers is correct, and, if no writer can be publishing, shows the newest
+/// commit.
 fn check_footer(
     segment: &Segment,
     record: &Record,
@@ -614,7 +616,7 @@ fn check_footer(
         found.note(*at, format!("what other readers see: {message}"));
     }
     let mut counters = footer.counters.clone();
-    // Other readers hear nothing of positions.
+    // Other readers don't see positions.
     let names = segment.plan.names.bytes;
     counters[names] = record.counters[names];
     let rows = counters[0];
@@ -638,7 +640,7 @@ fn check_footer(
     }
 }
 
-/// What small durable commits of this boot brought along is what stands in the columns.
+/// Checks that the bytes of small durable commits in the log, of this boot, equal those in the columns.
 fn check_log(segment: &Segment, record: &Record, found: &mut Findings) {
     match against_log(segment, record) {
         Ok(None) => (),
@@ -651,7 +653,7 @@ fn check_log(segment: &Segment, record: &Record, found: &mut Findings) {
     }
 }
 
-/// The first entry of the log that has other bytes than the columns, and where that is.
+/// The first entry of the log whose bytes differ from the columns, and the offset of the difference.
 fn against_log(segment: &Segment, record: &Record) -> Result<Option<(LogEntry, u64)>> {
     let mut entries = segment.log_entries()?;
     entries.retain(|entry| entry.record.boot == boot_id() && is_up_to(&entry.record.counters, &record.counters));
@@ -672,7 +674,7 @@ fn against_log(segment: &Segment, record: &Record) -> Result<Option<(LogEntry, u
     Ok(None)
 }
 
-/// The schema of a segment that can be read, growable or not.
+/// The schema of a readable segment, growable or not.
 pub(super) fn schema_of(path: &Path) -> Option<SchemaRef> {
     match open_segment(path).ok()? {
         Some(segment) => Some(segment.plan.schema.schema.clone()),

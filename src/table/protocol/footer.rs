@@ -1,9 +1,9 @@
-//! The footer that other Arrow readers see: messages and a footer, in a ring of slots.
+//! The footer for other Arrow readers: messages and a footer, in a ring of slots.
 //!
-//! To publish, the messages go into a slot that nobody can be looking at, the footer into its own, and then the footer's
-//! *length*, one aligned word, is stored: footers lie one behind the other before it, so another length is another
-//! footer (a flatbuffer ignores what follows it). A slot rests for a second before it is used again, which is the time
-//! a other Arrow reader has between reading the footer and decoding what it points to.
+//! To publish, the messages are written to a slot that no reader can be using, the footer to its own slot, and then the
+//! footer's *length*, one aligned word, is stored: footers end at increasing distances before it, so another length
+//! selects another footer (a flatbuffer ignores the bytes after it). A slot rests for a second before it is reused: the
+//! time that another Arrow reader has between reading the footer and decoding the messages it points to.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,17 +18,17 @@ use crate::table::format::{Header, LINE, SLOTS};
 
 /// How long a slot rests.
 pub(in crate::table) const REST: Duration = Duration::from_secs(1);
-/// When half of the slots are taken, published footers come no faster than this, so that there is always one to take.
+/// When half of the slots are in use, footers are published at most at this interval, so that one is always free.
 const PACE: Duration = Duration::from_millis(2 * 1000 / SLOTS);
-/// How often the end of a body moves while a buffer is filled.
+/// The number of times that the end of a body moves while a buffer is filled.
 const STEPS: u64 = 16;
-/// Bytes behind each footer for the time when it was published.
+/// Bytes after each footer for its publication time.
 pub(in crate::table) const STAMP: usize = 8;
 
-/// The sizes of a slot's parts, which depend on the schema alone.
+/// The sizes of a slot's parts, which depend on the schema only.
 #[derive(Clone, Debug)]
 pub(in crate::table) struct Sizes {
-    /// The record batch message, then those of the dictionaries.
+    /// The record batch message, then the dictionary messages.
     pub messages: Vec<u64>,
     pub slot: u64,
     pub footer: u64,
@@ -36,7 +36,7 @@ pub(in crate::table) struct Sizes {
 
 impl Sizes {
     pub fn of(plan: &Plan) -> Option<Sizes> {
-        // Zeros are left out of a flatbuffer, so the largest message is one without any.
+        // Zeros are omitted from a flatbuffer, so the largest message is one without zeros.
         let region = Region { offset: 1 << 40, capacity: 1 << 40 };
         let regions = vec![region; plan.regions];
         let counters = vec![1 << 30; plan.counters];
@@ -63,7 +63,7 @@ fn framed(metadata: &[u8], len: u64) -> Vec<u8> {
     bytes
 }
 
-/// What message number `number` of a published footer says, whose body begins at byte `base` of the file: the record batch, then the
+/// Message number `number` of a published footer, with its body at byte `base` of the file: the record batch, then the
 /// dictionaries.
 pub(in crate::table) fn said(
     plan: &Plan,
@@ -93,7 +93,7 @@ fn message(plan: &Plan, number: usize, regions: &[Region], base: u64, counters: 
     Some((batch_metadata(&said, None, dictionary), said.body_length))
 }
 
-/// Describes a node and its children. `None` for counters of lengths that no file has.
+/// Describes a node and its children. `None` if counters exceed the size of any file.
 fn describe(
     node: &PlanNode,
     rows: u64,
@@ -122,14 +122,14 @@ fn add_buffer(said: &mut BatchMetadata, region: Region, base: u64, length: u64) 
         return said.buffers.push((0, 0));
     }
     said.buffers.push(((region.offset - base) as i64, length as i64));
-    // The body's end moves in steps: some readers take it from the footer and the buffers from the message, which may be
-    // a newer one when they were slow.
+    // The body's end moves in steps: some readers take it from the footer and the buffers from the message, which may
+    // be a newer one if they were slow.
     let step = (region.capacity / STEPS).next_multiple_of(LINE).max(LINE);
     let end = length.next_multiple_of(step).min(region.capacity.next_multiple_of(LINE));
     said.body_length = said.body_length.max((region.offset - base + end) as i64);
 }
 
-/// The bytes of a published footer in slot `slot`: its messages, and its footer without what follows that.
+/// The bytes of a published footer in slot `slot`: its messages, and its footer without the bytes after it.
 pub(in crate::table) fn encoded(
     sizes: &Sizes,
     plan: &Plan,
@@ -149,7 +149,7 @@ pub(in crate::table) fn encoded(
     Some((bytes, footer(&plan.schema.schema, &blocks[1..], &blocks[..1], &[])))
 }
 
-/// Which slots are free, and what is published.
+/// The free slots, and the published one.
 #[derive(Debug)]
 pub(in crate::table) struct PublishedFooter {
     sizes: Sizes,
@@ -158,18 +158,18 @@ pub(in crate::table) struct PublishedFooter {
     resting: VecDeque<(u64, Instant)>,
     current: Option<u64>,
     last: Option<Instant>,
-    /// The sequence of the commit that the footer shows.
+    /// The sequence of the published commit.
     pub published: u64,
 }
 
 impl PublishedFooter {
-    /// The published footer of a new segment; nothing is published yet.
+    /// The state of a new segment; nothing is published yet.
     pub fn new(sizes: Sizes, header: &Header) -> PublishedFooter {
         let free = (0..header.slots.into()).rev().collect();
         PublishedFooter { sizes, free, resting: VecDeque::new(), current: None, last: None, published: 0 }
     }
 
-    /// The published footer of a segment that another process may have published a moment ago.
+    /// The state of a segment whose footer another process may have published a moment ago.
     pub fn reopen(sizes: Sizes, header: &Header, store: &Store) -> io::Result<PublishedFooter> {
         let mut footer = PublishedFooter::new(sizes, header);
         footer.current =
@@ -182,7 +182,7 @@ impl PublishedFooter {
         }
         stamps.sort_unstable();
         let now = (Instant::now(), unix_micros());
-        // A published footer was retired when the next one came; clocks that went back count as now.
+        // A published footer was retired when the next one was published; clocks that went back count as now.
         let retired = |next: u64| now.0.checked_sub(Duration::from_micros(now.1.saturating_sub(next)));
         footer.free.clear();
         for (number, &(stamp, slot)) in stamps.iter().enumerate() {
@@ -196,7 +196,7 @@ impl PublishedFooter {
         Ok(footer)
     }
 
-    /// How long until the next footer may be published, so that there are slots left for those that can't wait.
+    /// The time until the next footer may be published, which leaves slots for urgent ones.
     pub fn wait(&mut self) -> Duration {
         let slot = self.wait_for_slot();
         if self.free.len() as u64 > SLOTS / 2 {
@@ -205,7 +205,7 @@ impl PublishedFooter {
         slot.max(self.last.map_or(Duration::ZERO, |last| PACE.saturating_sub(last.elapsed())))
     }
 
-    /// How long until there is any slot that has rested.
+    /// The time until any slot has rested.
     pub fn wait_for_slot(&mut self) -> Duration {
         self.rested();
         let first = self.resting.front().filter(|_| self.free.is_empty());
@@ -218,8 +218,8 @@ impl PublishedFooter {
         }
     }
 
-    /// Publishes `counters`, which commit `sequence` made visible. Only after `wait` has said zero, or when the caller
-    /// accepts that a reader may lose a slot it has been looking at for long.
+    /// Publishes `counters`, which commit `sequence` made visible. Call it only after `wait` returned zero, or if a
+    /// slow reader may lose the slot it is using.
     pub fn publish(
         &mut self,
         store: &Store,
@@ -249,15 +249,15 @@ impl PublishedFooter {
         Ok(())
     }
 
-    /// The free slot below the current one, or the last of all when there is none: Polars reads the footer's length twice,
-    /// and refuses the file if the second is greater, so lengths seldom grow.
+    /// The free slot below the current one, or the last of all if there is none: Polars reads the footer's length
+    /// twice, and refuses the file if the second is greater, so lengths should rarely grow.
     fn take(&mut self) -> Option<u64> {
         let below = |slot: u64| self.current.is_none_or(|current| slot < current);
         let (number, _) = self.free.iter().enumerate().max_by_key(|&(_, &slot)| (below(slot), slot))?;
         Some(self.free.swap_remove(number))
     }
 
-    /// What goes into a slot and into the footer of the same number.
+    /// The bytes of a slot, and of the footer with the same number.
     fn encode(&self, plan: &Plan, header: &Header, counters: &[u64], slot: u64) -> Option<(Vec<u8>, Vec<u8>)> {
         let (bytes, mut footer) = encoded(&self.sizes, plan, header, counters, slot)?;
         footer.resize(header.footer as usize - STAMP, 0);
@@ -265,7 +265,7 @@ impl PublishedFooter {
         Some((bytes, footer))
     }
 
-    /// The parts of the file that only slots use which have rested, or were never taken.
+    /// The parts of the file used only by slots that have rested or were never used.
     pub fn unused(&mut self, header: &Header) -> Vec<(u64, u64)> {
         self.rested();
         let mut used: Vec<u64> = self.resting.iter().map(|&(slot, _)| slot).chain(self.current).collect();
@@ -273,7 +273,7 @@ impl PublishedFooter {
         let ends = used.iter().map(|slot| slot + 1);
         let starts = std::iter::once(0).chain(ends);
         let gaps = starts.zip(used.iter().copied().chain([u64::from(header.slots)])).filter(|(from, to)| from < to);
-        // Slots are in the order of their numbers, footers in the other one.
+        // Slots are in increasing order of their numbers, footers in decreasing order.
         let slot = |number: u64| header.ring + number * header.slot;
         let footer = |number: u64| header.tail - number * header.footer;
         gaps.flat_map(|(from, to)| [(slot(from), slot(to)), (footer(to), footer(from))]).collect()

@@ -1,36 +1,36 @@
-//! The log of a segment: durable commits that are small, each in one place, so that one write makes it durable.
+//! The log of a segment: small durable commits, each in one place, so that one write makes it durable.
 //!
 //! ```text
 //! entry   record │ counters before │ bytes appended          cut into pages of 4096 bytes;
 //!         page 0 │ 00×8 page 1     │ 00×8 page 2             all but the first begin with 8 zeros
 //! ```
-//! An entry is a durable record that brings its bytes along: what the counters before did not have and the record's have,
-//! buffer by buffer, as for the checksum of a durable record. A crash of the machine loses the pages of the columns and
-//! keeps the entry, so the bytes are put where they belong from there. What is in columns and durable record by then is
-//! written over.
+//! An entry is a durable record with its bytes: those within the record's counters but not within the previous ones,
+//! buffer by buffer, as for the checksum of a durable record. A system crash loses the pages of the columns and keeps
+//! the entry, so the bytes are restored from it. Entries may be overwritten once their bytes are in the columns and
+//! covered by a durable record.
 
 use crate::error::Result;
 use crate::rows::{Extent, Plan};
 use crate::table::format::{PAGE, Record, positions_of, record_len};
 
-/// The most bytes of an entry.
+/// The maximum length of an entry in bytes.
 pub(in crate::table) const MOST_ENTRY: usize = 64 << 10;
-/// The zeros that the second page of an entry and all behind it begin with: no entry begins there.
+/// The zeros at the start of an entry's second and later pages: no entry begins with them.
 const MARK: usize = 8;
 
 /// Bytes of a region that one record has and another has not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::table) struct AppendedBytes {
     pub region: usize,
-    /// Where they begin in the region.
+    /// Their offset in the region.
     pub at: u64,
     pub len: u64,
-    /// How many bits of the last byte count, where not all do.
+    /// The number of valid bits in the last byte, if not all are.
     pub bits: Option<u32>,
 }
 
 impl AppendedBytes {
-    /// Clears the bits that don't count of the last of the piece's bytes.
+    /// Clears the unused bits of the piece's last byte.
     pub fn clear_unused(&self, bytes: &mut [u8]) {
         if let (Some(bits), Some(last)) = (self.bits, bytes.last_mut()) {
             *last &= !(0xff << bits);
@@ -38,7 +38,8 @@ impl AppendedBytes {
     }
 }
 
-/// What `to` has and `from` has not, region after region. Of bits that grow from `m` to `n` that is from byte ⌊m/8⌋ on.
+/// The bytes that `to` has and `from` has not, region by region. For bits that grow from `m` to `n`, those from byte
+/// ⌊m/8⌋ on.
 pub(in crate::table) fn appended(plan: &Plan, from: &[u64], to: &[u64]) -> Result<Vec<AppendedBytes>> {
     let before = plan.extents(from)?;
     let after = plan.extents(to)?;
@@ -46,7 +47,7 @@ pub(in crate::table) fn appended(plan: &Plan, from: &[u64], to: &[u64]) -> Resul
         debug_assert_eq!(old.region, new.region, "the extents of one plan");
         let at = match old.bits {
             Some(bits) => bits / 8,
-            // The first offset of all is 0 and was never appended.
+            // The very first offset is 0 and was never appended.
             None => old.bytes.min(new.bytes),
         };
         let bits = new.bits.map(|bits| (bits % 8) as u32).filter(|&bits| bits > 0);
@@ -55,23 +56,23 @@ pub(in crate::table) fn appended(plan: &Plan, from: &[u64], to: &[u64]) -> Resul
     Ok(before.into_iter().zip(after).map(piece).filter(|piece| piece.len > 0).collect())
 }
 
-/// A whole entry.
+/// An intact entry.
 #[derive(Clone, Debug)]
 pub(in crate::table) struct LogEntry {
-    /// Where it begins in the log, in bytes.
+    /// Its offset in the log, in bytes.
     pub start: u64,
     pub record: Record,
-    /// The counters of the durable commit before.
+    /// The counters of the previous durable commit.
     pub before: Vec<u64>,
     pub pieces: Vec<AppendedBytes>,
-    /// The bytes of the pieces, one behind the other.
+    /// The bytes of the pieces, concatenated.
     pub bytes: Vec<u8>,
 }
 
 impl LogEntry {
-    /// The entry's bytes as they stand in the log, whole pages. `None` where there are too many.
+    /// The entry's encoded bytes, in whole pages. `None` if there are too many.
     ///
-    /// `record.delta` is set here; `copy` fills its last argument with the bytes of a region from an offset on.
+    /// Sets `record.delta`; `copy` fills its last argument with the bytes of a region from an offset on.
     pub fn encode(
         plan: &Plan,
         before: &[u64],
@@ -98,11 +99,11 @@ impl LogEntry {
         Ok(Some(paged(&bytes)))
     }
 
-    /// The entry that begins at byte `at` of a log, and how many bytes of the log it takes; `None` where there is no whole
-    /// one.
+    /// Decodes the entry at byte `at` of a log, and returns it with its length in the log; `None` if there is no intact
+    /// entry.
     ///
     /// # Errors
-    /// `InvalidData` where its checksums are right and it can't be one of the segment: see `check`.
+    /// `InvalidData` if its checksums are right but it can't belong to the segment: see `check`.
     fn decode(
         plan: &Plan,
         log: &[u8],
@@ -117,7 +118,7 @@ impl LogEntry {
         check(&record)?;
         let before: Vec<u64> = bytes[head..].as_chunks().0.iter().map(|&raw| u64::from_le_bytes(raw)).collect();
         if before.iter().zip(&record.counters).any(|(before, after)| before > after) {
-            // Its second checksum may say that it is torn here; if not, nobody has written it.
+            // Its second checksum may show that it is torn; otherwise no writer wrote it.
             return Ok(None);
         }
         let pieces = appended(plan, &before, &record.counters)?;
@@ -144,7 +145,7 @@ impl LogEntry {
     }
 }
 
-/// The whole entries of a log, in the order of their places.
+/// The intact entries of a log, in the order of their offsets.
 ///
 /// # Errors
 /// As [`LogEntry::decode`].
@@ -167,8 +168,8 @@ pub(in crate::table) fn entries(
     Ok(found)
 }
 
-/// Of the whole entries of a log, in the order of their commits, those that follow a durable commit of these counters: each
-/// begins at or before what is there by then and ends behind it.
+/// The intact entries of a log, in the order of their commits, that follow a durable commit with these counters: each
+/// begins at or before the current end and ends after it.
 pub(in crate::table) fn following(mut entries: Vec<LogEntry>, boot: Option<[u8; 16]>, base: &Record) -> Vec<LogEntry> {
     entries.sort_by_key(|entry| entry.record.sequence);
     let mut found: Vec<LogEntry> = Vec::new();
@@ -185,7 +186,7 @@ pub(in crate::table) fn following(mut entries: Vec<LogEntry>, boot: Option<[u8; 
     found
 }
 
-/// Whether `newer` has all that `older` has, and something more.
+/// Whether `newer` has everything that `older` has, and more.
 fn is_ahead(newer: &Record, older: &Record) -> bool {
     let has_all = older.counters.iter().zip(&newer.counters).all(|(old, new)| old <= new);
     has_all && (newer.counters != older.counters || newer.positions != older.positions)
@@ -204,7 +205,7 @@ fn paged(bytes: &[u8]) -> Vec<u8> {
     paged
 }
 
-/// The first `len` of the bytes that were cut into the pages from byte `at` on; `None` where the log ends before.
+/// The first `len` bytes of the content of the pages from byte `at` on; `None` if the log ends before.
 fn unpaged(log: &[u8], at: usize, len: usize) -> Option<Vec<u8>> {
     let first = len.min(PAGE as usize);
     let mut bytes = log.get(at..at.checked_add(first)?)?.to_vec();

@@ -1,5 +1,5 @@
-//! The protocol between a table's writer and its readers: `publish` (how a commit gets to them), `footer` (the
-//! published footer, for other Arrow readers), `log` (small durable commits). Uses `format` of the table's rooms.
+//! The protocol between a table's writer and its readers: `publish` (making a commit visible), `footer` (the published
+//! footer, for other Arrow readers), `log` (small durable commits). Of `table`, uses `format` only.
 
 pub(super) mod footer;
 pub(super) mod log;

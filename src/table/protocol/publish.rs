@@ -1,4 +1,4 @@
-//! How a commit gets from the writer to its readers: the three protocols over shared words, and nothing else.
+//! Publishes commits from the writer to its readers: the three protocols over shared words, and nothing else.
 //!
 //! ```text
 //! writer                                            reader
@@ -11,15 +11,15 @@
 //! waiting was or is not 0: wake                     ── full fence ──
 //!                                                   sequence still the known one: sleep on it
 //! ```
-//! The record of parity `next` is the one that was newest two commits ago: a slow reader may be copying it. It finds that
-//! out because the record's own sequence changes before anything else of it does.
+//! The record of parity `next` belongs to the commit before the newest one: a slow reader may be copying it. It
+//! notices, because the record's own sequence changes before the rest of the record.
 //!
-//! `waiting` is cleared *before* the store that sleepers look at. Cleared behind it, it could be the flag of a reader
-//! that has seen this commit already and goes to sleep until the next one, which would then not wake it.
+//! `waiting` is cleared *before* the store that sleepers watch. Cleared after it, it could be the flag of a reader that
+//! has already seen this commit and goes to sleep until the next one, which would then not wake it.
 //!
-//! All of these are atomic: the words of a record are stored and loaded relaxed, one by one, so that a reader that is too
-//! slow gets words of two commits, and never half a word. The crate `model` runs these functions under a model checker, in
-//! all orders that the memory model allows, over words with the same orderings.
+//! All accesses are atomic: the words of a record are stored and loaded relaxed, one by one, so that a slow reader gets
+//! words of two commits, but never half a word. The crate `model` runs these functions under a model checker, in all
+//! orders that the memory model allows, over words with the same orderings.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -30,12 +30,12 @@ pub use crate::map::SharedWords;
 #[doc(hidden)]
 pub use crate::table::format::{MOST_POSITIONS, Page, Record, State, positions_of, record_len};
 
-/// How often a reader looks again at a record that is not whole although no other commit comes: the writer may be in the
-/// middle of one. While others come it goes on looking.
+/// The number of times a reader rereads a torn record while no other commit is made: the writer may be in the middle of
+/// one. While commits are made it continues.
 pub const PATIENCE: usize = 10_000;
 
-/// Writes the record of commit `sequence`, which begins with that number, over the one that is not the newest. Readers
-/// don't see the commit yet.
+/// Writes the record of commit `sequence`, which begins with that number, over the record that is not the newest. The
+/// commit is not visible to readers yet.
 #[inline]
 pub fn prepare(words: &impl SharedWords, page: Page, sequence: u64, record: &[u8]) {
     let at = page.record(sequence);
@@ -53,15 +53,16 @@ pub fn commit(words: &impl SharedWords, page: Page, sequence: u64, record: &[u8]
     }
     prepare(words, page, sequence, record);
     words.publish64(page.sequence(), sequence);
-    // Between the store of what is waited for and the look at the flag; the sleeper does the same the other way.
+    // Between the store of the sequence and the load of the flag; the sleeper does the same in reverse order.
     words.fence(Ordering::SeqCst);
     if was_asked || words.load32(page.waiting()) != 0 {
         words.wake(page.sequence());
     }
 }
 
-/// The newest commit: what `decode` makes of the bytes of its record, of which `fixed` come before the positions; `bytes`
-/// has room for all there can be. `None` where its record is damaged, or was not whole for `patience` looks.
+/// Returns the newest commit: the result of `decode` on the bytes of its record, of which `fixed` come before the
+/// positions; `bytes` has room for the longest record. `None` if its record is damaged, or was torn in each of
+/// `patience` attempts.
 pub fn newest<R>(
     words: &impl SharedWords,
     page: Page,
@@ -88,8 +89,8 @@ pub fn newest<R>(
     None
 }
 
-/// Sleeps until there is a newer commit than `sequence`, for `timeout` at most; may return early. Who may not write to the
-/// file can't say that it sleeps, and is woken by chance only.
+/// Sleeps until there is a newer commit than `sequence`, for at most `timeout`; may return early. A reader without
+/// write permission for the file can't set the flag, and is woken only by chance.
 pub fn sleep(words: &impl SharedWords, page: Page, sequence: u64, timeout: Duration) {
     words.publish32(page.waiting(), 1);
     words.fence(Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! The folder of a table: its segments by name, and which of them count.
+//! The folder of a table: its segments by name, and which of them are valid.
 
 use std::path::{Path, PathBuf};
 
@@ -18,19 +18,19 @@ pub(in crate::table) fn name(first_row: u64) -> String {
     format!("{first_row:020}.arrow")
 }
 
-/// The first row of a segment called `name`; `None` where that is not the name of one.
+/// The first row of a segment named `name`; `None` if it is not the name of a segment.
 fn first_row(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".arrow")?;
     let is_name = digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit());
     is_name.then(|| digits.parse().ok())?.filter(|&row| row < MOST_ROWS)
 }
 
-/// Whether a file is called as segments are.
+/// Whether a file has the name of a segment.
 pub(crate) fn is_segment_name(path: &Path) -> bool {
     path.file_name().and_then(|name| first_row(name.to_str()?)).is_some()
 }
 
-/// First rows of the segments in `folder`, in order. `None` where it is no folder of a table: it holds other Arrow
+/// First rows of the segments in `folder`, in order. `None` if it is not the folder of a table: it contains other Arrow
 /// files, or no segment.
 pub(in crate::table) fn list(folder: &Path) -> Result<Option<Vec<u64>>> {
     let failed = |e: std::io::Error| Error::io("listing the folder", &e).at(folder);
@@ -57,31 +57,31 @@ pub(in crate::table) fn list(folder: &Path) -> Result<Option<Vec<u64>>> {
     Ok(Some(rows).filter(|rows| !rows.is_empty()))
 }
 
-/// Whether the entry of a directory is a partition: a directory called `key=value`.
+/// Whether a directory entry is a partition: a directory named `key=value`.
 fn is_partition(entry: &std::fs::DirEntry) -> bool {
     let name = entry.file_name();
     let is_named_so = name.as_encoded_bytes().contains(&b'=') && !name.as_encoded_bytes().starts_with(b".");
     is_named_so && entry.file_type().is_ok_and(|kind| kind.is_dir())
 }
 
-/// Whether there is a directory `folder` that holds segments, and no other Arrow files.
+/// Whether `folder` is a directory that contains segments, and no other Arrow files.
 pub(crate) fn holds_table(folder: &Path) -> Result<bool> {
     Ok(folder.is_dir() && list(folder)?.is_some())
 }
 
-/// As [`list`], of one moment: a listing that goes on while names are given may show a later one and not an earlier one.
-/// Nothing was given or taken while a folder is listed whose times are the same before and behind it, and are so old that a
-/// change would have left others. Else it is listed again: names are given, and taken, in the order of their rows. If the
-/// first of two listings shows a name, those before it were given when the second one began, which therefore shows them or,
-/// if they were taken, none before them.
+/// As [`list`], consistent at one moment: a listing during which names are added may show a later name but not an
+/// earlier one. If the folder's times are the same before and after the listing, and too old for a later change to go
+/// unnoticed, nothing was added or removed. Otherwise it is listed again: names are added, and removed, in the order of
+/// their rows. If the first of two listings shows a name, all earlier names existed when the second one began, which
+/// therefore shows them or, if they were removed, none before them.
 ///
 /// # Errors
-/// `Busy` where names change with each listing.
+/// `Busy` if names change with each listing.
 fn list_at_one_moment(folder: &Path) -> Result<Option<Vec<u64>>> {
     let failed = |e: std::io::Error| Error::io("listing the folder", &e).at(folder);
     let before = NamesTime::of(folder).map_err(failed)?;
     let mut found = list(folder)?;
-    // The first segment alone: whether it is followed by another is asked where it is sealed.
+    // For the first segment alone, the caller checks for a successor once it is sealed.
     let is_alone = found.as_deref() == Some(&[0]);
     if is_alone || !before.may_have_changed(folder) {
         return Ok(found);
@@ -97,11 +97,11 @@ fn list_at_one_moment(folder: &Path) -> Result<Option<Vec<u64>>> {
     Err(Error::new(ErrorKind::Busy, message).at(folder))
 }
 
-/// How often a folder is listed until two listings are the same.
+/// The number of listings until two are equal.
 const LISTINGS: usize = 1000;
 
-/// Where a segment that begins with row `first_row` waits for its name: beside the directory, where no listing of the
-/// directory finds it.
+/// The path of a segment beginning with row `first_row` before it gets its name: beside the directory, where listings
+/// of the directory don't show it.
 pub(in crate::table) fn prepared_path(folder: &Path, first_row: u64) -> PathBuf {
     let folder_name = folder.file_name().unwrap_or_default().to_string_lossy();
     beside(folder).join(format!(".{folder_name}.{first_row:020}.next"))
@@ -111,7 +111,7 @@ fn beside(folder: &Path) -> &Path {
     folder.parent().unwrap_or(Path::new("."))
 }
 
-/// First rows of the segments that wait for their names, in order.
+/// First rows of the segments waiting for their names, in order.
 pub(in crate::table) fn prepared(folder: &Path) -> Vec<u64> {
     let mut rows = Vec::new();
     for entry in std::fs::read_dir(beside(folder)).into_iter().flatten().flatten() {
@@ -124,33 +124,33 @@ pub(in crate::table) fn prepared(folder: &Path) -> Vec<u64> {
     rows
 }
 
-/// The end of a table: its segments, and the last of them opened.
+/// The end of a table: its segments, with the last one opened.
 #[derive(Debug)]
 pub(in crate::table) struct Chain {
-    /// The directory whose segments they are.
+    /// The directory of the segments.
     pub folder_id: Option<FileId>,
-    /// The first rows of the segments that count.
+    /// The first rows of the valid segments.
     pub starts: Vec<u64>,
     /// Segments of an uncommitted transaction.
     pub orphans: Vec<u64>,
-    /// The row after the last one that was committed in an orphan, and lost in a crash of the machine.
+    /// The row after the last one that was committed in an orphan, and lost in a system crash.
     pub lost_end: u64,
-    /// The last segment and its newest commit; `None` where it is an Arrow file that doesn't grow.
+    /// The last segment and its newest commit; `None` if it is an Arrow file that doesn't grow.
     pub last: Option<(Segment, Record)>,
 }
 
-/// How often to list the directory again while a commit crosses the end of a segment.
+/// The number of repeated listings while a commit crosses the end of a segment.
 const LOOKS: usize = 64;
 
 impl Chain {
-    /// Finds the last segment that counts. One that is marked provisional, or that was written before the machine last
-    /// started, counts only if the one before it reaches up to it.
+    /// Finds the last valid segment. One that is marked provisional, or that was written before the last boot, is valid
+    /// only if the previous one reaches up to it.
     pub fn open(folder: &Path) -> Result<Option<Chain>> {
         let mut chain = Chain::look(folder);
         for _ in 1..LOOKS {
             let is_over = match &chain {
                 Ok(Some(chain)) => !chain.is_passed(folder) && !chain.is_replaced(folder),
-                // What was listed may be gone with the directory that another one has replaced.
+                // The listed segments may be gone together with a replaced directory.
                 Err(e) => e.kind() != ErrorKind::NotFound || !folder.exists(),
                 Ok(None) => true,
             };
@@ -162,8 +162,8 @@ impl Chain {
         chain
     }
 
-    /// Whether the commit that sealed the last segment goes on in another one, which was not there, or did not count, when
-    /// it was looked for: segments get their names before the one before them is sealed.
+    /// Whether the commit that sealed the last segment continues in another one, which did not exist or was not valid
+    /// when it was looked for: segments get their names before the previous one is sealed.
     fn is_passed(&self, folder: &Path) -> bool {
         let sealed = self.last.as_ref().filter(|(_, record)| record.sealed);
         sealed.is_some_and(|(segment, record)| {
@@ -172,7 +172,7 @@ impl Chain {
         })
     }
 
-    /// Whether another directory has taken the place of the one whose names were listed: the last segment may be of that one.
+    /// Whether another directory has replaced the listed one: the last segment may belong to the new one.
     fn is_replaced(&self, folder: &Path) -> bool {
         self.folder_id != FileId::of(folder)
     }
@@ -197,12 +197,12 @@ impl Chain {
         Ok(Some(Chain { folder_id, starts: starts[..kept].to_vec(), orphans, lost_end, last }))
     }
 
-    /// The first rows of sealed segments that a power cut may cost, the last one first.
+    /// The first rows of sealed segments that a power cut may lose, the last one first.
     ///
     /// # Errors
     /// Those of opening segments.
     pub fn not_durable(&self, folder: &Path) -> Result<Vec<u64>> {
-        // The last one, too, where who compacted the table was killed as soon as it had sealed it.
+        // Include the last one: a compaction may have been killed right after sealing it.
         let is_sealed = self.last.as_ref().is_some_and(|(_, record)| record.sealed);
         let sealed = if is_sealed { &self.starts[..] } else { &self.starts[..self.starts.len().saturating_sub(1)] };
         let mut found = Vec::new();
@@ -210,7 +210,7 @@ impl Chain {
         for &start in sealed.iter().rev() {
             let on_disk = match open_newest(&path(folder, start))? {
                 Some((segment, record)) if record.boot == boot_id() => segment.durability(&record),
-                // What outlived a crash of the machine, or was made dense.
+                // Segments that survived a system crash, or were made dense.
                 _ => OnDisk::Alone,
             };
             if on_disk == OnDisk::Alone {
@@ -220,7 +220,7 @@ impl Chain {
             found.push((start, on_disk));
         }
         if is_reached {
-            // A commit that goes over several segments is durable in one piece: those behind the first stay provisional.
+            // A commit across several segments becomes durable as a whole: those after the first stay provisional.
             while found.last().is_some_and(|&(_, on_disk)| on_disk == OnDisk::Provisionally) {
                 found.pop();
             }
@@ -228,25 +228,26 @@ impl Chain {
         Ok(found.into_iter().map(|(start, _)| start).collect())
     }
 
-    /// Removes the segments that don't count; for the writer alone.
+    /// Removes invalid segments; for the writer only.
     pub fn remove_orphans(&self, medium: &Medium, folder: &Path) -> Result<()> {
         let remove = |row: &u64| medium.remove(&path(folder, *row));
         if self.orphans.is_empty() {
             return Ok(());
         }
-        // One that came back after a power cut could begin where rows end that were written since.
+        // One that reappeared after a power cut could begin where newer rows end.
         let done = self.orphans.iter().try_for_each(remove).and_then(|()| medium.sync_folder(folder));
         done.map_err(|e| Error::io("removing an unfinished segment", &e))
     }
 }
 
 /// Whether the segments before the last of `starts` are sealed and end where the next one begins, back to one that does
-/// not hang on others itself. Segments become durable in order, so one that is, and is sealed, needs no look behind it.
+/// not depend on others. Segments become durable in order, so before a durable sealed one none needs to be checked.
 fn is_reached(folder: &Path, starts: &[u64]) -> Result<bool> {
     for pair in starts.windows(2).rev() {
         let file = path(folder, pair[0]);
         let Some((_, before)) = open_last(&file)? else {
-            // Nothing is made dense before it and all before it are on the disk. It may have the rows of the next one, too.
+            // A segment is made dense only once it and all earlier ones are on the disk. It may also contain the rows
+            // of the next one.
             return Ok(pair[0] + open_dense(&file, ReadOptions::default())?.walk(u64::MAX)? >= pair[1]);
         };
         if !before.sealed || pair[0] + before.rows() != pair[1] {
@@ -280,7 +281,7 @@ pub(in crate::table) fn path(folder: &Path, first_row: u64) -> PathBuf {
     folder.join(name(first_row))
 }
 
-/// The error of a folder that holds something else than segments.
+/// The error for a folder that contains other files than segments.
 pub(in crate::table) fn foreign(folder: &Path) -> Error {
     let partition = std::fs::read_dir(folder).into_iter().flatten().flatten().find(is_partition);
     if let Some(partition) = partition {

@@ -18,12 +18,12 @@ use crate::map::Mapping;
 use crate::rows::Storage;
 
 impl Column {
-    /// The whole column as one array, without copying: where it is of one batch, or fixed-width without nulls and over
-    /// full segments of a table, the last of which may be live. `None` where it is not; then there are
-    /// [`chunks`](Column::chunks).
+    /// Returns the whole column as one array, without copying: if it is in one batch, or fixed-width without nulls and
+    /// in full segments of a table, the last of which may be live. Otherwise returns `None`; use
+    /// [`chunks`](Column::chunks) then.
     ///
     /// # Errors
-    /// `InvalidData` where a value is damaged; `Io` where the system has no more addresses.
+    /// `InvalidData` for a damaged value; `Io` if the system has no more addresses.
     pub fn contiguous(&self) -> Result<Option<ArrayData>> {
         self.watched(|| self.join())
     }
@@ -57,7 +57,7 @@ struct ColumnPlace<'a> {
     width: usize,
 }
 
-/// Where the parts' values lie, if they can be mapped side by side.
+/// The location of the parts' values, if they can be mapped side by side.
 fn places<'a>(parts: &[Part<'a>]) -> Result<Option<Vec<ColumnPlace<'a>>>> {
     let mut places = Vec::with_capacity(parts.len());
     for (number, part) in parts.iter().enumerate() {
@@ -76,10 +76,10 @@ fn places<'a>(parts: &[Part<'a>]) -> Result<Option<Vec<ColumnPlace<'a>>>> {
     Ok((!places.is_empty()).then_some(places))
 }
 
-/// Pages of every system that has them of 64 KiB or less.
+/// A multiple of the page size of every system with pages of up to 64 KiB.
 const PAGE: usize = 64 << 10;
 
-/// The values of the part's segment, and its rows; `None` where they are not fixed-width, or have nulls.
+/// The values of the part's segment, and its rows; `None` if they are not fixed-width, or have nulls.
 fn place<'a>(part: &Part<'a>) -> Result<Option<(ColumnPlace<'a>, u64)>> {
     let Some((segment, rows)) = segment_of(part.piece.source.as_ref(), part.batch)? else { return Ok(None) };
     let number = part.piece.columns[0];

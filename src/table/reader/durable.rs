@@ -1,8 +1,8 @@
-//! What survives a crash of the machine: durable records, and how to fall back on them.
+//! Recovery after a system crash: durable records, and how to fall back on them.
 //!
-//! A durable record carries a checksum of the bytes appended since the durable record before it, so record and data can
-//! go to the disk with one fdatasync(2), in any order: if the record arrived and its data did not, the checksum says so,
-//! and the record before counts.
+//! A durable record contains a checksum of the bytes appended since the previous durable record, so record and data can
+//! go to the disk with one fdatasync(2), in any order: if the record arrived and its data did not, the checksum doesn't
+//! match, and the previous record is valid.
 
 use std::path::Path;
 use std::sync::atomic::{Ordering, fence};
@@ -14,7 +14,7 @@ use crate::table::format::{MOST_SEQUENCE, PAGE, Record, UNSYNCED};
 use crate::table::protocol::log::{AppendedBytes, LogEntry, appended, entries, following};
 use crate::table::reader::segment::{Recovered, Segment};
 
-/// The checksum of the bytes that `to` has and `from` has not, buffer after buffer.
+/// The checksum of the bytes that `to` has and `from` has not, buffer by buffer.
 pub(in crate::table) fn delta(
     plan: &Plan,
     from: &[u64],
@@ -39,8 +39,7 @@ pub(in crate::table) fn delta(
     Ok(crc)
 }
 
-/// Checks that the machine's boot has an id, without which commits that a crash of the machine has cost could not be told
-/// from others.
+/// Checks that the system's boot has an id, without which commits lost in a system crash could not be told from others.
 ///
 /// # Errors
 /// `Unsupported`.
@@ -53,13 +52,13 @@ pub(in crate::table) fn check_boot_id() -> Result<()> {
     Err(Error::new(ErrorKind::Unsupported, message))
 }
 
-/// What may not be on the disk though it is written: its sync goes on, has failed, or its writer was killed before the end
-/// of it. Noted in the segment before the write, so that whoever sees what is written sees this, too.
+/// Written data that may not be on the disk: its sync is in progress, has failed, or was interrupted by the writer's
+/// death. Noted in the segment before the data is written, so that every process that sees the data also sees the note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::table) struct Unsynced {
-    /// Which of the two durable records.
+    /// The number of the durable record, 0 or 1.
     pub record: Option<u64>,
-    /// The first page of the log whose entry, like all behind it, may not be there; `u32::MAX` where all are.
+    /// The first page of the log from which on entries may not be on the disk; `u32::MAX` if all are.
     pub log_page: u32,
 }
 
@@ -67,13 +66,13 @@ pub(in crate::table) struct Unsynced {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnDisk {
     No,
-    /// It counts if the segment before is durable.
+    /// The commit is valid if the previous segment is durable.
     Provisionally,
     Alone,
 }
 
 impl Unsynced {
-    /// The note as it stands in the live page. It holds for this boot: behind the next, the contents of the file are those of
+    /// The encoded note in the live page. It is valid for this boot: after the next boot, the file has the contents of
     /// the disk.
     pub fn word(self) -> u64 {
         let kind = self.record.map_or(3, |number| 1 + (number & 1));
@@ -99,7 +98,7 @@ impl Unsynced {
 }
 
 impl Segment {
-    /// Returns how the commit of `record` stands on the disk.
+    /// Returns whether the commit of `record` is on the disk.
     pub fn durability(&self, record: &Record) -> OnDisk {
         let there = [0, 1].map(|number| self.durable(number));
         let unsynced = self.unsynced();
@@ -119,7 +118,7 @@ impl Segment {
         found
     }
 
-    /// The rows that would survive a power cut, as far as the file tells.
+    /// The number of rows that would survive a power cut, as far as the file shows.
     ///
     /// # Errors
     /// As [`Segment::check_record`].
@@ -138,20 +137,20 @@ impl Segment {
         Ok(last.map_or(0, |record| record.rows()))
     }
 
-    /// What is written and may not be on the disk. Loaded after what it is about was read.
+    /// The note of unsynced data. Loaded after the data it covers was read.
     fn unsynced(&self) -> Option<Unsynced> {
-        // A durable record or entry that was read is noted here, unless it was synced since.
+        // A durable record or entry read before is noted here, unless it was synced since.
         fence(Ordering::Acquire);
         Unsynced::of(self.mapping.load64((self.header.live + UNSYNCED) as usize))
     }
 
-    /// The newest commit that counts: after a crash of the machine, the newest durable one.
+    /// The newest valid commit: after a system crash, the newest durable one.
     ///
     /// # Errors
-    /// `InvalidData` if a whole record can't belong to the segment; the newest commit is unknown then.
+    /// `InvalidData` if an intact record can't belong to the segment; the newest commit is unknown then.
     pub fn newest(&self) -> Result<Record> {
         let seen = match self.visible_within(1)? {
-            // No whole record is of this boot, so no writer is in the middle of a commit.
+            // No intact record is of this boot, so no writer is in the middle of a commit.
             None if !self.whole_records().any(|record| record.boot == boot_id()) => None,
             None => self.visible()?,
             seen => seen,
@@ -159,7 +158,8 @@ impl Segment {
         match seen {
             Some(record) if record.boot == boot_id() => Ok(record),
             Some(record) => self.recovered(record.sequence),
-            // The pages of sequence and records reach the disk, or a copy, in any order: then the commit before counts.
+            // The pages of sequence and records reach the disk, or a copy, in any order: then the previous commit is
+            // valid.
             None => match self.other_visible()? {
                 Some(record) => Ok(record),
                 None => self.recovered(self.sane_sequence()?),
@@ -167,7 +167,7 @@ impl Segment {
         }
     }
 
-    /// The commit after `newest` which seals the segment, if a writer of this boot has prepared it and not shown it.
+    /// The commit after `newest` that seals the segment, if a writer of this boot has prepared but not published it.
     ///
     /// # Errors
     /// As [`Segment::check_record`].
@@ -183,7 +183,7 @@ impl Segment {
         self.checked_record(record).map(Some)
     }
 
-    /// The newest durable commit, whose bytes from the log are in place.
+    /// The newest durable commit, with the bytes from its log in place.
     fn recovered(&self, visible: u64) -> Result<Record> {
         if let Some(replayed) = &self.replayed {
             return Ok(replayed.record.clone());
@@ -195,7 +195,7 @@ impl Segment {
         Err(Error::internal("the log of a segment was not read when the segment was opened").at(self.path()))
     }
 
-    /// What a crash of the machine has left, where nobody has committed since; `None` where somebody has.
+    /// The state recovered after a system crash; `None` if a commit was made since.
     pub(super) fn left_by_a_crash(&self) -> Result<Option<Recovered>> {
         if self.whole_records().any(|record| record.boot == boot_id()) {
             return Ok(None);
@@ -204,7 +204,7 @@ impl Segment {
         recover(self, visible).map(Some)
     }
 
-    /// Maps the segment again, with the bytes of the log in their places.
+    /// Maps the segment again, with the bytes of the log in place.
     fn replay(self, left: Recovered) -> Result<Segment> {
         let place = |piece: &AppendedBytes| {
             let region = self.header.regions[piece.region];
@@ -223,7 +223,7 @@ impl Segment {
         Ok(segment)
     }
 
-    /// The whole entries of the log, in the order of their places.
+    /// The intact entries of the log, in the order of their offsets.
     ///
     /// # Errors
     /// As [`Segment::check_record`].
@@ -243,7 +243,7 @@ impl Segment {
         (0..2).filter_map(|number| self.record_at(self.header.page().record(number)))
     }
 
-    /// The number on the live page, which has no checksum.
+    /// The number in the live page, which has no checksum.
     fn sane_sequence(&self) -> Result<u64> {
         let sequence = self.sequence();
         if sequence < MOST_SEQUENCE {
@@ -256,7 +256,7 @@ impl Segment {
         Err(Error::invalid(message).at(self.path()))
     }
 
-    /// A whole visible record of this boot, where the newest one is not whole.
+    /// An intact visible record of this boot, if the newest one is torn.
     fn other_visible(&self) -> Result<Option<Record>> {
         let newest = self.whole_records().filter(|record| record.boot == boot_id()).max_by_key(|r| r.sequence);
         let Some(record) = newest else { return Ok(None) };
@@ -265,8 +265,8 @@ impl Segment {
         Ok(Some(Record { sequence, ..record }))
     }
 
-    /// The place of a durable record of which some bytes did not reach the disk, so that `kept`, an earlier commit, counts
-    /// after a crash of the machine.
+    /// The number of a durable record whose bytes did not all reach the disk, so that `kept`, an earlier commit, is
+    /// valid after a system crash.
     pub fn given_up(&self, kept: &Record) -> Option<u64> {
         let says_more = |durable: Record| {
             let has_more = durable.counters.iter().zip(&kept.counters).any(|(durable, kept)| durable > kept);
@@ -275,7 +275,7 @@ impl Segment {
         (0..2).find(|&number| kept.boot != boot_id() && self.durable(number).is_some_and(says_more))
     }
 
-    /// The durable records that are whole, the newest first.
+    /// The intact durable records, the newest first.
     ///
     /// # Errors
     /// As [`Segment::check_record`].
@@ -287,8 +287,8 @@ impl Segment {
     }
 }
 
-/// Finds the newest reliable commit after a restart of the machine. `visible` is the number of the newest visible
-/// commit, made before it.
+/// Finds the newest reliable commit after a reboot. `visible` is the number of the newest visible commit, made before
+/// it.
 fn recover(segment: &Segment, visible: u64) -> Result<Recovered> {
     let found = segment.durable_records()?;
     let mut base = None;
@@ -301,7 +301,7 @@ fn recover(segment: &Segment, visible: u64) -> Result<Recovered> {
     let highest = found.iter().map(|record| record.sequence).fold(visible, u64::max);
     let zeros = || Record { counters: vec![0; segment.header.limits.len()], ..Record::default() };
     let last = base.clone().unwrap_or_else(zeros);
-    // A sealed segment has everything in its columns.
+    // A sealed segment has all bytes in its columns.
     let logged = if last.sealed { Vec::new() } else { segment.log_entries()? };
     let sequence = logged.iter().map(|entry| entry.record.sequence).fold(highest, u64::max);
     debug_assert!(sequence < MOST_SEQUENCE, "numbers of records are checked");
@@ -310,15 +310,15 @@ fn recover(segment: &Segment, visible: u64) -> Result<Recovered> {
     Ok(Recovered { base, record: Record { sequence, provisional: last.provisional, ..newest }, entries })
 }
 
-/// The entries of the log that go on from durable record `base`, or from nothing. A sealed segment has everything in its
-/// columns.
+/// The entries of the log that follow durable record `base`, or the empty segment. A sealed segment has all bytes in
+/// its columns.
 fn logged_behind(segment: &Segment, base: Option<&Record>, logged: Vec<LogEntry>) -> Vec<LogEntry> {
     let nothing = Record { counters: vec![0; segment.header.limits.len()], ..Record::default() };
     let last = base.unwrap_or(&nothing);
     if last.sealed { Vec::new() } else { following(logged, base.map(|record| record.boot), last) }
 }
 
-/// Whether what a durable record says has reached the disk with it.
+/// Whether a durable record's data has reached the disk with it.
 fn is_on_disk(segment: &Segment, record: &Record, all: &[Record]) -> Result<bool> {
     let before = match record.previous {
         0 => vec![0; record.counters.len()],
@@ -332,7 +332,7 @@ fn is_on_disk(segment: &Segment, record: &Record, all: &[Record]) -> Result<bool
     Ok(checksum(segment, &before, record)? == record.delta)
 }
 
-/// The checksum of what `record` has and `before` has not, as the segment holds it.
+/// The checksum of the bytes in the segment that `record` has and `before` has not.
 pub(in crate::table) fn checksum(segment: &Segment, before: &[u64], record: &Record) -> Result<u32> {
     let offset = |region: usize, at: u64| segment.header.regions[region].offset + at;
     delta(&segment.plan, before, &record.counters, |region, at, into| {
@@ -340,20 +340,20 @@ pub(in crate::table) fn checksum(segment: &Segment, before: &[u64], record: &Rec
     })
 }
 
-/// The rows that a crash of the machine has cost the segment.
+/// The number of rows lost in a system crash.
 pub(in crate::table) fn dropped(segment: &Segment, kept: &Record) -> Result<u64> {
     let visible = segment.visible()?.map_or(0, |visible| visible.rows());
     Ok(visible.saturating_sub(kept.rows()))
 }
 
-/// Opens the segment at `path`. After a crash of the machine, puts the bytes of its log in their places in memory only:
-/// a reader writes to no file.
+/// Opens the segment at `path`. After a system crash, restores the bytes of its log in memory only: a reader writes to
+/// no file.
 pub(in crate::table) fn open_segment(path: &Path) -> Result<Option<Segment>> {
     let mapping = Mapping::open(path, Mode::Read)?;
     open_mapping(mapping).map_err(|e| e.at(path))
 }
 
-/// As [`open_segment`], of a file that is mapped.
+/// As [`open_segment`], for a mapped file.
 pub(in crate::table) fn open_mapping(mapping: Mapping) -> Result<Option<Segment>> {
     let Some(segment) = Segment::open(mapping)? else { return Ok(None) };
     check_boot_id()?;

@@ -1,4 +1,4 @@
-//! [`follow`]: new rows of a table, as they come.
+//! [`follow`]: new rows of a table, as they are committed.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -35,7 +35,7 @@ pub struct Follow {
 }
 
 /// Iterates over the rows of the table `dataset` from row number `start` on, or over those committed from now on. Each item
-/// holds the rows committed since the one before. Ends after `timeout` without new rows, or never.
+/// contains the rows committed since the previous one. Ends after `timeout` without new rows, or never.
 ///
 /// # Errors
 /// `InvalidArgument` for a dataset that can't grow; `RowOutOfRange` if rows from `start` on were dropped, or if the table
@@ -60,12 +60,12 @@ pub fn follow(dataset: &Dataset, start: Option<u64>, timeout: Option<Duration>) 
 }
 
 impl Follow {
-    /// The next rows; `None` when none came for `timeout`.
+    /// Returns the next rows; `None` if there are none within `timeout`.
     ///
     /// # Errors
-    /// `RowOutOfRange` when rows were dropped before they were read: then [`follow`] the table anew from its first row.
-    /// `FileChanged` when the live segment was truncated, or when the table was removed, at the latest after half a second;
-    /// else as [`Dataset::refresh`].
+    /// `RowOutOfRange` if rows were dropped before they were read: then call [`follow`] again from the table's first
+    /// row. `FileChanged` if the live segment was truncated, or the table was removed, at the latest after half a
+    /// second; otherwise as [`Dataset::refresh`].
     pub fn poll(&mut self, timeout: Duration) -> Result<Option<Dataset>> {
         let deadline = Instant::now().checked_add(timeout);
         loop {
@@ -84,11 +84,11 @@ impl Follow {
         }
     }
 
-    /// The rows that are there and were not handed out.
+    /// The committed rows not returned yet.
     fn newest(&mut self) -> Result<Option<Dataset>> {
         let mut found = self.dataset.refresh().and_then(|newest| self.take(newest));
         for _ in 0..TRIES {
-            // What was known of a table may have been dropped before it was looked at, which is no commit.
+            // Known segments may have been dropped before they were opened, which is not an error of the table.
             if !matches!(&found, Err(e) if e.kind() == ErrorKind::NotFound) {
                 break;
             }
@@ -97,7 +97,7 @@ impl Follow {
         found
     }
 
-    /// Goes on with `newest`: the rows from the next one on.
+    /// Continues with `newest`: takes the rows from the next one on.
     fn take(&mut self, newest: Dataset) -> Result<Option<Dataset>> {
         check_goes_on(&self.dataset, &newest, self.next)?;
         self.dataset = newest;
@@ -126,8 +126,8 @@ impl Follow {
         Err(self.out_of_range(message))
     }
 
-    /// Refuses to wait for a row far ahead: rows that come before it would be missed. A reader that noted a row which a power
-    /// cut took from the table is told so.
+    /// Refuses to wait for a row far ahead: earlier rows would be missed. A reader that stored a row number lost in a
+    /// power cut gets this error.
     fn beyond(&self, end: u64) -> Error {
         let first = self.dataset.first_row();
         self.out_of_range(format!(
@@ -145,16 +145,16 @@ impl Follow {
         }
     }
 
-    /// Whether the rows that were not handed out are those of `now` from the same number on: another directory may have the
-    /// table's place.
+    /// Whether the rows not returned yet are those of `now` from the same number on: another directory may have
+    /// replaced the table's.
     ///
     /// # Errors
-    /// `FileChanged` where they may be others.
+    /// `FileChanged` if they may be different rows.
     pub(crate) fn check_goes_on_in(&self, now: &Dataset) -> Result<()> {
         check_goes_on(&self.dataset, now, self.next)
     }
 
-    /// The number of the row after the last that was handed out.
+    /// The number of the row after the last returned one.
     pub fn next_row(&self) -> u64 {
         self.next
     }
@@ -181,17 +181,18 @@ impl Follow {
     }
 }
 
-/// What happens when new rows come.
+/// The event to wait for.
 pub(crate) enum WakeUp {
-    /// A word gets another value.
+    /// A word changes.
     Word(AwaitedWord),
-    /// A name comes, in the directory of a table whose writer has gone and left a file that doesn't grow.
+    /// A name is added to the directory of a table whose writer is gone and left a file that doesn't grow.
     Names(PathBuf),
 }
 
 impl Follow {
-    /// What happens when new rows come. From now on the writer wakes who waits for that; rows that are there already have to
-    /// be looked for afterwards. `None` where nobody can be woken, as rights or mappings are missing.
+    /// Returns the event that announces new rows. From now on the writer wakes those who wait for it; rows committed
+    /// before must be looked for afterwards. `None` if the writer can't wake this process, for lack of permissions or
+    /// mappings.
     pub(crate) fn wake_up(&mut self) -> Result<Option<WakeUp>> {
         guard(|| {
             let Some((path, page, sequence)) = watched(&self.dataset) else {
@@ -207,7 +208,7 @@ impl Follow {
             let Some((_, bed)) = self.bed.as_ref().filter(|(_, bed)| bed.mode() == Mode::ReadWrite) else {
                 return Ok(None);
             };
-            // Its words are all that is wanted: thousands of tables have thousands of files.
+            // Only its words are needed: thousands of tables have thousands of files.
             bed.close_file();
             bed.publish32(page.waiting(), 1);
             bed.fence(Ordering::SeqCst);
@@ -216,13 +217,13 @@ impl Follow {
         })
     }
 
-    /// Whether there is nothing that was not seen.
+    /// Whether all committed rows have been seen.
     pub(crate) fn is_newest(&self) -> bool {
         self.dataset.is_newest()
     }
 }
 
-/// A mapping to sleep on, writable if we may, so that the writer can be told.
+/// A mapping to sleep on, writable if permitted, so that the writer can be notified.
 fn bed(path: &Path) -> Result<Mapping> {
     Ok(Mapping::open(path, Mode::ReadWrite).or_else(|_| Mapping::open(path, Mode::Read))?)
 }

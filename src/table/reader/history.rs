@@ -29,25 +29,25 @@ use crate::table::format::{
 };
 use crate::table::zones;
 
-/// How often a segment is looked for whose rows are in another one, while that one is merged again.
+/// The number of attempts to find a segment merged into another one while that one is merged again.
 const MERGES: usize = 64;
 
-/// What a dense segment's metadata says beside its schema's own.
+/// The keys in a dense segment's metadata that are not part of the schema.
 const SETTINGS: [&str; 5] = [SORTED_BY, SEGMENT_ROWS, POSITIONS, ACCEPTS_LATE, INDEX];
 
-/// What all segments of a table share.
+/// The properties shared by all segments of a table.
 #[derive(Debug)]
 pub(super) struct Table {
     pub folder: PathBuf,
-    /// The directory that was there when its segments were listed.
+    /// The directory whose segments were listed.
     pub folder_id: Option<FileId>,
     pub schema: SchemaRef,
     pub options: ReadOptions,
-    /// As its newest segment says.
+    /// Those of the newest segment.
     pub settings: Settings,
 }
 
-/// The columns of a segment as one commit has them.
+/// The columns of a segment as of one commit.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     pub segment: Arc<Segment>,
@@ -56,7 +56,7 @@ pub(super) struct Snapshot {
     pub checked: Box<[OnceLock<ArrayData>]>,
 }
 
-/// The error of a table whose rows have other numbers than they had.
+/// The error for a table whose row numbers have changed.
 pub(super) fn replaced(folder: &Path) -> Error {
     let message = "the directory was replaced after the table was opened, as by compact with sort: rows have other numbers now; \
                    open the table again";
@@ -64,13 +64,12 @@ pub(super) fn replaced(folder: &Path) -> Error {
 }
 
 impl Table {
-    /// Whether the directory is still the one whose segments were listed. Another one has its place after rows were put in
-    /// order.
+    /// Whether the directory is still the listed one. Sorting replaces it by another one.
     pub fn is_in_place(&self) -> bool {
         FileId::of(&self.folder) == self.folder_id
     }
 
-    /// The error of rows that have other numbers now.
+    /// The error for changed row numbers.
     pub fn replaced(&self) -> Error {
         replaced(&self.folder)
     }
@@ -80,12 +79,12 @@ impl Table {
         self.settings.order().map(|column| column as usize)
     }
 
-    /// The column in which rows may be late.
+    /// The column by which rows may be late.
     pub fn late_by(&self) -> Option<usize> {
         self.settings.sorted_by.filter(|_| self.settings.is_late).map(|column| column as usize)
     }
 
-    /// Whether segments may have zones of a column.
+    /// Whether segments may have zones for a column.
     #[cfg(feature = "compute")]
     pub fn has_index(&self, column: usize) -> bool {
         self.settings.index.iter().any(|&indexed| indexed as usize == column)
@@ -132,13 +131,13 @@ impl Snapshot {
     }
 }
 
-/// A segment that is sealed, or an Arrow file in its place.
+/// A sealed segment, or the Arrow file that replaced it.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub first_row: u64,
     pub rows: u64,
     pub opened: OnceLock<Opened>,
-    /// Of a segment with an older schema than the table's: set before `opened`.
+    /// For a segment with an older schema than the table's: set before `opened`.
     pub fitted: OnceLock<Box<FittedColumns>>,
 }
 
@@ -146,7 +145,7 @@ pub(super) struct Entry {
 pub(super) enum Opened {
     Growable(Snapshot),
     Dense(Box<Ipc>),
-    /// Some rows of a dense segment: it was merged of this one and others.
+    /// Some rows of a dense segment into which this one was merged.
     Within(Box<Within>),
 }
 
@@ -174,27 +173,27 @@ impl Within {
     }
 }
 
-/// The segments of a table, to which those are added that are sealed later.
+/// The sealed segments of a table; later ones are added.
 #[derive(Debug)]
 struct Sealed {
     list: AppendVec<Arc<Entry>>,
     adding: Mutex<()>,
 }
 
-/// All segments but the live one: the first `len` of a list that all newer datasets share.
+/// All segments except the live one: the first `len` of a list shared with all newer datasets.
 #[derive(Debug)]
 pub(super) struct History {
     pub table: Arc<Table>,
     sealed: Arc<Sealed>,
     len: usize,
-    /// The file of the last segment, noted before it was opened, where no live one follows.
+    /// If no live segment follows: the file of the last segment, noted before it was opened.
     pub last_file: Option<FileId>,
 }
 
-/// A setting of the table that a dense segment carries in its schema's metadata.
+/// A setting of the table in a dense segment's schema metadata.
 ///
 /// # Errors
-/// `InvalidData` where it is no number.
+/// `InvalidData` if it is not a number.
 fn setting(schema: &Schema, key: &str) -> Result<Option<u64>> {
     let wrong = |text: &String| {
         Error::invalid(format!("the schema's metadata has '{text}' for {key}, expected a number; restore the file"))
@@ -202,10 +201,10 @@ fn setting(schema: &Schema, key: &str) -> Result<Option<u64>> {
     schema.metadata().get(key).map(|text| text.parse().map_err(|_| wrong(text))).transpose()
 }
 
-/// The column that a dense segment is sorted by.
+/// The column by which a dense segment is sorted.
 ///
 /// # Errors
-/// `InvalidData` where the schema's metadata names none that can be.
+/// `InvalidData` if the schema's metadata names an impossible column.
 fn sorted_by_of(schema: &Schema) -> Result<Option<usize>> {
     let Some(number) = setting(schema, SORTED_BY)? else { return Ok(None) };
     let column = usize::try_from(number).ok().and_then(|number| schema.fields().get(number));
@@ -218,10 +217,10 @@ fn sorted_by_of(schema: &Schema) -> Result<Option<usize>> {
     Ok(Some(number as usize))
 }
 
-/// What a dense segment says of its table.
+/// The table's settings in a dense segment.
 ///
 /// # Errors
-/// `InvalidData` where the schema's metadata says what can't be.
+/// `InvalidData` if the schema's metadata is invalid.
 pub(in crate::table) fn settings_of(schema: &Schema) -> Result<Settings> {
     let sorted_by = sorted_by_of(schema)?.map(|column| column as u32);
     let is_late = setting(schema, ACCEPTS_LATE)?.is_some_and(|late| late > 0) && sorted_by.is_some();
@@ -242,7 +241,7 @@ pub(in crate::table) fn settings_of(schema: &Schema) -> Result<Settings> {
     Ok(Settings { sorted_by, is_late, segment_rows, index: index.ok_or_else(wrong)?, zone_rows: ZONE_ROWS })
 }
 
-/// The schema as it was given when the table was made.
+/// The schema as given when the table was created.
 pub(in crate::table) fn without_settings(schema: &SchemaRef) -> SchemaRef {
     let mut metadata = schema.metadata().clone();
     metadata.retain(|key, _| !SETTINGS.contains(&key.as_str()));
@@ -292,10 +291,10 @@ impl Opened {
     }
 }
 
-/// The zones of a column of a dense segment, as its footer says.
+/// The zones of a column of a dense segment, from its footer.
 ///
 /// # Errors
-/// `InvalidData` where they can't be those of the column.
+/// `InvalidData` if they can't be those of the column.
 pub(in crate::table) fn dense_zones(ipc: &Ipc, column: usize) -> Result<Option<(u64, Vec<Zone>)>> {
     let Some(text) = ipc.zones() else { return Ok(None) };
     let data_type = ipc.schema().field(column).data_type();
@@ -303,7 +302,7 @@ pub(in crate::table) fn dense_zones(ipc: &Ipc, column: usize) -> Result<Option<(
         .map_err(|wrong| Error::invalid(format!("{wrong}; restore the file, or create the table again")))
 }
 
-/// Opens a segment that is sealed: in place, or, where a process can't have many more mappings, a copy of what it holds.
+/// Opens a sealed segment: in place, or, if the process is near its limit of mappings, as a copy of its contents.
 fn open_sealed(path: &Path) -> Result<Option<(Segment, Record)>> {
     let found = open_newest(path)?;
     match found {
@@ -323,7 +322,7 @@ impl Entry {
         }
         let path = chain::path(&table.folder, self.first_row);
         let opened = self.open_by_name(table, &path);
-        // Another directory in its place may have other rows under the name, or none.
+        // A directory that replaced it may have other rows under the name, or none.
         if !table.is_in_place() {
             return Err(table.replaced());
         }
@@ -331,7 +330,7 @@ impl Entry {
         if let Some(fit) = self.check(&opened, table).map_err(|e| e.at(&path))? {
             self.fitted.get_or_init(|| Box::new(FittedColumns::new(fit, self.rows as usize)));
         }
-        // A table may have more segments than a process may have files.
+        // A table may have more segments than a process may have open files.
         opened.close_file();
         Ok(self.opened.get_or_init(|| opened))
     }
@@ -343,7 +342,7 @@ impl Entry {
                     format!("the segment begins with row {}, which is not its name", segment.header.first_row);
                 Err(Error::invalid(message).at(path))
             }
-            // Rows that a later segment follows are committed, whether or not this one says that it is sealed.
+            // Rows followed by a later segment are committed, whether or not this segment is marked as sealed.
             Ok(Some((segment, record))) => Ok(Opened::Growable(Snapshot::new(Arc::new(segment), record))),
             Ok(None) => self.of_dense(open_dense(path, table.options)?, self.first_row).map_err(|e| e.at(path)),
             Err(e) if e.kind() == ErrorKind::NotFound => self.merged(table)?.ok_or_else(|| {
@@ -354,8 +353,8 @@ impl Entry {
         }
     }
 
-    /// The rows of this segment in a dense file that begins with row `first_row`, which may hold those of others behind
-    /// and before them: names are removed after the file with all their rows is in place.
+    /// The rows of this segment in a dense file that begins with row `first_row` and may contain those of its
+    /// neighbours: names are removed after the file with all their rows is in place.
     fn of_dense(&self, ipc: Ipc, first_row: u64) -> Result<Opened> {
         let rows = ipc.walk(u64::MAX)?;
         let start = self.first_row - first_row;
@@ -370,7 +369,7 @@ impl Entry {
         Ok(Opened::Within(Box::new(within)))
     }
 
-    /// The rows of this segment in the one before it by name, where the two were merged; `None` where they were dropped.
+    /// The rows of this segment in the previous one by name, if the two were merged; `None` if they were dropped.
     fn merged(&self, table: &Table) -> Result<Option<Opened>> {
         for _ in 0..MERGES {
             let starts = chain::list(&table.folder)?.unwrap_or_default();
@@ -394,7 +393,8 @@ impl Entry {
         Ok(None)
     }
 
-    /// Checks that the segment is one of the table; how its columns are made the table's, where its schema is older.
+    /// Checks that the segment belongs to the table; returns the mapping of its columns to the table's if its schema is
+    /// older.
     fn check(&self, opened: &Opened, table: &Table) -> Result<Option<Fit>> {
         let (rows, batches) = match opened {
             Opened::Growable(snapshot) => (snapshot.record.rows(), 1),
@@ -402,7 +402,7 @@ impl Entry {
             Opened::Within(within) => (within.rows as u64, 1),
         };
         let fit = match Fit::of(&table.schema, opened.schema()) {
-            // Its rows were rewritten in a newer schema than the table had when it was opened.
+            // Its rows were rewritten with a newer schema than the table had when it was opened.
             Err(e) if !matches!(opened, Opened::Growable(_)) => {
                 Fit::back(&table.schema, opened.schema()).map(Some).map_err(|_| e)
             }
@@ -438,7 +438,7 @@ impl Entry {
 }
 
 impl History {
-    /// The segments `entries`, in order; `None` for none.
+    /// A history of the segments `entries`, in order; `None` if there are none.
     pub fn of(table: &Arc<Table>, entries: Vec<Arc<Entry>>, last_file: Option<FileId>) -> Option<Arc<History>> {
         let sealed = Sealed { list: AppendVec::new(), adding: Mutex::new(()) };
         let len = entries.len();
@@ -448,8 +448,8 @@ impl History {
         (len > 0).then(|| Arc::new(History { table: table.clone(), sealed, len, last_file }))
     }
 
-    /// The history with `sealed` behind its segments, which stay where they are. Datasets that learn of the same segments
-    /// at the same time share them; `None` where others were added.
+    /// The history with `sealed` added after its segments, which stay in place. Datasets that learn of the same
+    /// segments at the same time share them; `None` if different ones were added.
     pub fn with(&self, sealed: Vec<Arc<Entry>>) -> Option<Arc<History>> {
         let _alone = self.sealed.adding.lock().unwrap_or_else(PoisonError::into_inner);
         let mut len = self.len;
@@ -494,8 +494,8 @@ impl History {
         chain::path(&self.table.folder, self.last().map_or(0, |last| last.first_row + last.rows))
     }
 
-    /// Whether the last segment is the file that it was: it may have been removed with those behind it, or merged with them,
-    /// and then none is called after its end.
+    /// Whether the last segment is still the same file: it may have been removed together with later ones, or merged
+    /// with them, and then no segment has the name of its end.
     pub fn is_last_file(&self) -> bool {
         let path = chain::path(&self.table.folder, self.last().map_or(0, |last| last.first_row));
         self.last_file == FileId::of(&path)
@@ -610,7 +610,7 @@ impl Source for History {
     fn zones(&self, batch: usize, column: usize) -> Result<Option<Zones>> {
         let entry = self.entry(batch)?;
         let opened = entry.open(&self.table)?;
-        // Zones are of values as they are stored.
+        // Zones are of the stored values.
         let stored = entry.fitted.get().map_or(Some(column), |fitted| fitted.as_it_is(column));
         let Some(column) = stored else { return Ok(None) };
         match opened {

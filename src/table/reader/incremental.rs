@@ -1,4 +1,4 @@
-//! Aggregations that go on with the rows of a table as they come.
+//! Aggregations that continue with new rows of a table.
 
 use super::table::goes_on;
 use crate::compute::IncrementalAggregation;
@@ -6,13 +6,13 @@ use crate::dataset::Dataset;
 use crate::error::Result;
 
 impl IncrementalAggregation {
-    /// The groups' keys and the results for the rows that are committed now, as [`Aggregation::finish`] would return them,
-    /// bit for bit. After the first call only new rows are read, and those of a block that was not full; all rows again
-    /// where earlier ones may be others, as rows were dropped or put in order, or where the schema has changed. So they are
-    /// of a dataset that is more than one table, such as one of partitions, whenever rows have come.
+    /// Returns the groups' keys and the results for all committed rows, bit for bit as [`Aggregation::finish`] would.
+    /// After the first call only new rows are read, and those of the last block if it was not full. All rows are read
+    /// again if earlier ones may have changed, because rows were dropped or sorted, or the schema has changed. A
+    /// dataset of more than one table, such as one of partitions, is read again at each change.
     ///
-    /// Only floats may differ in their last bits, where zones of an indexed column let [`Aggregation::finish`] leave out
-    /// blocks of rows, and where there are thousands of groups, whose rows it adds up in other portions.
+    /// Only floats may differ in their last bits: if zones of an indexed column let [`Aggregation::finish`] skip blocks
+    /// of rows, or if there are thousands of groups, whose rows it adds up in other portions.
     ///
     /// ```no_run
     /// # use arrowwood::*;

@@ -1,8 +1,8 @@
 //! A table as its readers see it.
 //!
-//! In reading order: `segment` (one file), `durable` (what survives a crash), `chain` (the segments of a table),
-//! `history` (sealed segments as a source), `table` (with the live one), `contiguous` (columns over several segments), `stat`, `segment_stat`, `follow`, `incremental` (aggregations of what grows). Uses `format` and `protocol`
-//! of the table's rooms.
+//! In reading order: `segment` (one file), `durable` (recovery after a crash), `chain` (the segments of a table),
+//! `history` (sealed segments as a source), `table` (with the live one), `contiguous` (columns over several segments),
+//! `stat`, `segment_stat`, `follow`, `incremental` (aggregations of growing tables). Uses `format` and `protocol`.
 
 pub(super) mod chain;
 mod contiguous;

@@ -1,13 +1,13 @@
-//! What the counters of a record count, counted again in the values themselves.
+//! Recomputes the counters of a record from the values themselves.
 
 use super::segment::Segment;
 use crate::ipc::zeros;
 use crate::rows::{PlanNode, Storage, member_numbers};
 
-/// A byte of the file, and what is wrong there.
+/// The offset of a byte in the file, and the problem there.
 pub(in crate::table) type Wrong = (u64, String);
 
-/// Counts what the counters count in the values themselves: where they say something else.
+/// Recomputes the counters from the values, and returns the differences.
 pub(in crate::table) fn recount(segment: &Segment, counters: &[u64]) -> Vec<Wrong> {
     let mut wrong = Vec::new();
     for column in &segment.plan.columns {
@@ -79,14 +79,14 @@ fn count_items(segment: &Segment, node: &PlanNode, rows: u64, counters: &[u64], 
             ));
         }
     }
-    // More than can be counted was found with the nulls.
+    // Counts beyond the values were reported with the nulls.
     let _ = node.each_child(rows, counters, |child, rows| {
         count_items(segment, child, rows, counters, wrong);
         Some(())
     });
 }
 
-/// Where offset number `number` of a region stands, and what it is.
+/// The offset in the file of offset number `number` of a region, and its value.
 pub(in crate::table) fn offset_at(segment: &Segment, region: usize, width: usize, number: u64) -> Option<(u64, u64)> {
     let from = number.checked_mul(width as u64)?;
     let raw = segment.part(region, from, from.checked_add(width as u64)?)?;
@@ -95,8 +95,7 @@ pub(in crate::table) fn offset_at(segment: &Segment, region: usize, width: usize
     Some((segment.header.regions.get(region)?.offset + from, u64::from_le_bytes(wide)))
 }
 
-/// The item where the first `rows` list views end, which stand in the order of their items; `None` where there is no such
-/// one.
+/// The item at which the first `rows` list views end, which are in the order of their items; `None` if there is none.
 pub(in crate::table) fn end_of_list_views(segment: &Segment, region: usize, width: usize, rows: u64) -> Option<u64> {
     let Some(last) = rows.checked_sub(1) else { return Some(0) };
     let (_, offset) = offset_at(segment, region + 1, width, last)?;
@@ -104,7 +103,7 @@ pub(in crate::table) fn end_of_list_views(segment: &Segment, region: usize, widt
     offset.checked_add(size)
 }
 
-/// How many of the first `rows` rows of a union each member has; `None` where a type id is that of none.
+/// The number of the first `rows` rows of a union in each member; `None` if a type id belongs to no member.
 pub(in crate::table) fn members_of(segment: &Segment, node: &PlanNode, rows: u64) -> Option<Vec<u64>> {
     let numbers = member_numbers(node.field.data_type());
     let mut found = vec![0; node.children.len()];
@@ -114,7 +113,7 @@ pub(in crate::table) fn members_of(segment: &Segment, node: &PlanNode, rows: u64
     Some(found)
 }
 
-/// Where the text of the first `rows` views ends.
+/// The end of the text of the first `rows` views.
 fn end_of_views(segment: &Segment, region: usize, rows: u64) -> u64 {
     let views = rows.checked_mul(16).and_then(|len| segment.part(region, 0, len));
     let word =

@@ -1,4 +1,4 @@
-//! A growable segment as its readers hold it: mapped once, and arrays over what a commit says is there.
+//! A growable segment for its readers: mapped once, with arrays over the bytes of a commit.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -18,37 +18,37 @@ use crate::table::protocol::log::LogEntry;
 use crate::table::protocol::publish;
 use crate::table::zones;
 
-/// What is said of a header that can't be one, and what to do about it.
+/// The message for an invalid header, with advice.
 fn wrong_header(what: &str) -> String {
     format!("the segment's header: {what}; restore the file, or let `arrowwood check --repair` keep what is good")
 }
 
-/// What a crash of the machine has left of a segment.
+/// The state of a segment after a system crash.
 #[derive(Clone, Debug)]
 pub(in crate::table) struct Recovered {
     /// The newest durable record whose rows are on the disk.
     pub base: Option<Record>,
-    /// The newest durable commit, with a number behind all that there are.
+    /// The newest durable commit, with a number greater than all others.
     pub record: Record,
-    /// The entries of the log by which it is ahead of `base`.
+    /// The entries of the log that follow `base`.
     pub entries: Vec<LogEntry>,
 }
 
-/// A segment in place.
+/// A segment mapped in place.
 #[derive(Debug)]
 pub(in crate::table) struct Segment {
     bytes: Bytes,
     pub mapping: Mapping,
     pub header: Header,
     pub plan: Arc<Plan>,
-    /// How far each column and each dictionary has been checked.
+    /// The number of rows up to which each column and each dictionary has been checked.
     checked: Box<[CheckedUpTo]>,
-    /// After a crash of the machine: the commits that are in the log and not in the columns. The mapping is private and
-    /// has their bytes.
+    /// After a system crash: the commits that are in the log and not in the columns. The mapping is private and
+    /// contains their bytes.
     pub replayed: Option<Recovered>,
 }
 
-/// The newest commit of a segment; `None` where its record is not whole.
+/// The newest commit of a segment; `None` if its record is torn.
 pub(in crate::table) fn visible(header: &Header, words: &impl SharedWords, patience: usize) -> Option<Record> {
     let counters = header.limits.len();
     let mut bytes = vec![0; record_len(counters, MOST_POSITIONS)];
@@ -56,13 +56,13 @@ pub(in crate::table) fn visible(header: &Header, words: &impl SharedWords, patie
     publish::newest(words, header.page(), (&mut bytes, record_len(counters, 0)), decode, patience)
 }
 
-/// The error of a record of commits that is not whole.
+/// The error for a torn commit record.
 pub(in crate::table) fn damaged_record() -> Error {
     Error::invalid("the segment's commit record is damaged; `arrowwood check` says more")
 }
 
-/// Whether a record that is whole can be one of the segment: its numbers are within bounds, and its counters within the
-/// segment's limits, so that what it says can be looked at.
+/// Checks that an intact record can belong to the segment: its numbers are within bounds, and its counters within the
+/// segment's limits, so that they can be used as lengths.
 pub(in crate::table) fn check_record(record: &Record, header: &Header, plan: &Plan) -> Result<()> {
     let Record { sequence, previous, counters, .. } = record;
     let wrong = match *sequence {
@@ -81,7 +81,7 @@ pub(in crate::table) fn check_record(record: &Record, header: &Header, plan: &Pl
 }
 
 impl Segment {
-    /// Opens the segment in `mapping`; `None` where it is an Arrow file that doesn't grow.
+    /// Opens the segment in `mapping`; `None` if it is an Arrow file that doesn't grow.
     pub fn open(mapping: Mapping) -> Result<Option<Segment>> {
         let read = ReadAhead::new(&mapping)?;
         let found = probe_segment(mapping.len(), |at, into| read.read_at(at, into))?;
@@ -105,17 +105,17 @@ impl Segment {
         Ok(Some(Segment { bytes: Bytes::of_mapping(mapping.clone())?, mapping, header, plan, checked, replayed: None }))
     }
 
-    /// The segment as it is up to `record`, in memory of our own.
+    /// Copies the segment up to `record` into memory.
     ///
     /// # Errors
-    /// As reading the file; `FileChanged` where it is no segment any more.
+    /// Those of reading the file; `FileChanged` if it is no longer a segment.
     pub fn copied(&self, record: &Record) -> Result<Segment> {
         let used = self.plan.extents(&record.counters).map_err(|e| e.at(self.path()))?;
         let place = |used: &Extent| {
             let start = self.header.regions[used.region].offset as usize;
             start..start + used.bytes as usize
         };
-        // What stands before the log and at the end never changes, and is looked at.
+        // The bytes before the log and at the end never change, and are compared.
         let ends = [0..self.header.log_start() as usize, self.header.tail as usize..self.mapping.len()];
         let parts = ends.into_iter().chain(used.iter().map(place));
         let mapping = self.mapping.copied(parts)?;
@@ -125,8 +125,8 @@ impl Segment {
         Ok(copy)
     }
 
-    /// Whether a writer has committed `record` since the segment was opened with bytes of its log: then its pages in memory
-    /// miss what was appended to them.
+    /// Whether a writer has committed `record` since the segment was opened with bytes of its log: then its private
+    /// pages lack the bytes appended to them.
     pub fn is_outdated(&self, record: &Record) -> bool {
         self.replayed.as_ref().is_some_and(|left| left.record.sequence != record.sequence)
     }
@@ -135,7 +135,7 @@ impl Segment {
         self.mapping.path().unwrap_or(Path::new(""))
     }
 
-    /// Whether the file still is the segment that was opened.
+    /// Checks that the file still is the segment that was opened.
     ///
     /// # Errors
     /// `FileChanged`.
@@ -155,7 +155,7 @@ impl Segment {
         self.mapping.load32(self.header.live + WRITER)
     }
 
-    /// The newest commit, whatever boot it is of; `None` where its record is not whole.
+    /// The newest commit, of any boot; `None` if its record is torn.
     ///
     /// # Errors
     /// As [`Segment::check_record`].
@@ -163,30 +163,30 @@ impl Segment {
         self.visible_within(publish::PATIENCE)
     }
 
-    /// As [`Segment::visible`], for so many looks.
+    /// As [`Segment::visible`], with the given number of attempts.
     pub fn visible_within(&self, patience: usize) -> Result<Option<Record>> {
         visible(&self.header, &self.mapping, patience).map(|record| self.checked_record(record)).transpose()
     }
 
-    /// Whether a record that is whole can be one of the segment.
+    /// Checks that an intact record can belong to the segment.
     ///
     /// # Errors
-    /// `InvalidData`, naming the number that is wrong.
+    /// `InvalidData` with the name of the wrong number.
     pub fn check_record(&self, record: &Record) -> Result<()> {
         check_record(record, &self.header, &self.plan).map_err(|e| e.at(self.path()))
     }
 
-    /// The record, if [`Segment::check_record`] has nothing against it.
+    /// The record, if [`Segment::check_record`] accepts it.
     pub fn checked_record(&self, record: Record) -> Result<Record> {
         self.check_record(&record).map(|()| record)
     }
 
-    /// A durable record, as it stands.
+    /// A durable record, unchecked.
     pub fn durable(&self, number: u64) -> Option<Record> {
         self.record_at(self.header.durable(number))
     }
 
-    /// The record at `offset`, if it is whole.
+    /// The record at `offset`, if it is intact.
     pub fn record_at(&self, offset: u64) -> Option<Record> {
         let counters = self.header.limits.len();
         let mut bytes = vec![0; record_len(counters, MOST_POSITIONS)];
@@ -203,11 +203,11 @@ impl Segment {
         self.bytes.slice((place.offset + from) as usize, to.checked_sub(from)? as usize)
     }
 
-    /// Column `number` as the record has it, values not checked.
+    /// Column `number` as of the record, with unchecked values.
     pub fn column(&self, number: usize, record: &Record) -> Result<Unchecked> {
         let column = self.plan.columns.get(number).ok_or_else(|| Error::argument(format!("column {number}")))?;
         let part = |region, len| self.part(region, 0, len);
-        // With bitmaps, whatever the counters of nulls say: what is null is what the bitmap says.
+        // Always with bitmaps, whatever the null counters are: the bitmap decides.
         let array = arrays::column(&self.plan, column, record.rows(), &record.counters, &part, true);
         array.map_err(|e| e.at(self.path()))
     }
@@ -217,8 +217,8 @@ impl Segment {
         arrays::dictionary(&self.plan, dictionary, counters, &part).map_err(|e| e.at(self.path()))
     }
 
-    /// The column, values checked up to the record's last row, from where the last check ended: committed rows don't
-    /// change.
+    /// The column, with values checked up to the record's last row, from the end of the last check: committed rows
+    /// don't change.
     pub fn checked(&self, number: usize, array: Unchecked, record: &Record) -> Result<ArrayData> {
         let mut numbers = Vec::new();
         self.plan.columns[number].each(&mut |node| {
@@ -235,10 +235,10 @@ impl Segment {
         self.checked[number].checked(array, &known.iter().collect::<Vec<_>>())
     }
 
-    /// The zones of a column in the order of their rows; of the last rows of the record there may be none.
+    /// The zones of a column in the order of their rows; the record's last rows may have none.
     ///
     /// # Errors
-    /// `InvalidData` where they can't be those of the column.
+    /// `InvalidData` if they can't be those of the column.
     pub fn zones(&self, map: &PlanZones, record: &Record) -> Result<Vec<Zone>> {
         let node = &self.plan.columns[map.column];
         let past = || Error::internal("zones end past their buffer").at(self.path());
@@ -257,10 +257,10 @@ impl Segment {
         entries.map(zone).collect()
     }
 
-    /// The names of the positions that the record has.
+    /// The names of the record's positions.
     ///
     /// # Errors
-    /// `InvalidData` where they are not as many as the values, or are no names.
+    /// `InvalidData` if their number differs from that of the values, or they are not valid names.
     pub fn position_names(&self, record: &Record) -> Result<Vec<String>> {
         let place = self.plan.names;
         let mut bytes = vec![0; record.counters[place.bytes] as usize];
@@ -291,7 +291,7 @@ impl Segment {
         Err(Error::invalid(message).at(self.path()))
     }
 
-    /// Bytes of the file that hold something: for people, so a record that can't be one counts as none.
+    /// Used bytes of the file: for display, so an invalid record counts as none.
     pub fn used(&self, record: &Record) -> u64 {
         let extents = self.plan.extents(&record.counters);
         debug_assert!(extents.is_ok(), "records are checked before they are kept");
@@ -299,13 +299,13 @@ impl Segment {
     }
 }
 
-/// The first bytes of a file, read at once: nearly all of what opening a segment looks at.
+/// The first bytes of a file, read at once: nearly everything needed to open a segment.
 struct ReadAhead<'a> {
     mapping: &'a Mapping,
     bytes: Vec<u8>,
 }
 
-/// Two pages: a schema of some columns, and the header behind it.
+/// Two pages: a schema of a few columns, and the header after it.
 const READ_AHEAD: usize = 2 * PAGE as usize;
 
 impl ReadAhead<'_> {
@@ -324,14 +324,15 @@ impl ReadAhead<'_> {
     }
 }
 
-/// The schema that was read last, and its plan: segments of a table, and the tables of many partitions, have the same.
+/// The most recently read schema, and its plan: the segments of a table, and the tables of many partitions, have the
+/// same.
 static LAST: Mutex<Option<(Vec<u8>, Arc<Plan>)>> = Mutex::new(None);
 
-/// The most bytes of a schema that is kept.
+/// The maximum size in bytes of a cached schema.
 const MOST_KEPT: usize = 64 << 10;
 
 fn plan_of(schema: &[u8], zones: &[ZoneMap]) -> Result<Arc<Plan>> {
-    // In a forked child the lock may be held for ever: who does not get it reads the schema.
+    // In a forked child the lock may be held forever: without it, the schema is read.
     if let Ok(last) = LAST.try_lock()
         && let Some((_, plan)) = last.as_ref().filter(|(known, plan)| known == schema && plan.has_zones(zones))
     {
@@ -347,7 +348,7 @@ fn plan_of(schema: &[u8], zones: &[ZoneMap]) -> Result<Arc<Plan>> {
     Ok(plan)
 }
 
-/// The Schema message's metadata, and where the header begins; `None` where nothing of ours follows the schema.
+/// The Schema message's metadata, and the offset of the header; `None` if none of our headers follows the schema.
 pub(in crate::table) fn front(mapping: &Mapping) -> Result<Option<(Vec<u8>, usize)>> {
     let found = probe_segment(mapping.len(), |at, into| Ok(mapping.read_at(at, into)?))?;
     let Some(SegmentProbe { schema: place, header }) = found else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! What can be said of one segment from outside: its records, its log, and where they stand in the file.
+//! Information about one segment: its records, its log, and their offsets in the file.
 
 use std::path::Path;
 
@@ -15,28 +15,28 @@ use crate::table::protocol::log::LogEntry;
 pub struct SegmentStat {
     /// The number of the segment's first row in the table.
     pub first_row: u64,
-    /// How many rows have room in the segment.
+    /// The number of rows that the segment can hold.
     pub capacity: u64,
     /// The number of the newest commit.
     pub sequence: u64,
     /// The id of the process that last opened the segment for writing.
     pub writer: u32,
-    /// The number of the row after the last one that would survive a power cut, as far as the file tells.
+    /// The number of the row after the last one that would survive a power cut, as far as the file shows.
     pub durable_end: u64,
-    /// Where the live page begins, with the number of the newest commit, and its length in bytes.
+    /// Offset and length in bytes of the live page, which contains the number of the newest commit.
     pub live_page: (u64, u64),
-    /// Where the log begins, and its length in bytes.
+    /// Offset and length in bytes of the log.
     pub log: (u64, u64),
-    /// The records that are whole: of commits that readers see, of durable ones, and of those in the log.
+    /// The intact records: of visible commits, of durable ones, and of those in the log.
     pub records: Vec<RecordStat>,
 }
 
-/// Which record of a segment it is.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordPlace {
-    /// One of the two that readers look at in turns.
+    /// One of the two visible records, which are written alternately.
     Visible,
-    /// One of the two that say what is on the disk.
+    /// One of the two durable records.
     Durable,
     /// One in the log, with the bytes of its commit.
     Log,
@@ -46,27 +46,27 @@ pub enum RecordPlace {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecordStat {
-    /// Which one it is.
+    /// The kind of record.
     pub place: RecordPlace,
-    /// Where it begins in the file; `None` for entries of the log.
+    /// Its offset in the file; `None` for entries of the log.
     pub offset: Option<u64>,
-    /// Bytes of the record, of an entry of the log those of its rows as well.
+    /// The length of the record in bytes; for an entry of the log, including the bytes of its rows.
     pub bytes: u64,
     /// The number of the commit.
     pub sequence: u64,
     /// The number of the row after the last one of the commit.
     pub end: u64,
-    /// Whether no more rows come behind it in this segment.
+    /// Whether no more rows follow it in this segment.
     pub sealed: bool,
-    /// Whether the commit counts only once the segment before is sealed.
+    /// Whether the commit is valid only once the previous segment is sealed.
     pub provisional: bool,
-    /// The boot of the machine in which it was made.
+    /// The system's boot in which it was made.
     pub boot: [u8; 16],
-    /// Whether that is the present boot.
+    /// Whether it was made in the current boot.
     pub this_boot: bool,
 }
 
-/// What is to be said of the segment at `path`; `None` where that is another Arrow file, such as a dense segment.
+/// Returns information about the segment at `path`; `None` if it is another Arrow file, such as a dense segment.
 ///
 /// # Errors
 /// `InvalidData` for a damaged segment, `Io`.
@@ -107,7 +107,7 @@ impl RecordStat {
             offset,
             bytes,
             sequence: record.sequence,
-            // A record that is whole and says too much is not trusted here either.
+            // An intact but invalid record is not trusted here either.
             end: first_row.saturating_add(record.rows()),
             sealed: record.sealed,
             provisional: record.provisional,

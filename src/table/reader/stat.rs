@@ -1,4 +1,4 @@
-//! What can be said of a table from outside: its segments, their bytes, its commits, and who writes it.
+//! Information about a table: its segments, their bytes, its commits, and its writer.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -20,38 +20,38 @@ use crate::table::format::Settings;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TableStat {
-    /// How many files the table consists of.
+    /// The number of the table's files.
     pub segments: u64,
-    /// How many of them are dense: ordinary Arrow files, as compacting leaves them.
+    /// The number of dense files: ordinary Arrow files, as left by compaction.
     pub dense: u64,
-    /// Whether the last one grows.
+    /// Whether the last file grows.
     pub live: bool,
-    /// The number of the first row that the table still has.
+    /// The number of the table's first row.
     pub first_row: u64,
-    /// The number of the row after the last one that was committed.
+    /// The number of the row after the last committed one.
     pub end: u64,
-    /// The number of the row after the last one that would survive a power cut, as far as the files tell.
+    /// The number of the row after the last one that would survive a power cut, as far as the files show.
     pub durable_end: u64,
-    /// A number that grows with each commit to the live segment.
+    /// A number that increases with each commit to the live segment.
     pub sequence: u64,
-    /// The id of the process that writes the table now.
+    /// The id of the process that is writing the table.
     pub writer: Option<u32>,
-    /// Bytes that the files take on the disk.
+    /// The disk space of the files in bytes.
     pub disk: u64,
-    /// Bytes of the files as they are listed, with the holes that are kept for rows to come.
+    /// The sizes of the files in bytes, including the holes reserved for future rows.
     pub apparent: u64,
     /// The column that the table is sorted by.
     pub sorted_by: Option<String>,
-    /// Whether late rows are accepted: then the rows are in no order.
+    /// Whether late rows are accepted: then the rows are unordered.
     pub late: bool,
-    /// The columns that rows are found by in segments to come: those of [`WriterOptions::index`](crate::WriterOptions::index),
-    /// and the one that late rows are late by.
+    /// The indexed columns of future segments: those of [`WriterOptions::index`](crate::WriterOptions::index), and the
+    /// one by which rows may be late.
     pub index: Vec<String>,
-    /// The most rows of a segment.
+    /// The maximum number of rows in a segment.
     pub segment_rows: Option<u64>,
 }
 
-/// What is to be said of the table in `folder`; `None` where that is no table.
+/// Returns information about the table in `folder`; `None` if there is no table.
 ///
 /// # Errors
 /// `InvalidData` for damaged segments, `Io`.
@@ -92,7 +92,7 @@ fn stat_of(folder: &Path) -> Result<Option<TableStat>> {
     Ok(Some(stat))
 }
 
-/// The row after the last durable one of a table with `last`.
+/// The row after the last durable one of a table whose last segment is `last`.
 fn durable_end(folder: &Path, chain: &Chain, last: &Segment) -> Result<u64> {
     let Some(&first) = chain.not_durable(folder)?.last() else {
         return Ok(last.header.first_row + last.durable_rows()?);
@@ -119,7 +119,7 @@ impl TableStat {
     }
 }
 
-/// Whether some process holds the lock. To find out, it is taken for an instant.
+/// Whether a process holds the lock. To find out, the lock is taken for an instant.
 pub(in crate::table) fn is_locked(folder: &Path) -> Result<bool> {
     let lock =
         Lock::take(&Medium::default(), folder).map_err(|e| Error::io("asking for the folder's lock", &e).at(folder))?;

@@ -1,5 +1,5 @@
-//! A table as its readers see it: sealed segments, which are opened when somebody asks for their rows, and the live one
-//! as one commit has it.
+//! A table as its readers see it: sealed segments, which are opened when their rows are first needed, and the live one
+//! as of one commit.
 //!
 //! ```text
 //! Dataset ── pieces ──▶ History { segment, segment, … }      shared by all newer datasets until a segment is sealed
@@ -29,7 +29,7 @@ use crate::ipc::ReadOptions;
 use crate::map::{self, ChangeCheck, boot_id, guard, mappings_are_scarce};
 use crate::table::format::{POSITIONS, Page, Record};
 
-/// The live segment as one commit has it.
+/// The live segment as of one commit.
 #[derive(Debug)]
 struct Live {
     table: Arc<Table>,
@@ -37,9 +37,9 @@ struct Live {
     snapshot: Snapshot,
 }
 
-/// Opens the table in `folder`; `None` where there is none.
+/// Opens the table in `folder`; `None` if there is none.
 pub(crate) fn open(folder: &Path, options: ReadOptions) -> Result<Option<Dataset>> {
-    // The process may go to another folder.
+    // The process may change its working directory.
     let folder = &std::path::absolute(folder).map_err(|e| Error::io("finding the table's folder", &e))?;
     guard(|| {
         let look = || Chain::open(folder)?.map(|chain| of_chain(folder, options, chain, None)).transpose();
@@ -54,16 +54,16 @@ pub(crate) fn open(folder: &Path, options: ReadOptions) -> Result<Option<Dataset
     })
 }
 
-/// How often a table is opened whose directory is replaced meanwhile.
+/// The number of attempts to open a table whose directory is being replaced.
 const TRIES: usize = 16;
 
-/// What is known of a table from before: segments of its history, and the one that was live.
+/// An earlier state of the table: segments of its history, and its live segment.
 type Before<'a> = (&'a Arc<Table>, Option<&'a History>, Option<&'a Arc<Segment>>);
 
 fn of_chain(folder: &Path, options: ReadOptions, chain: Chain, before: Option<Before<'_>>) -> Result<Dataset> {
     // A table without segments is empty, and begins with row 0.
     let last_start = chain.starts.last().copied().unwrap_or(0);
-    // Before it is opened: if it is replaced meanwhile, the next look finds another.
+    // Taken before it is opened: if it is replaced in between, the next check finds the difference.
     let last_file = FileId::of(&chain::path(folder, last_start)).filter(|_| chain.last.is_none());
     let (live, dense) = match chain.last {
         Some((segment, record)) => (Some((Arc::new(segment), record)), None),
@@ -74,11 +74,11 @@ fn of_chain(folder: &Path, options: ReadOptions, chain: Chain, before: Option<Be
         (None, Some(ipc)) => (ipc.schema().clone(), settings_of(ipc.schema()).map_err(|e| e.at(folder))?),
         (None, None) => return Err(Error::new(ErrorKind::NotFound, "a table without segments").at(folder)),
     };
-    // A dense segment was opened by its name, which another directory may have, too.
+    // A dense segment was opened by its name, which another directory may have as well.
     if dense.is_some() && FileId::of(folder) != chain.folder_id {
         return Err(replaced(folder));
     }
-    // Segments that are read as those of another schema are others, and so are those of another directory.
+    // Segments read with another schema, or from another directory, can't be shared.
     let folder_id = chain.folder_id;
     let before = before.filter(|(table, ..)| table.schema.fields() == schema.fields() && table.folder_id == folder_id);
     let table = before.map_or_else(
@@ -197,7 +197,7 @@ impl Source for Live {
     }
 }
 
-/// The segment that batch `batch` of a source is, where it is one of a table, and its rows.
+/// The segment that is batch `batch` of a source, if it is one of a table, and its rows.
 pub(super) fn segment_of(source: &dyn Source, batch: usize) -> Result<Option<(&Segment, u64)>> {
     let any = source.as_any();
     let snapshot = match (any.downcast_ref::<Live>(), any.downcast_ref::<History>()) {
@@ -205,7 +205,7 @@ pub(super) fn segment_of(source: &dyn Source, batch: usize) -> Result<Option<(&S
         (None, Some(history)) => {
             let entry = history.entry(batch)?;
             match entry.open(&history.table)? {
-                // The columns of an older schema are others.
+                // The columns of an older schema differ.
                 Opened::Growable(snapshot) if entry.fitted.get().is_none() => snapshot,
                 _ => return Ok(None),
             }
@@ -216,27 +216,27 @@ pub(super) fn segment_of(source: &dyn Source, batch: usize) -> Result<Option<(&S
 }
 
 impl Live {
-    /// Whether nothing was committed since.
+    /// Whether there is no newer commit.
     #[inline]
     fn is_newest(&self) -> bool {
         let Snapshot { segment, record, .. } = &self.snapshot;
         segment.sequence() == record.sequence && !(record.sealed && self.has_more())
     }
 
-    /// Whether rows may go on behind the segment, which is sealed: a segment has the name of the next one, or this one was
-    /// merged, maybe with that.
+    /// Whether rows may follow this sealed segment: the next segment's name exists, or this one was merged, perhaps
+    /// with the next.
     fn has_more(&self) -> bool {
         self.next_path().exists() || self.snapshot.segment.mapping.is_removed()
     }
 
-    /// Where rows go on when the segment is sealed. Compacting seals the last one, and replaces it: no word of it changes
-    /// any more.
+    /// The path at which rows continue once the segment is sealed. Compaction seals the last segment and replaces it:
+    /// its words don't change any more.
     fn next_path(&self) -> PathBuf {
         let Snapshot { segment, record, .. } = &self.snapshot;
         chain::path(&self.table.folder, segment.header.first_row + record.rows())
     }
 
-    /// The pieces of the table as it is now.
+    /// The current state of the table.
     fn refresh(&self) -> Result<Dataset> {
         let Snapshot { segment, record: known, .. } = &self.snapshot;
         let record = segment.newest()?;
@@ -255,12 +255,12 @@ impl Live {
         }
         let gone = || Error::new(ErrorKind::NotFound, "the table has gone").at(&self.table.folder);
         let chain = Chain::open(&self.table.folder)?.ok_or_else(gone)?;
-        // Rows before the live segment may be in another order, and those from there on are not while it is the same file.
+        // Earlier rows may be in another order, but the live segment's rows are the same while its file is.
         let is_same = || segment.mapping.is_at(&chain::path(&self.table.folder, segment.header.first_row));
         if chain.folder_id != self.table.folder_id && !is_same() {
             return Err(self.table.replaced());
         }
-        // Pages that a writer has not written to since are its own.
+        // A replayed segment's pages are private, and miss later writes.
         let known = Some(segment).filter(|segment| segment.replayed.is_none());
         let before = (&self.table, self.history.as_deref(), known);
         of_chain(&self.table.folder, self.table.options, chain, Some(before))
@@ -268,13 +268,13 @@ impl Live {
 }
 
 impl Live {
-    /// The pieces of the table as it is now, where the segment is sealed by `record`: those behind it are found by their
-    /// names, without a look at the others. `None` where only the folder tells.
+    /// The current state of the table, if the segment is sealed by `record`: later segments are found by their names,
+    /// without opening the others. `None` if only a listing of the folder can tell.
     fn go_on(&self, record: &Record) -> Result<Option<Dataset>> {
         let Snapshot { segment, .. } = &self.snapshot;
         let folder = &self.table.folder;
         let first = self.history.as_ref().map_or(segment.header.first_row, |history| history.start());
-        // Pages that a writer has not written to since are its own. Earlier segments may be dropped.
+        // A replayed segment's pages are private, and miss later writes. Earlier segments may be dropped.
         let is_there = || self.table.is_in_place() && chain::path(folder, first).exists();
         if record.boot != boot_id() || segment.replayed.is_some() || !is_there() {
             return Ok(None);
@@ -285,7 +285,7 @@ impl Live {
         while record.sealed {
             let first_row = segment.header.first_row;
             let rows = record.rows();
-            // One that is sealed reaches up to the next, whatever the next one says.
+            // A sealed segment reaches up to the next one, whatever the next one contains.
             let next = match open_last(&chain::path(folder, first_row + rows)) {
                 Ok(Some((next, newest))) if newest.boot == boot_id() && self.has_schema_of(&next) => {
                     (Arc::new(next), newest)
@@ -312,13 +312,13 @@ impl Live {
 }
 
 impl Live {
-    /// Whether a segment behind this one has the same schema: each commit may be the first of a newer one.
+    /// Whether the next segment has the same schema: each commit may be the first with a newer one.
     fn has_schema_of(&self, next: &Segment) -> bool {
         self.table.schema.fields() == next.plan.schema.schema.fields()
     }
 }
 
-/// The pieces of a table that has ended as it is now.
+/// The current state of a table that had ended.
 fn refreshed(history: &History) -> Result<Dataset> {
     let gone = || Error::new(ErrorKind::NotFound, "the table has gone").at(&history.table.folder);
     let chain = Chain::open(&history.table.folder)?.ok_or_else(gone)?;
@@ -329,12 +329,12 @@ fn refreshed(history: &History) -> Result<Dataset> {
 }
 
 impl Dataset {
-    /// The dataset with the rows that were committed since: a newer one, or this one where there are none. Slices, and
-    /// data that doesn't grow, stay as they are; older datasets stay valid.
+    /// Returns the dataset including rows committed since: a newer one, or this one if there are none. Slices, and data
+    /// that doesn't grow, don't change; older datasets stay valid.
     ///
     /// # Errors
-    /// `InvalidData` where a commit record is damaged, `FileChanged` where somebody else than the writer has changed the
-    /// live segment.
+    /// `InvalidData` for a damaged commit record, `FileChanged` if the live segment was changed by another program than
+    /// the writer.
     #[inline]
     pub fn refresh(&self) -> Result<Dataset> {
         if self.is_newest() {
@@ -343,13 +343,13 @@ impl Dataset {
         if let Some(origin) = self.origin() {
             return self.refresh_partitions(origin.as_ref());
         }
-        // Of thousands of segments, the live one alone can have changed what is asked for.
+        // Among thousands of segments, only the live one can have changed.
         let look =
             |when| self.pieces().iter().filter_map(growing).try_for_each(|live| live.snapshot.segment.look(when));
         map::watched(ChangeCheck::Seldom, look, || self.refresh_pieces())
     }
 
-    /// Whether [`Dataset::refresh`] would find nothing new; false where it would find that a file has changed.
+    /// Whether [`Dataset::refresh`] would find nothing new; false if it would find that a file has changed.
     #[inline]
     pub fn is_newest(&self) -> bool {
         if let Some(origin) = self.origin() {
@@ -358,7 +358,7 @@ impl Dataset {
         guard(|| Ok::<_, Error>(self.pieces().iter().all(is_newest))).unwrap_or(false)
     }
 
-    /// The same columns of all partitions as they are now.
+    /// The same columns of all current partitions.
     fn refresh_partitions(&self, origin: &dyn Origin) -> Result<Dataset> {
         let mut columns = match self.pieces().first() {
             Some(own) => own.columns.clone(),
@@ -391,7 +391,7 @@ impl Dataset {
                 }
             };
             let table = |piece: &Piece| table_of(piece).map(Arc::as_ptr);
-            // What was before the live segment comes anew with it.
+            // The piece before the live segment is replaced together with it.
             pieces.pop_if(|last| whole_history(last).is_some() && table(last) == table(piece));
             let mut columns = piece.columns.clone();
             if piece.source.schema().fields() != newer.schema().fields() {
@@ -407,11 +407,11 @@ impl Dataset {
 }
 
 impl Dataset {
-    /// The positions of the newest commit of a table that the dataset has, by name: how far its producers are. Empty for
-    /// what is no table.
+    /// Returns the positions of the newest commit that the dataset includes, by name: the progress of its producers.
+    /// Empty if it is not a table.
     ///
     /// # Errors
-    /// `InvalidData` where the last segment is damaged.
+    /// `InvalidData` if the last segment is damaged.
     pub fn positions(&self) -> Result<BTreeMap<String, i64>> {
         Ok(self.position_names()?.into_iter().zip(self.position_values()?).collect())
     }
@@ -424,7 +424,7 @@ impl Dataset {
         self.positions_of(|snapshot| Ok(snapshot.record.positions.clone()), |_, value| value)
     }
 
-    /// One thing of each position, out of the last segment's record or a dense one's metadata.
+    /// Collects one property of each position, from the last segment's record or a dense segment's metadata.
     fn positions_of<T>(
         &self,
         of_record: impl Fn(&Snapshot) -> Result<Vec<T>>,
@@ -440,7 +440,7 @@ impl Dataset {
         let Some(entry) = history.last() else { return Ok(Vec::new()) };
         match entry.open(&history.table)? {
             Opened::Growable(snapshot) => of_record(snapshot),
-            // Positions are those of the last row, and this one's are before it.
+            // Positions belong to the last row, and this dataset ends before it.
             Opened::Within(_) => Ok(Vec::new()),
             Opened::Dense(ipc) => {
                 let lines = positions_said(ipc.schema())
@@ -451,7 +451,7 @@ impl Dataset {
     }
 }
 
-/// The positions that a dense segment carries in its schema's metadata.
+/// The positions in the schema metadata of a dense segment.
 fn positions_said(schema: &Schema) -> Result<Vec<(String, i64)>> {
     let text = schema.metadata().get(POSITIONS).map_or("", String::as_str);
     let line = |line: &str| {
@@ -466,7 +466,7 @@ fn positions_said(schema: &Schema) -> Result<Vec<(String, i64)>> {
     text.lines().map(|text| line(text).ok_or_else(wrong)).collect()
 }
 
-/// Checks that a piece of a dataset of several tables has its columns.
+/// Checks that a piece of a dataset of several tables has the dataset's columns.
 fn has_schema(piece: &Piece, schema: &Schema) -> Result<()> {
     let own = piece.source.schema();
     let mut types = piece.columns.iter().map(|&column| own.field(column).data_type());
@@ -480,8 +480,7 @@ fn has_schema(piece: &Piece, schema: &Schema) -> Result<()> {
     Err(piece.source.path().map_or(e.clone(), |path| e.at(path)))
 }
 
-/// The segment of `dataset`, a table, that begins with row number `start`, as a dataset of its own, with the schema that it
-/// has itself.
+/// The segment of `dataset`, a table, that begins with row number `start`, as a dataset with the segment's own schema.
 pub(in crate::table) fn one_segment(dataset: &Dataset, start: u64) -> Result<Dataset> {
     for piece in dataset.pieces() {
         if let Some(history) = piece.source.as_any().downcast_ref::<History>()
@@ -512,11 +511,11 @@ pub(in crate::table) fn one_fitted_segment(dataset: &Dataset, start: u64) -> Res
             return Ok(self::dataset(&history.table, found, None));
         }
     }
-    // The live one has that schema.
+    // The live segment has that schema.
     one_segment(dataset, start)
 }
 
-/// A segment of a table with the schema that it has itself.
+/// A segment of a table with its own schema.
 fn as_stored(history: &History, entry: &Arc<Entry>) -> Result<(Arc<Table>, Arc<Entry>)> {
     let opened = entry.open(&history.table)?;
     if entry.fitted.get().is_none() {
@@ -529,7 +528,7 @@ fn as_stored(history: &History, entry: &Arc<Entry>) -> Result<(Arc<Table>, Arc<E
     Ok((Arc::new(table), Entry::new(entry.first_row, entry.rows, OnceLock::new())))
 }
 
-/// The live segment of a piece that goes to its end.
+/// The live segment of a piece that extends to its end.
 fn growing(piece: &Piece) -> Option<&Live> {
     let live = piece.source.as_any().downcast_ref::<Live>();
     live.filter(|_| piece.rows.is_none() && piece.source.constants().is_empty())
@@ -540,7 +539,7 @@ fn whole_history(piece: &Piece) -> Option<&History> {
     history.filter(|_| piece.rows.is_none() && piece.source.constants().is_empty())
 }
 
-/// The segments of a piece that is a table without a live segment: all of it was compacted.
+/// The segments of a piece that is a table without a live segment, because it was compacted.
 fn ended(piece: &Piece) -> Option<&History> {
     whole_history(piece).filter(|history| history.last_file.is_some())
 }
@@ -560,7 +559,7 @@ pub(in crate::table) fn first_row(dataset: &Dataset) -> u64 {
     dataset.first_row()
 }
 
-/// Closes the files of a table's segments that are open. They stay mapped, so that nothing has to be opened again.
+/// Closes the open files of a table's segments. They stay mapped, so nothing has to be reopened.
 pub(crate) fn close_files(dataset: &Dataset) {
     for piece in dataset.pieces() {
         if let Some(live) = growing(piece) {
@@ -571,35 +570,35 @@ pub(crate) fn close_files(dataset: &Dataset) {
     }
 }
 
-/// What a follower sleeps on: the live segment's file, where its words are, and the sequence it has seen.
+/// What a follower sleeps on: the live segment's file, the offsets of its words, and the last seen sequence.
 pub(super) fn watched(dataset: &Dataset) -> Option<(&Path, Page, u64)> {
-    // Nobody is woken by one that is sealed.
+    // Nothing wakes the followers of a sealed segment.
     let live = dataset.pieces().last().and_then(growing).filter(|live| !live.snapshot.record.sealed)?;
     Some((live.snapshot.segment.path(), live.snapshot.segment.header.page(), live.snapshot.record.sequence))
 }
 
-/// The dataset to go on with, if nobody writes to its live segment any more because another one has its name.
+/// The dataset to continue with, if its live segment was replaced by another file and is no longer written.
 ///
 /// # Errors
-/// `FileChanged` where the table was removed, so that nothing will ever come.
+/// `FileChanged` if the table was removed, so that no more rows will come.
 pub(super) fn still_there(dataset: &Dataset) -> Result<Dataset> {
     let live = dataset.pieces().last().and_then(growing);
     let Some(live) = live.filter(|live| live.snapshot.segment.mapping.is_removed()) else { return Ok(dataset.clone()) };
-    // Sealed, and removed by retention or replaced by compaction.
+    // Sealed, then removed by retention or replaced by compaction.
     let newer = dataset.refresh()?;
     if !dataset.is_newest() || live.snapshot.record.sealed {
         return Ok(newer);
     }
     let path = live.snapshot.segment.path();
-    // A segment without rows makes room for a larger one of the same name.
+    // An empty segment may be replaced by a larger one of the same name.
     if live.snapshot.record.rows() == 0 && path.exists() {
         return open(&live.table.folder, live.table.options)?.ok_or_else(|| removed(path));
     }
     Err(removed(path))
 }
 
-/// The first of `rows`, with their segments opened: then they can be read whatever becomes of the files. All of them, or those
-/// of as many segments as may well be open at once.
+/// Returns the first of `rows`, with their segments opened, so that they can be read whatever happens to the files. All
+/// rows, or those of as many segments as can safely be open at once.
 ///
 /// # Errors
 /// `NotFound` if the rows were dropped before.
@@ -622,15 +621,15 @@ pub(super) fn held(rows: &Dataset) -> Result<Dataset> {
     Ok(rows.clone())
 }
 
-/// The table of `dataset` as its directory has it now, whatever is known of it.
+/// Opens the table of `dataset` again, ignoring what was known of it.
 pub(super) fn reopened(dataset: &Dataset) -> Result<Dataset> {
     let table = dataset.pieces().last().and_then(table_of);
     let table = table.ok_or_else(|| Error::internal("a follower of something that is no table"))?;
     open(&table.folder, table.options)?.ok_or_else(|| removed(&table.folder))
 }
 
-/// Checks that a follower of `before`, which goes on with row number `next`, gets the rows from there on in `newest`: rows of
-/// another directory have other numbers, but for those of the segment that grew, while it is the same file.
+/// Checks that a follower of `before`, at row number `next`, continues with the same rows in `newest`: another
+/// directory has other row numbers, except those of the live segment, while it is the same file.
 ///
 /// # Errors
 /// `FileChanged`.
@@ -648,7 +647,7 @@ pub(crate) fn check_goes_on(before: &Dataset, newest: &Dataset, next: u64) -> Re
     if stays { Ok(()) } else { Err(known.replaced()) }
 }
 
-/// Whether `newest`, which was refreshed from `before`, has the same rows in the same columns, and others only behind them.
+/// Whether `newest`, which was refreshed from `before`, has the same rows in the same columns, followed by new ones.
 #[cfg(feature = "compute")]
 pub(super) fn goes_on(before: &Dataset, newest: &Dataset) -> Result<bool> {
     let is_same =
@@ -665,7 +664,7 @@ pub(super) fn goes_on(before: &Dataset, newest: &Dataset) -> Result<bool> {
         && check_goes_on(before, newest, before.first_row()).is_ok())
 }
 
-/// Whether the dataset has all rows of a table, and nothing else.
+/// Whether the dataset has all rows of a table, and no others.
 #[cfg(feature = "compute")]
 fn is_one_table(dataset: &Dataset) -> bool {
     let table = |piece: &Piece| table_of(piece).map(Arc::as_ptr);
@@ -677,7 +676,7 @@ fn is_one_table(dataset: &Dataset) -> bool {
     }
 }
 
-/// The table that a piece is the live segment of, or its other segments.
+/// The table to which a piece belongs, as its live segment or its history.
 fn table_of(piece: &Piece) -> Option<&Arc<Table>> {
     let live = growing(piece).map(|live| &live.table);
     live.or_else(|| whole_history(piece).map(|history| &history.table))

@@ -1,5 +1,5 @@
-//! The next segment, made by the background thread before it is needed: making one takes milliseconds, in which the writer
-//! would wait for the disk.
+//! The next segment, created by the background thread before it is needed: creating one takes milliseconds, during
+//! which the writer would wait for the disk.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -9,14 +9,14 @@ use crate::error::Result;
 use crate::map::guard;
 use crate::parallel::lock;
 
-/// Makes a segment that has no name yet.
+/// Creates a segment without a name.
 pub(super) type MakeSegment = Box<dyn FnOnce() -> Result<Growing> + Send>;
 
-/// What the writer orders and the background thread makes.
+/// A request of the writer to the background thread.
 #[derive(Default)]
 pub(super) struct Ahead {
     order: Mutex<Option<MakeSegment>>,
-    /// Held while a segment is made.
+    /// Held while a segment is created.
     made: Mutex<Option<Growing>>,
 }
 
@@ -25,16 +25,16 @@ impl Ahead {
         *lock(&self.order) = Some(order);
     }
 
-    /// Makes what was ordered.
+    /// Creates the requested segment.
     pub fn make(&self) {
         let mut made = lock(&self.made);
         if let Some(order) = lock(&self.order).take() {
-            // The writer makes one itself, and meets the same error.
+            // The writer creates one itself, and gets the same error.
             *made = guard(order).ok();
         }
     }
 
-    /// The segment that was ordered, if it is made, or as soon as it is.
+    /// The requested segment, if it exists, or as soon as it does.
     pub fn take(&self) -> Option<Growing> {
         let is_begun = lock(&self.order).take().is_none();
         if is_begun { lock(&self.made).take() } else { None }

@@ -1,5 +1,5 @@
-//! A table goes on with a newer schema: the live segment is sealed, and the next one has the schema. That is a commit like any
-//! other, of no rows.
+//! Continues a table with a newer schema: the live segment is sealed, and the next one has the schema. It is a commit
+//! like any other, without rows.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::map::guard;
 use crate::rows::{Entries, Plan, PlanDictionary, is_alike};
 use crate::types::type_name;
 
-/// As [`alter`](crate::alter), of one table.
+/// As [`alter`](crate::alter), for one table.
 pub(crate) fn alter(path: &Path, add: &Schema, widen: &Schema, nullable: &[String]) -> Result<bool> {
     let mut writer = Writer::open(path, None, &WriterOptions::default())?;
     let schema = altered(writer.schema(), add, widen, nullable).map_err(|e| e.at(path))?;
@@ -60,10 +60,10 @@ fn altered(there: &Schema, add: &Schema, widen: &Schema, nullable: &[String]) ->
 }
 
 impl Writer {
-    /// Goes on with a schema that has more nullable columns, wider numbers, or nulls where the table has none; with none of
-    /// these, nothing happens. Commits what was appended. Rows that are there have nulls in new columns, and are widened
-    /// where they are read; open datasets stay as they are. Columns keep their order, and new ones come last. Returns
-    /// whether the table's schema was changed.
+    /// Continues with a schema that has more nullable columns, wider numbers, or columns made nullable; without such
+    /// changes it does nothing. Commits appended rows. Existing rows have nulls in new columns, and are widened when
+    /// they are read; open datasets don't change. Columns keep their order, and new ones come last. Returns whether the
+    /// table's schema was changed.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -78,8 +78,8 @@ impl Writer {
     /// ```
     ///
     /// # Errors
-    /// `SchemaMismatch` with all other differences, `Unsupported` for types that don't grow; then nothing is changed. Else
-    /// as [`Writer::commit`].
+    /// `SchemaMismatch` with all other differences, `Unsupported` for types that don't grow; then nothing is changed.
+    /// Otherwise as [`Writer::commit`].
     pub fn alter(&mut self, schema: &SchemaRef) -> Result<bool> {
         self.check()?;
         let at = |e: Error| e.at(self.path());
@@ -93,11 +93,12 @@ impl Writer {
         }
     }
 
-    /// Seals the live segment, whose rows are all committed, and goes on in one with `schema`, a change of the table's.
+    /// Seals the live segment, whose rows are all committed, and continues in one with `schema`, a change of the
+    /// table's.
     pub(super) fn go_on_with(&mut self, schema: &SchemaRef) -> Result<()> {
         debug_assert!(self.segments.len() == 1, "all rows are committed");
         let plan = Arc::new(Plan::of(schema)?);
-        // One that is made ahead has the older schema.
+        // A segment created ahead has the older schema.
         drop(self.background.ordered());
         let before = std::mem::replace(&mut self.plan, plan);
         let added = &self.plan.dictionaries[before.dictionaries.len()..];
@@ -111,7 +112,8 @@ impl Writer {
         done.and_then(|()| if self.sync == Sync::Commit { self.sync() } else { Ok(()) })
     }
 
-    /// Makes the segment of the new schema: behind the live one, or in its place where that has no rows. Whether it is behind.
+    /// Creates the first segment of the new schema: after the live one, or in its place if that is empty. Returns
+    /// whether it is after.
     fn put_next(&mut self, before: &Plan) -> Result<bool> {
         let full = self.live();
         let counters = &full.now.counters;
@@ -120,7 +122,7 @@ impl Writer {
             let of =
                 |plan: &Plan| plan.dictionaries.iter().map(|known| (known.entries, known.bytes())).collect::<Vec<_>>();
             let mut pairs = of(&self.plan).into_iter().zip(of(before));
-            // The dictionaries that there were are the first ones.
+            // The existing dictionaries are the first ones.
             let known = pairs.find_map(|((entries, bytes), (old_entries, old_bytes))| match counter {
                 _ if counter == entries => Some(counters[old_entries]),
                 _ if bytes == Some(counter) => old_bytes.map(|old| counters[old]),

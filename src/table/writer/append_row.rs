@@ -1,4 +1,4 @@
-//! One row at a time, into the table's newest segment.
+//! Appends single rows to the table's newest segment.
 
 use super::growing::Growing;
 use super::writer::{Writer, no_segment};
@@ -10,8 +10,8 @@ use crate::map::guard;
 use crate::rows::{check_values, find_keys, has_room, put_row, row_needs};
 
 impl Writer {
-    /// Appends one row: a value for each column, in the table's order. Integers stand for dates, times and timestamps in
-    /// the column's unit as well. Lists and structs come in batches: [`Writer::append`].
+    /// Appends one row: a value for each column, in the table's order. Integers are accepted for dates, times and
+    /// timestamps, in the column's unit. Lists and structs can only be appended in batches: [`Writer::append`].
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -30,9 +30,9 @@ impl Writer {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument`, naming the column, for a value of another type or out of range, a null where there are none, or
-    /// one that comes before the last row in the column the table is sorted by; `Io` for a full disk. Then nothing was
-    /// appended.
+    /// `InvalidArgument`, naming the column, for a value of another type or out of range, a null in a non-nullable
+    /// column, or a value less than the last row's in the column by which the table is sorted; `Io` for a full disk.
+    /// Then nothing was appended.
     pub fn append_row(&mut self, row: &[Value<'_>]) -> Result<()> {
         self.check()?;
         let key = self.check_row(row).map_err(|e| e.at(self.path()))?;
@@ -46,7 +46,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether the values fit their columns; the key of the one that the table is sorted by.
+    /// Checks that the values fit their columns; returns the key of the sorted column's value.
     fn check_row(&self, row: &[Value<'_>]) -> Result<Option<Key>> {
         check_values(&self.plan, row)?;
         let Some(column) = self.sorted_by else { return Ok(None) };
@@ -62,7 +62,7 @@ impl Writer {
         }
     }
 
-    /// Writes a row that fits its columns.
+    /// Writes a row whose values were checked.
     fn write_row(&mut self, row: &[Value<'_>], keys: &mut Vec<u32>) -> Result<()> {
         find_keys(&self.plan, &mut self.entries, row, keys)?;
         let live = self.segments.last();
@@ -74,7 +74,7 @@ impl Writer {
         }
         let Writer { plan, segments, entries, .. } = self;
         let live = segments.last_mut().ok_or_else(no_segment)?;
-        // A row that completes a block is there with the block's zones or not at all.
+        // A row that completes a block is appended together with the block's zones or not at all.
         let before = live.completes_block().then(|| live.now.clone());
         put_row(live, plan, entries, row, keys)?;
         match before {

@@ -1,5 +1,5 @@
-//! What a writer has to do in the background: it publishes footers delayed by a full ring, syncs periodically, and makes the
-//! next segment. The thread is that of all writers of the process.
+//! The background work of a writer: publishing footers delayed by a full ring, syncing periodically, and creating the
+//! next segment. One thread serves all writers of the process.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -17,7 +17,8 @@ use crate::table::protocol::REST;
 /// them, whatever the writer's policy; above the second the writer does.
 const PENDING: (usize, usize) = (16, 64);
 
-/// The most sealed segments whose published footers wait for their second to pass, since each takes a descriptor too.
+/// The maximum number of sealed segments whose published footers wait for a second to pass, since each takes a
+/// descriptor too.
 const RESTING: usize = 128;
 
 /// The interval at which the writer checks that its live segment still exists. Not more often: asking for a file's times
@@ -61,16 +62,16 @@ struct Inner {
     last: Mutex<Last>,
 }
 
-/// When things were last done in the background.
+/// The times of the last background work.
 #[derive(Debug)]
 struct Last {
     synced: Instant,
     looked: Instant,
-    /// Whether it was synced at all: an earlier writer may have left rows that are not durable.
+    /// Whether it was ever synced: an earlier writer may have left rows that are not durable.
     has_synced: bool,
 }
 
-/// The writer's place in the background thread, and what is done there.
+/// The writer's handle to its background work.
 #[derive(Debug)]
 pub(super) struct Background {
     inner: Arc<Inner>,
@@ -82,7 +83,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Background {
-    /// Begins the work in the background, and keeps the lock of the folder.
+    /// Starts the background work, and keeps the lock of the folder.
     pub fn start(lock: Lock, segments: Vec<Arc<Shared>>, every: Option<Duration>) -> Result<Background> {
         let durable_rows = segments.first().map_or(0, |first| first.header.first_row + first.durable_rows());
         let inner = Arc::new(Inner {
@@ -121,7 +122,7 @@ impl Background {
         self.inner.progress.rows.load(Ordering::Acquire)
     }
 
-    /// Sees to it that the newest commit is published, now or a little later.
+    /// Ensures that the newest commit is published, now or a little later.
     #[inline]
     pub fn committed(&self, live: &Shared) {
         let commits = &self.inner.progress.committed;
@@ -139,7 +140,7 @@ impl Background {
         self.inner.look.load(Ordering::Relaxed) && self.inner.look.swap(false, Ordering::Relaxed)
     }
 
-    /// Has the thread make the next segment.
+    /// Requests the next segment from the thread.
     #[cold]
     pub fn order(&self, order: MakeSegment) {
         self.inner.ahead.order(order);
@@ -158,14 +159,14 @@ impl Background {
         }
     }
 
-    /// Publishes the newest commit, waiting for a slot if need be.
+    /// Publishes the newest commit, waiting for a slot if necessary.
     pub fn publish_now(&self, live: &Shared) {
         let wait = live.footer().wait_for_slot();
         std::thread::sleep(wait);
         self.inner.publish(live);
     }
 
-    /// The live segment, which was empty, made room for another one.
+    /// Replaces the live segment, which was empty, by another one.
     pub fn replaced(&self, live: Arc<Shared>) {
         let mut segments = locked(&self.inner.segments);
         segments.pop();
@@ -180,7 +181,7 @@ impl Background {
         self.inner.names.store(true, Ordering::Release);
     }
 
-    /// From now on the last of those that [`goes_on`](Background::goes_on) was told of is the segment that grows.
+    /// From now on the last segment passed to [`goes_on`](Background::goes_on) is the live one.
     pub fn rolled(&self) {
         let pending = locked(&self.inner.segments).len();
         self.inner.may_publish.store(true, Ordering::Relaxed);
@@ -193,34 +194,34 @@ impl Background {
         }
     }
 
-    /// Brings all that is committed to the disk.
+    /// Brings all commits to the disk.
     pub fn sync(&self, how: Durably) -> Result<()> {
         self.inner.sync(how)
     }
 
-    /// What waits for rows to become durable.
+    /// A handle for waiting until rows become durable.
     pub fn durability(&self) -> Durability {
         Durability { inner: Arc::downgrade(&self.inner), progress: self.inner.progress.clone() }
     }
 
-    /// Whether something went wrong in the thread.
+    /// Whether the thread has failed.
     #[inline]
     pub fn has_failed(&self) -> bool {
         self.inner.has_failed.load(Ordering::Relaxed)
     }
 
-    /// What went wrong in the thread, if anything did.
+    /// The error of the thread, if it has failed.
     #[cold]
     pub fn failure(&self) -> Option<Error> {
         if self.inner.has_failed.load(Ordering::Relaxed) { locked(&self.inner.failure).clone() } else { None }
     }
 
-    /// Gives back, a second from now, what the published footers of a sealed segment take.
+    /// A second from now, releases the space of a sealed segment's published footers.
     pub fn sealed(&self, segment: Arc<Shared>) {
         let mut sealed = locked(&self.inner.sealed);
         sealed.push((Instant::now(), segment));
         if sealed.len() > RESTING {
-            // Blocks that stay taken cost space and nothing else; `compact` gives them back.
+            // Blocks that stay allocated only cost space; `compact` releases them.
             sealed.remove(0);
         }
         drop(sealed);
@@ -231,7 +232,7 @@ impl Background {
 impl Drop for Background {
     fn drop(&mut self) {
         self.inner.stop.store(true, Ordering::SeqCst);
-        // The lock is let go of when this returns, as no turn has it any more.
+        // The lock is released when this returns, as no turn holds it any more.
         drop(self.turns.take());
     }
 }
@@ -241,7 +242,7 @@ impl Task for Inner {
         if self.stop.load(Ordering::SeqCst) || self.has_failed.load(Ordering::Acquire) {
             return None;
         }
-        // From now on a commit need not ask for a turn.
+        // From now on commits need not request a turn.
         self.idle.store(false, Ordering::SeqCst);
         let mut last = locked(&self.last);
         if last.looked.elapsed() >= LOOK {
@@ -262,7 +263,7 @@ impl Task for Inner {
         }
         let rest = self.every.map_or(Duration::MAX, |every| every.saturating_sub(last.synced.elapsed()));
         let rest = rest.min(self.trim());
-        // A writer that pauses is to look before its next commit.
+        // After a pause, the writer must check before its next commit.
         let is_set = self.look.load(Ordering::Relaxed);
         let rest = if is_set { rest } else { rest.min(LOOK.saturating_sub(last.looked.elapsed())) };
         Some(self.publish_newest(&live)?.min(rest))
@@ -280,8 +281,8 @@ impl Inner {
         self.progress.durable.load(Ordering::Acquire) >= committed && !self.names.load(Ordering::Acquire)
     }
 
-    /// Publishes the footer of the newest commit if it isn't yet and a slot is free; returns how long until there may be
-    /// something to do. `None` where the commit can't be read, or the footer not be published.
+    /// Publishes the footer of the newest commit if it isn't published and a slot is free; returns the time until the
+    /// next attempt. `None` if the commit can't be read, or the footer can't be published.
     fn publish_newest(&self, live: &Arc<Shared>) -> Option<Duration> {
         let newest = || guard(|| Ok(live.store.load64(live.header.live + SEQUENCE)));
         let newest = || newest().map_err(|e| self.fail(e)).ok();
@@ -298,7 +299,7 @@ impl Inner {
         }
         self.may_publish.store(true, Ordering::Relaxed);
         self.idle.store(true, Ordering::SeqCst);
-        // Check again: a commit before the flag was set did not ask for a turn.
+        // Check again: a commit before the flag was set did not request a turn.
         let is_live = locked(&self.segments).last().is_some_and(|last| Arc::ptr_eq(last, live));
         if live.footer().published >= newest()? && is_live {
             return Some(Duration::MAX);
@@ -313,12 +314,13 @@ impl Inner {
         self.has_failed.store(true, Ordering::Release);
     }
 
-    /// Gives back the old published footers of segments that were sealed a second ago; how long until the next one's turn.
+    /// Releases the space of published footers in segments sealed at least a second ago; returns the time until the
+    /// next one is due.
     fn trim(&self) -> Duration {
         let mut sealed = locked(&self.sealed);
         while sealed.first().is_some_and(|(since, _)| since.elapsed() >= REST) {
             let (_, segment) = sealed.remove(0);
-            // Blocks that stay taken cost space and nothing else.
+            // Blocks that stay allocated only cost space.
             let _ = segment.trim_footers();
         }
         sealed.first().map_or(Duration::MAX, |(since, _)| REST.saturating_sub(since.elapsed()))
@@ -337,11 +339,11 @@ impl Inner {
         guard(|| self.sync_all(how))
     }
 
-    /// Makes durable what is committed.
+    /// Makes all commits durable.
     fn sync_all(&self, how: Durably) -> Result<()> {
         let commits = self.progress.committed.load(Ordering::Acquire);
         let cut = self.newest_commit()?;
-        // Names first: a durable segment says that all before it are there.
+        // Names first: a durable segment implies that all earlier ones exist.
         if self.names.swap(false, Ordering::AcqRel) {
             self.lock.sync().map_err(|e| Error::io("syncing the folder", &e))?;
         }
@@ -365,7 +367,7 @@ impl Inner {
                 let record = segment.visible()?;
                 let is_sealed = record.sealed;
                 cut.push((segment, record));
-                // What is behind one that is open is of a commit that has not come about.
+                // Segments after an open one belong to an uncommitted transaction.
                 if !is_sealed {
                     return Ok(cut);
                 }
@@ -374,8 +376,8 @@ impl Inner {
     }
 }
 
-/// Makes consecutive segments durable up to the end of a commit, the last one first. The later ones count only once the
-/// first is durable, so a power cut leaves all of a commit or nothing.
+/// Makes consecutive segments durable up to the end of a commit, the last one first. The later ones are valid only once
+/// the first is durable, so a power cut leaves all of a commit or nothing.
 pub(super) fn make_durable(cut: &[(Arc<Shared>, Record)], how: Durably) -> Result<()> {
     let Some(((first, record), behind)) = cut.split_first() else { return Ok(()) };
     for (segment, record) in behind.iter().rev() {
@@ -386,10 +388,10 @@ pub(super) fn make_durable(cut: &[(Arc<Shared>, Record)], how: Durably) -> Resul
     Ok(())
 }
 
-/// Waits for commits to become durable, on any thread, while the writer goes on.
+/// Waits for commits to become durable, on any thread, while the writer continues.
 ///
-/// A waiting thread syncs all commits so far, unless another thread is syncing them already. Of many threads that
-/// commit and wait, one syncs for all.
+/// A waiting thread syncs all commits so far, unless another thread is syncing them already. When many threads commit
+/// and wait, one syncs for all.
 #[derive(Clone, Debug)]
 pub struct Durability {
     inner: Weak<Inner>,
@@ -402,11 +404,11 @@ impl Durability {
         self.progress.rows.load(Ordering::Acquire)
     }
 
-    /// Returns when all that was committed before the call would survive a power cut.
+    /// Returns once all commits made before the call would survive a power cut.
     ///
     /// # Errors
-    /// `Io` where syncing failed; then nothing more can be written. `Closed` where it had failed before, or where the
-    /// writer was dropped.
+    /// `Io` if syncing failed; then nothing more can be written. `Closed` if it had failed before, or if the writer was
+    /// dropped.
     pub fn wait(&self) -> Result<()> {
         let commit = self.progress.committed.load(Ordering::Acquire);
         let is_done = || self.progress.durable.load(Ordering::Acquire) >= commit;

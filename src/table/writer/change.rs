@@ -1,4 +1,4 @@
-//! What may change of a table's schema: more columns, wider numbers, nulls where there were none.
+//! Permitted changes of a table's schema: more columns, wider numbers, columns made nullable.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::rows::is_alike;
 use crate::types::type_name;
 
-/// The table's schema as `given` changes it; `None` where it does not.
+/// The table's schema with the changes in `given`; `None` if there are none.
 ///
 /// # Errors
-/// `SchemaMismatch` with everything that can't be changed.
+/// `SchemaMismatch` with all impossible changes.
 pub(super) fn changed(there: &SchemaRef, given: &Schema) -> Result<Option<SchemaRef>> {
     let mut refused = Vec::new();
     let mut fields: Vec<FieldRef> = Vec::with_capacity(given.fields().len());
@@ -47,7 +47,7 @@ pub(super) fn changed(there: &SchemaRef, given: &Schema) -> Result<Option<Schema
     Ok((newer.fields() != there.fields()).then(|| Arc::new(newer)))
 }
 
-/// The field as `given` changes it, or why it can't.
+/// The field with the changes in `given`, or why it can't be changed.
 fn changed_field(there: &FieldRef, given: &Field) -> std::result::Result<FieldRef, String> {
     let name = there.name();
     let types = (there.data_type(), given.data_type());
@@ -71,7 +71,7 @@ fn changed_field(there: &FieldRef, given: &Field) -> std::result::Result<FieldRe
     Ok(Arc::new(field))
 }
 
-/// Whether a child may have nulls that the same child of the other type may not.
+/// Whether a child of the type is nullable where the same child of the other type is not.
 fn has_more_nulls(there: &DataType, given: &DataType) -> bool {
     children(there).zip(children(given)).any(|(there, given)| {
         given.is_nullable() && !there.is_nullable() || has_more_nulls(there.data_type(), given.data_type())

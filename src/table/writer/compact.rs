@@ -1,4 +1,4 @@
-//! Segments rewritten as dense Arrow files, and segments dropped.
+//! Rewrites segments as dense Arrow files, and drops segments.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,46 +21,46 @@ use crate::rows::Plan;
 use crate::table::format::Settings;
 use crate::table::reader::{chain, one_fitted_segment, one_segment, open_segment};
 
-/// What [`compact_with`] does beside making segments dense and merging small ones.
+/// Optional work of [`compact_with`], besides making segments dense and merging small ones.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Compaction {
-    /// Give all segments the table's schema, dense ones too: after [`Writer::alter`] other Arrow readers then read the
-    /// directory as one table.
+    /// Give all segments the table's schema, including dense ones: after [`Writer::alter`] other Arrow readers then
+    /// read the directory as one table.
     pub rewrite: bool,
-    /// First put the rows of all segments in the order of the column that the table is sorted by, across segments: late rows come
-    /// where they belong, nulls behind all others, and equal values stay as they came. Rows get other numbers. Segments that
-    /// are in order, and overlap with none, stay as they are; the others are written beside the table, which takes as much
-    /// room on the disk again, and in memory four bytes for each of their rows at most, besides one new segment of up to
-    /// 128 MiB with sixteen bytes a row.
+    /// First sort the rows of all segments by the column by which the table is sorted, across segments: late rows move
+    /// to their sorted places, nulls last, and equal values keep their order. Row numbers change. Segments that are
+    /// sorted and overlap with no other stay as they are. The others are written again beside the table. This takes as
+    /// much disk space again, and memory for at most four bytes per row of these segments, plus one new segment of up
+    /// to 128 MiB and sixteen bytes per row.
     ///
-    /// Readers see the table as it was, or sorted: never a part of it. One that has opened the table before can read on what it
-    /// has mapped, and refresh where the segment that grows is still the same; else it gets `FileChanged`, never other rows. What
-    /// is known by row numbers, such as splits and the places of followers, is to be made anew, but for rows of the segment
-    /// that grows.
+    /// Readers see the old table or the sorted one, never a part of it. A reader that had the table open can still read
+    /// its mapped segments, and refresh as long as the live segment is the same file; otherwise it gets `FileChanged`,
+    /// never other rows. Recreate everything that refers to rows by number, such as splits and the positions of
+    /// followers, except for rows of the live segment.
     ///
-    /// `InvalidArgument` for a table that was created without `sorted_by`; `Io` where the file system can't exchange two
+    /// `InvalidArgument` for a table created without `sorted_by`; `Io` if the file system can't exchange two
     /// directories.
     pub sort: bool,
 }
 
 impl Writer {
-    /// Rewrites all sealed segments as dense Arrow files, small ones merged into one of up to `segment_rows` rows and 128 MiB,
-    /// which are in memory meanwhile. Readers of Arrowwood go on with what they have; another Arrow reader that lists the
-    /// directory while segments are merged finds rows of theirs twice. `progress(done, total)` is called after each. Returns
-    /// how many were rewritten.
+    /// Rewrites all sealed segments as dense Arrow files, merging small ones into one of up to `segment_rows` rows and
+    /// 128 MiB, which is held in memory meanwhile. Arrowwood's readers are not affected; another Arrow reader that
+    /// lists the directory while segments are merged finds their rows twice. Calls `progress(done, total)` after each.
+    /// Returns the number of rewritten segments.
     ///
     /// # Errors
-    /// `Io`; what was rewritten before stays so.
+    /// `Io`; segments rewritten before stay rewritten.
     pub fn compact(&mut self, progress: impl FnMut(u64, u64)) -> Result<u64> {
         self.compact_with(Compaction::default(), progress)
     }
 
-    /// As [`Writer::compact`], with more that is done on the way.
+    /// As [`Writer::compact`], with optional additional work.
     ///
     /// # Errors
     /// As [`Writer::compact`], and those of [`Compaction`].
     pub fn compact_with(&mut self, what: Compaction, mut progress: impl FnMut(u64, u64)) -> Result<u64> {
-        // A dense file says nothing of those before it: after a power cut it counts, so they must be there.
+        // A dense file doesn't depend on earlier segments: it is valid after a power cut, so they must be on the disk.
         self.sync()?;
         let live = self.segments[0].first_row();
         let before = FileId::of(self.path());
@@ -69,26 +69,26 @@ impl Writer {
         if let Err(e) = &sorted
             && FileId::of(self.path()) != before
         {
-            // Which of the two directories is the table after a power cut is not known.
+            // After a power cut, either of the two directories may be the table.
             self.give_up(format!("the table's rows were put in order, and that is not on the disk ({})", e.message()));
         }
         let sorted = sorted?;
         Ok(sorted + guard(|| compact_before(self.medium(), self.path(), (live, what.rewrite), progress))?)
     }
 
-    /// Removes the segments that hold no row from number `row` on, but never the one that grows. Readers that have mapped
-    /// them keep them; a segment is mapped when one of its rows is first looked at. How many rows were removed.
+    /// Removes the segments without rows from number `row` on, but never the live one. Readers that have mapped them
+    /// keep them; a segment is mapped when one of its rows is first read. Returns the number of removed rows.
     ///
     /// # Errors
     /// `Io`.
     pub fn drop_before(&mut self, row: u64) -> Result<u64> {
-        // What stays must be on the disk before what was there goes.
+        // The remaining segments must be on the disk before the removed ones are gone.
         self.sync()?;
         let starts = chain::list(self.path())?.unwrap_or_default();
         let mut removed = 0;
         for pair in starts.windows(2).take_while(|pair| pair[1] <= row) {
             let path = chain::path(self.path(), pair[0]);
-            // One after the other on the disk, too: if a later one went first, a power cut could leave a gap.
+            // In this order on the disk, too: if a later one went first, a power cut could leave a gap.
             let done = self.medium().remove(&path).and_then(|()| self.medium().sync_folder(self.path()));
             done.map_err(|e| Error::io("removing a segment", &e).at(path))?;
             removed += pair[1] - pair[0];
@@ -97,7 +97,7 @@ impl Writer {
     }
 }
 
-/// Rewrites all segments of the table at `path`, the last one too, as dense Arrow files: see [`Writer::compact`].
+/// Rewrites all segments of the table at `path`, including the last one, as dense Arrow files: see [`Writer::compact`].
 ///
 /// # Errors
 /// As [`Writer::compact`], and `Busy` while the table is being written.
@@ -105,7 +105,7 @@ pub fn compact(path: impl AsRef<Path>, progress: impl FnMut(u64, u64)) -> Result
     compact_with(path, Compaction::default(), progress)
 }
 
-/// As [`compact`], with more that is done on the way.
+/// As [`compact`], with optional additional work.
 ///
 /// # Errors
 /// As [`compact`], and those of [`Compaction`].
@@ -113,7 +113,7 @@ pub fn compact_with(path: impl AsRef<Path>, what: Compaction, progress: impl FnM
     compact_on(&Medium::default(), path, what, progress)
 }
 
-/// As [`compact_with`], on a disk that somebody may watch.
+/// As [`compact_with`], on a disk that a test can observe.
 ///
 /// # Errors
 /// As [`compact_with`].
@@ -135,21 +135,21 @@ fn compact_all(medium: &Medium, path: &Path, what: Compaction, mut progress: imp
     Ok(sorted + compact_before(medium, path, (end, what.rewrite), progress)?)
 }
 
-/// Seals the segment that grows, and brings all to the disk; the row before which segments are sealed.
+/// Seals the live segment, and brings everything to the disk; returns the row before which segments are sealed.
 fn seal_all(medium: &Medium, path: &Path) -> Result<u64> {
     let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);
     let chain = prepared::open(medium, path)?.ok_or_else(missing)?;
     chain.remove_orphans(medium, path)?;
     let Some((segment, record)) = &chain.last else { return Ok(u64::MAX) };
     let plan = Arc::new(Plan::of(&segment.plan.schema.schema)?);
-    // What a writer that died has not brought to the disk, names first: a dense file counts after a power cut, whatever is
-    // before it.
+    // Everything that a dead writer left unsynced, names first: a dense file is valid after a power cut regardless of
+    // earlier ones.
     medium.sync_folder(path).map_err(|e| Error::io("syncing the folder", &e).at(path))?;
     let mut pending = not_durable(medium, path, &chain, &plan)?;
     let mut live = None;
     if !record.sealed && record.rows() > 0 {
         let growing = Growing::open(medium, &plan, segment, record)?;
-        // What an earlier boot has left is on the disk, and what it has lost must not come back.
+        // Rows left by an earlier boot are on the disk, and rows lost then must not come back.
         if record.boot == boot_id() {
             pending.push(growing.shared.clone());
         }
@@ -159,23 +159,24 @@ fn seal_all(medium: &Medium, path: &Path) -> Result<u64> {
     make_durable(&cut.collect::<Result<Vec<_>>>()?, Durably::InPlace)?;
     match live {
         Some(mut live) => {
-            // A writer that was killed may have left a footer behind its last commit, and a sealed segment shows all rows.
+            // A killed writer may have left a footer with more than its last commit, and a sealed segment shows all
+            // rows.
             live.shared.publish_ahead(&live.now.counters, live.sequence + 1)?;
-            // Those who watch the segment must learn that it has ended, so that they look for the next one.
+            // Waiting followers must learn that the segment has ended, so that they look for the next one.
             live.show(SEALED);
             live.shared.make_durable(&live.shared.visible()?, Durably::InPlace)?;
             Ok(u64::MAX)
         }
         None if record.sealed => Ok(u64::MAX),
-        // The next row begins where an empty one does: there is no other name for a segment behind it.
+        // An empty segment begins where the next row does: the segment after it would have the same name.
         None => Ok(segment.header.first_row),
     }
 }
 
-/// Segments of one schema, one after the other, whose rows are to be in one.
+/// Consecutive segments of one schema, to be merged into one.
 #[derive(Default)]
 struct Group {
-    /// Whether they get the table's schema.
+    /// Whether they are rewritten with the table's schema.
     rewrites: bool,
     schema: Option<SchemaRef>,
     /// Their first rows.
@@ -184,7 +185,7 @@ struct Group {
     bytes: u64,
 }
 
-/// Compacts the segments before row `end`; whether in the table's schema or in their own, `rewrites` says.
+/// Compacts the segments before row `end`; `rewrites` selects the table's schema instead of their own.
 fn compact_before(
     medium: &Medium,
     path: &Path,
@@ -222,7 +223,7 @@ impl Group {
         if self.rewrites { one_fitted_segment(table, start) } else { one_segment(table, start) }
     }
 
-    /// Whether the segment in `file` is to be made dense, or rewritten.
+    /// Whether the segment in `file` should be made dense, or rewritten.
     fn has_to_change(&self, file: &Path, table: &Dataset, start: u64) -> Result<bool> {
         let is_growable = open_segment(file)?.is_some();
         let is_older = || {
@@ -232,7 +233,7 @@ impl Group {
         Ok(is_growable || self.rewrites && is_older()?)
     }
 
-    /// Makes one dense segment of them. How many were rewritten.
+    /// Merges them into one dense segment. Returns the number of rewritten segments.
     fn compact(self, medium: &Medium, path: &Path, table: &Dataset, known: &Settings, is_last: bool) -> Result<u64> {
         let Some((&first, others)) = self.starts.split_first() else { return Ok(0) };
         let positions = |is_last: bool| if is_last { table.positions() } else { Ok(BTreeMap::new()) };
@@ -246,7 +247,7 @@ impl Group {
                     remove_merged(medium, path, others)?;
                     return Ok(self.starts.len() as u64);
                 }
-                // Text of more than 2 GiB, or dictionaries that don't merge: each stays by itself.
+                // Text of more than 2 GiB, or dictionaries that don't merge: each stays separate.
                 Ok(_) => (),
                 Err(e) if e.kind() == ErrorKind::Unsupported => (),
                 Err(e) => return Err(e),

@@ -1,4 +1,4 @@
-//! Dense segments: how they are written, what they say of their table, and names that are left where some were merged.
+//! Dense segments: how they are written, their copy of the table's settings, and leftover names of merged segments.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,22 +16,22 @@ use crate::table::format::{ACCEPTS_LATE, INDEX, POSITIONS, SEGMENT_ROWS, SORTED_
 use crate::table::reader::{chain, open_newest, open_segment, open_table, settings_of, without_settings};
 use crate::table::zones;
 
-/// The most bytes of rows that are merged into one segment, which are in memory meanwhile.
+/// The maximum size of rows merged into one segment, which are held in memory meanwhile.
 pub(super) const MERGED_BYTES: u64 = 128 << 20;
 
-/// The segments of a table that are sealed.
+/// The sealed segments of a table.
 pub(super) struct SealedSegments {
     pub table: Dataset,
     /// The first rows of all segments.
     pub starts: Vec<u64>,
-    /// What the last segment says: a writer may have been opened with another number of rows than those before.
+    /// The settings in the last segment: a writer may have been opened with another number of rows than earlier ones.
     pub known: Settings,
-    /// The rows of each that is sealed.
+    /// The rows of each sealed segment.
     pub rows: Vec<Range<u64>>,
 }
 
 impl SealedSegments {
-    /// Those before row `end`, once merges that were cut off are finished; `None` for a table without a segment.
+    /// The segments before row `end`, after finishing interrupted merges; `None` for a table without a segment.
     pub fn before(medium: &Medium, path: &Path, end: u64) -> Result<Option<SealedSegments>> {
         let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);
         finish_merges(medium, path)?;
@@ -52,7 +52,7 @@ fn sealed_before(table: &Dataset, starts: &[u64], end: u64) -> Result<Vec<Range<
     Ok(sealed.map(|(number, &start)| start..next(number)).collect())
 }
 
-/// Removes the names of segments whose rows are in a dense one before them: who merged them was killed before.
+/// Removes the names of segments whose rows are in an earlier dense one, left by a killed compaction.
 fn finish_merges(medium: &Medium, path: &Path) -> Result<()> {
     let starts = chain::list(path)?.unwrap_or_default();
     let mut covered = 0;
@@ -85,8 +85,8 @@ fn ends_at(path: &Path, starts: &[u64], inside: &[u64], end: u64) -> Result<bool
     Ok(last + rows == end)
 }
 
-/// Removes segments whose rows are in the one before them: the first ones first, also on the disk, so that each that is left
-/// ends where the next begins.
+/// Removes segments whose rows are in the previous one: the first ones first, also on the disk, so that each remaining
+/// one ends where the next begins.
 pub(super) fn remove_merged(medium: &Medium, path: &Path, starts: &[u64]) -> Result<()> {
     // The file with all rows must have its name before another loses its own.
     medium.sync_folder(path).map_err(|e| Error::io("syncing the folder", &e).at(path))?;
@@ -98,7 +98,7 @@ pub(super) fn remove_merged(medium: &Medium, path: &Path, starts: &[u64]) -> Res
     Ok(())
 }
 
-/// The settings as the segment that begins with row `start` has them.
+/// The settings in the segment that begins with row `start`.
 fn settings_at(path: &Path, start: u64) -> Result<Settings> {
     let file = chain::path(path, start);
     match open_segment(&file)? {
@@ -110,7 +110,7 @@ fn settings_at(path: &Path, start: u64) -> Result<Settings> {
     }
 }
 
-/// The table's settings, which stand in the headers of segments that grow, as metadata of the schema.
+/// The table's settings, which growable segments have in their headers, as metadata of the schema.
 pub(in crate::table) fn with_settings(
     dataset: Dataset,
     settings: &Settings,
@@ -137,7 +137,7 @@ pub(in crate::table) fn with_settings(
     Dataset::of_pieces(Arc::new(schema), dataset.pieces().to_vec())
 }
 
-/// The columns of a segment that have zones: one of an older schema may lack some.
+/// The columns of a segment with zones: one with an older schema may lack some.
 fn indexed(schema: &Schema, settings: &Settings) -> impl Iterator<Item = u32> {
     let field = |column: u32| schema.fields().get(column as usize);
     settings
@@ -147,7 +147,7 @@ fn indexed(schema: &Schema, settings: &Settings) -> impl Iterator<Item = u32> {
         .filter(move |&column| field(column).is_some_and(|field| has_zones(field.data_type())))
 }
 
-/// Writes `dataset` beside the table's folder, since readers take a folder as a whole, and moves it to `place`.
+/// Writes `dataset` beside the table's folder, since readers list the whole folder, and moves it to `place`.
 pub(super) fn put_dense(
     medium: &Medium,
     dataset: &Dataset,
@@ -161,7 +161,7 @@ pub(super) fn put_dense(
     part.replace(place).map_err(|e| Error::io("replacing the segment by its dense form", &e))
 }
 
-/// The zones of a dense segment's indexed columns, as its footer has them.
+/// The zones of a dense segment's indexed columns, encoded for its footer.
 fn zones_of(dataset: &Dataset, settings: &Settings) -> Result<Option<String>> {
     let index: Vec<u32> = indexed(dataset.schema(), settings).collect();
     let mut parts = dataset.parts();
@@ -176,7 +176,7 @@ fn zones_of(dataset: &Dataset, settings: &Settings) -> Result<Option<String>> {
     zones::noted(&columns, settings.zone_rows).map(Some)
 }
 
-/// Options of writing, and metadata of the footer.
+/// Options for writing, and metadata of the footer.
 type HowToWrite<'a> = (&'a WriteOptions, &'a [(&'a str, String)]);
 
 fn written(medium: &Medium, dataset: &Dataset, folder: &Path, how: HowToWrite<'_>) -> Result<PartFile> {
@@ -185,7 +185,7 @@ fn written(medium: &Medium, dataset: &Dataset, folder: &Path, how: HowToWrite<'_
     Ok(part)
 }
 
-/// Writes `dataset` beside `folder` and brings it to the disk; the file's name.
+/// Writes `dataset` beside `folder` and brings it to the disk; returns the file's name.
 pub(crate) fn write_part(dataset: &Dataset, folder: &Path, options: &WriteOptions) -> Result<PathBuf> {
     let part = written(&Medium::default(), dataset, folder, (options, &[]))?;
     part.keep().map_err(|e| Error::io("syncing the new file", &e).at(folder))

@@ -1,4 +1,4 @@
-//! A segment as its writer holds it: how far it is filled, and what is committed of that.
+//! A segment for its writer: its size, and its committed part.
 
 use std::io;
 use std::path::Path;
@@ -17,26 +17,26 @@ use crate::table::protocol::{PATIENCE, PublishedFooter, Sizes, publish};
 use crate::table::reader::{Segment, Unsynced, check_boot_id, check_record, damaged_record, delta, visible};
 use crate::table::zones;
 
-/// Pieces from this many bytes on go by pwrite(2) at once; space for smaller ones is made ready for stores.
+/// Pieces of at least this many bytes are written by pwrite(2) at once; space for smaller ones is prepared for stores.
 const LARGE: usize = 1 << 10;
-/// How much is made ready for stores at once: at first, and at most. A table of a few rows is small.
+/// The space prepared for stores at once: initially, and at most. A table of a few rows is small.
 const STEPS: (u64, u64) = (PAGE, 1 << 20);
 /// Bytes reserved at a time for large pieces: initial and maximum. The kernel writes twice as fast into blocks that are
 /// already reserved.
 const RESERVES: (u64, u64) = (64 << 10, 16 << 20);
-/// How much larger each such step is than the one before: a table that grows soon takes the largest.
+/// The factor by which each such step is larger than the previous one: a growing table soon takes the largest.
 const FASTER: u64 = 4;
 
-/// The bytes of the log: some hundred small commits.
+/// The size of the log in bytes: some hundred small commits.
 const LOG: u64 = 512 << 10;
-/// How much of the log is made ready for the first commit that goes there.
+/// The part of the log prepared for the first commit that goes there.
 const FIRST_OF_LOG: u64 = 32 << 10;
 
-/// A commit behind which rows may come; and the last one of a segment.
+/// A commit after which rows may follow; and the last one of a segment.
 pub(in crate::table) const OPEN: State = State { sealed: false, provisional: false };
 pub(in crate::table) const SEALED: State = State { sealed: true, provisional: false };
 
-/// What the writer and its background thread share of a segment.
+/// The parts of a segment shared by the writer and its background thread.
 #[derive(Debug)]
 pub(in crate::table) struct Shared {
     pub store: Store,
@@ -49,42 +49,42 @@ pub(in crate::table) struct Shared {
 /// The durable state of a segment.
 #[derive(Debug, Default)]
 struct Durable {
-    /// In which of the two places the newest durable record stands.
+    /// The number, 0 or 1, of the newest durable record.
     number: u64,
-    /// The newest durable record; without counters, one that can't be built upon.
+    /// The newest durable record; without counters if no further record can be based on it.
     record: Record,
-    /// The newest durable commit, which may stand in the log.
+    /// The newest durable commit, which may be in the log.
     newest: Record,
-    /// The largest number that a durable commit has had.
+    /// The largest number of a durable commit so far.
     sequence: u64,
     log: Log,
 }
 
-/// The log as its writer holds it.
+/// The log for its writer.
 #[derive(Debug, Default)]
 struct Log {
-    /// Whether commits may be logged: not before a durable record covers the entries of an earlier process.
+    /// Whether commits may be logged: only after a durable record covers the entries of an earlier process.
     is_open: bool,
-    /// The number of bytes written and synced before: overwriting them changes no metadata of the file.
+    /// The number of bytes already written and synced: overwriting them changes no metadata of the file.
     ready: u64,
-    /// Where the next entry goes. Those before it are not in a durable record yet.
+    /// The offset of the next entry. Earlier entries are not in a durable record yet.
     next: u64,
 }
 
-/// Where durable commits go.
+/// The destination of durable commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::table) enum Durably {
-    /// To the log where they are small, else to the columns.
+    /// The log if they are small, else the columns.
     Soon,
-    /// To the columns, and what is in the log too.
+    /// The columns, including the commits in the log.
     InPlace,
-    /// As `InPlace`, for rows that count only once the segments before are durable, too.
+    /// As `InPlace`, for rows that are valid only once the previous segments are durable.
     Provisionally,
 }
 
 impl Shared {
     pub fn footer(&self) -> MutexGuard<'_, PublishedFooter> {
-        // Publishing leaves the footer as it was, or changed whole.
+        // Publishing leaves the footer unchanged, or changed completely.
         self.footer.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
@@ -100,7 +100,7 @@ impl Shared {
     }
 
     fn durable(&self) -> MutexGuard<'_, Durable> {
-        // A panic leaves it as it was before a durable commit: the next one is written over that.
+        // After a panic the state is that before a durable commit: the next one overwrites it.
         self.durable.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
@@ -123,7 +123,7 @@ impl Shared {
         self.write_durable(&mut last, Record { provisional: how == Durably::Provisionally, ..record.clone() })
     }
 
-    /// Notes that the segments before are durable, so that this one counts by itself.
+    /// Records that the previous segments are durable, so that this one is valid by itself.
     pub fn reached(&self) {
         let mut last = self.durable();
         last.record.provisional = false;
@@ -139,12 +139,12 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes a small commit to the log; false where it does not fit there.
+    /// Writes a small commit to the log; returns false if it doesn't fit.
     fn log(&self, last: &mut Durable, record: &Record) -> Result<bool> {
         if !last.log.is_open || self.header.log == 0 {
             return Ok(false);
         }
-        // Not each time: see `LOOK` of the background thread.
+        // Not each time: see `LOOK` in the background thread.
         self.store.look(ChangeCheck::Seldom)?;
         let zeros = vec![0; record.counters.len()];
         let before = if last.newest.counters.is_empty() { &zeros } else { &last.newest.counters };
@@ -170,7 +170,7 @@ impl Shared {
         Ok(true)
     }
 
-    /// Writes zeros over the log up to byte `end` at least, once: further than that, so that it is seldom asked for.
+    /// Writes zeros over the log up to byte `end` at least, once, and further than that, so that it is rarely needed.
     fn make_log_ready(&self, log: &mut Log, end: u64) -> Result<()> {
         if log.ready < end {
             let to = (FASTER * log.ready).max(FIRST_OF_LOG).max(end).min(self.header.log);
@@ -182,8 +182,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Notes what is about to be written and may not be on the disk, for readers and for the next writer; `None` when it is
-    /// there. The note stays where the sync fails or this process is killed.
+    /// Notes, for readers and the next writer, data about to be written that may not be on the disk; `None` once it is.
+    /// The note stays if the sync fails or this process is killed.
     fn note(&self, unsynced: Option<Unsynced>) {
         self.store.publish64(self.header.live + UNSYNCED, unsynced.map_or(0, Unsynced::word));
     }
@@ -204,13 +204,13 @@ impl Shared {
         let durable = Record { previous, delta, sequence, ..record };
         let mut bytes = Vec::new();
         durable.encode(&mut bytes);
-        // What was not synced of the log before stays in doubt until this is.
+        // Unsynced log entries stay in doubt until this sync ends.
         let log_page = self.unsynced().map_or(u32::MAX, |note| note.log_page);
         self.note(Some(Unsynced { record: Some((last.number + 1) & 1), log_page }));
         self.store.write(self.header.durable(last.number + 1), &bytes).map_err(syncing_failed)?;
         self.store.sync().map_err(syncing_failed)?;
         self.note(None);
-        // All that the log holds is in the record now.
+        // The record now covers all entries of the log.
         (last.log.is_open, last.log.next) = (true, 0);
         if durable.sealed {
             self.release_log(&mut last.log);
@@ -219,23 +219,23 @@ impl Shared {
         Ok(())
     }
 
-    /// Gives back what the log takes, whose entries are in a durable record.
+    /// Releases the space of the log, whose entries are in a durable record.
     fn release_log(&self, log: &mut Log) {
         debug_assert_eq!(log.next, 0, "all entries are in a durable record");
         if log.ready > 0 {
-            // Blocks that stay taken cost space and nothing else.
+            // Blocks that stay allocated only cost space.
             let _ = self.store.release(self.header.log_start(), self.header.log);
             log.ready = 0;
         }
     }
 
-    /// Gives back what published footers take that nobody looks at any more.
+    /// Releases the space of published footers that no reader uses any more.
     pub fn trim_footers(&self) -> io::Result<()> {
         let unused = self.footer().unused(&self.header);
         unused.into_iter().try_for_each(|(from, to)| self.release(from, to))
     }
 
-    /// Gives back the whole pages of a part of the file.
+    /// Releases the whole pages of a part of the file.
     fn release(&self, from: u64, to: u64) -> io::Result<()> {
         let from = from.next_multiple_of(PAGE);
         let to = to - to % PAGE;
@@ -267,7 +267,7 @@ impl Shared {
     }
 }
 
-/// A segment that grows.
+/// A growing segment.
 #[derive(Debug)]
 pub(in crate::table) struct Growing {
     pub shared: Arc<Shared>,
@@ -276,16 +276,16 @@ pub(in crate::table) struct Growing {
     /// The value of each position, in the order of their names.
     pub positions: Vec<i64>,
     pub sequence: u64,
-    /// The part of each region that is ready for stores through the mapping: from, to, and the next step.
+    /// The part of each region prepared for stores through the mapping: start, end, and the next step.
     ready: Vec<(u64, u64, u64)>,
-    /// How far each region is reserved for large pieces, and the next step.
+    /// The end of the part of each region reserved for large pieces, and the next step.
     reserved: Vec<(u64, u64)>,
     /// Kept to save allocations.
     scratch: Vec<u8>,
     record: Vec<u8>,
 }
 
-/// What a new segment is made of.
+/// The parameters of a new segment.
 #[derive(Clone, Debug)]
 pub(in crate::table) struct SegmentShape {
     pub first_row: u64,
@@ -317,7 +317,7 @@ impl Growing {
         let (front, header) = lay_out(plan, shape, &sizes)?;
         let made = Store::create(medium, folder, header.file_len()).and_then(|store| {
             let control = header.ring + header.slot * SLOTS;
-            // Written, not only reserved: what the first stores through the mapping meet is then in memory already.
+            // Written, not only reserved: the pages of the first stores through the mapping are then already in memory.
             let mut front = front;
             front.resize(header.log_start() as usize, 0);
             store.write(0, &front)?;
@@ -346,8 +346,8 @@ impl Growing {
         Ok(growing)
     }
 
-    /// The segment, to go on from its newest commit. What a crash of the machine has left in its log alone is put where it
-    /// belongs.
+    /// Opens the segment to continue from its newest commit. Restores bytes that a system crash has left only in its
+    /// log.
     pub fn open(medium: &Medium, plan: &Arc<Plan>, segment: &Segment, record: &Record) -> Result<Growing> {
         let failed = opening_failed;
         let path = segment.path();
@@ -367,7 +367,7 @@ impl Growing {
         store.reserve(header.tail - footers, header.file_len() - (header.tail - footers)).map_err(failed)?;
         let footer = Mutex::new(PublishedFooter::reopen(sizes, &header, &store).map_err(failed)?);
         if let Some(number) = segment.given_up(record) {
-            // Rows that are equal to those it has lost would make it count again.
+            // Otherwise it would become valid again if equal rows were appended.
             store.write(header.durable(number), &vec![0; header.record as usize]).map_err(failed)?;
             store.sync().map_err(failed)?;
         }
@@ -378,7 +378,7 @@ impl Growing {
         if let Some(unsynced) = Unsynced::of(store.load64(header.live + UNSYNCED)) {
             write_again(&store, &header, plan, &record.counters)?;
             if let Some(number) = unsynced.record {
-                // Over the record that may not be on the disk; the other one is.
+                // Overwrite the record that may not be on the disk; the other one is.
                 let newest = segment.durable(number + 1).filter(|found| is_within(found, record)).unwrap_or_default();
                 durable = Durable { number: number + 1, sequence: durable.sequence, newest, ..Durable::default() };
             }
@@ -412,11 +412,11 @@ impl Growing {
         self.shared.store.publish32(self.shared.header.live + WRITER, std::process::id());
     }
 
-    /// The last bytes of the bitmaps, as the file has them.
+    /// The last bytes of the bitmaps in the file.
     fn read_tails(&mut self) -> Result<()> {
         let shared = self.shared.clone();
         for used in shared.plan.extents(&self.now.counters)? {
-            // What is no bitmap has no last bits.
+            // Other regions have no last bits.
             let bits = used.bits.unwrap_or(0);
             let mut last = [0];
             if !bits.is_multiple_of(8) {
@@ -436,7 +436,7 @@ impl Growing {
         self.shared.header.first_row
     }
 
-    /// The row after the last that is here, of the whole table.
+    /// The row number after the last one here, in the whole table.
     pub fn end(&self) -> u64 {
         self.first_row() + self.rows()
     }
@@ -458,7 +458,7 @@ impl Growing {
                 let ahead = (*step).max(bytes.len() as u64);
                 let to = (end + ahead).min(place.capacity.next_multiple_of(PAGE)).max(end);
                 let from = at.max(*reserved);
-                // Where that much can't be had the write itself says whether there is room for what is written.
+                // If that much can't be reserved, the write itself shows whether there is room.
                 let _ = shared.store.reserve(place.offset + from, to - from);
                 (*reserved, *step) = (to, (FASTER * *step).min(RESERVES.1));
             }
@@ -478,7 +478,7 @@ impl Growing {
         Ok(())
     }
 
-    /// Makes what is written visible. Readers in other processes see it as soon as this returns.
+    /// Publishes the written rows. Readers in other processes see them as soon as this returns.
     #[inline]
     pub fn show(&mut self, state: State) {
         self.sequence += 1;
@@ -488,14 +488,14 @@ impl Growing {
         self.committed.tails.copy_from_slice(&self.now.tails);
     }
 
-    /// Writes the record of the commit that will seal the segment, for the next writer to show if this one is killed
+    /// Writes the record of the commit that will seal the segment, for the next writer to publish if this one is killed
     /// before it does.
     pub fn prepare(&mut self) {
         self.renew_record(self.sequence + 1, SEALED);
         publish::prepare(&self.shared.store, self.shared.header.page(), self.sequence + 1, &self.record);
     }
 
-    /// Takes back what [`Growing::prepare`] has written.
+    /// Undoes [`Growing::prepare`].
     pub fn forget_prepared(&self) {
         SharedWords::store_words(&self.shared.store, self.shared.header.page().record(self.sequence + 1), &[0; 8]);
     }
@@ -523,7 +523,7 @@ impl Growing {
     }
 
     /// Commits positions to a segment without rows. Unless `provisional`, makes them durable too: the segment is about
-    /// to be named, and those of the previous segment would no longer count.
+    /// to be named, and those of the previous segment would no longer be valid.
     pub fn begin_with(&mut self, names: &[String], positions: Vec<i64>, provisional: bool) -> Result<()> {
         if positions.is_empty() {
             return Ok(());
@@ -544,7 +544,7 @@ impl Growing {
         self.shared.plan.zones.iter().any(|map| (self.rows() + 1).is_multiple_of(map.rows))
     }
 
-    /// Writes the zones of the blocks that rows from `before` on have completed.
+    /// Writes the zones of the blocks completed by rows from `before` on.
     pub fn put_zones(&mut self, before: u64) -> Result<()> {
         let shared = self.shared.clone();
         let read = &mut |region: usize, at: u64, into: &mut [u8]| {
@@ -561,12 +561,12 @@ impl Growing {
         Ok(())
     }
 
-    /// Forgets what is not committed.
+    /// Discards uncommitted rows.
     pub fn rollback(&mut self) {
         self.now.clone_from(&self.committed);
     }
 
-    /// Gives back the blocks that were made ready and not used.
+    /// Releases blocks that were prepared and not used.
     pub fn trim(&self) -> Result<()> {
         let header = &self.shared.header;
         for used in self.shared.plan.extents(&self.now.counters)? {
@@ -613,7 +613,7 @@ fn opening_failed(e: io::Error) -> Error {
     Error::io("opening the segment to go on writing", &e)
 }
 
-/// Has the store look out for others who write to its file.
+/// Makes the store detect other processes that write to its file.
 fn watch(store: &Store, header: &Header) -> Result<()> {
     let read = |at: usize, into: &mut [u8]| {
         store.read(at as u64, into).map_err(|e| Error::io("reading the front of a segment", &e))
@@ -634,12 +634,12 @@ fn is_within(found: &Record, record: &Record) -> bool {
 
 fn last_durable(segment: &Segment, record: &Record) -> Result<Durable> {
     let base = match &segment.replayed {
-        // The other one was torn, though the log may go on behind it.
+        // The other one was torn, though the log may continue after it.
         Some(left) => left.base.clone(),
         None => segment.durable_records()?.into_iter().find(|found| is_within(found, record)),
     };
     let logged = segment.log_entries()?.into_iter().map(|entry| entry.record.sequence).max();
-    // Without a durable record and without a log, numbers begin at 0.
+    // Without a durable record and a log, numbers begin at 0.
     let Some(base) = base else { return Ok(Durable { sequence: logged.unwrap_or(0), ..Durable::default() }) };
     let number = (0..2).find(|&number| segment.durable(number).is_some_and(|found| found.sequence == base.sequence));
     let sequence = logged.map_or(base.sequence, |logged| logged.max(base.sequence));
@@ -647,8 +647,8 @@ fn last_durable(segment: &Segment, record: &Record) -> Result<Durable> {
     Ok(Durable { number, newest: base.clone(), record: base, sequence, log: Log::default() })
 }
 
-/// Writes the rows that are there over themselves: after a sync that failed, the system would not write them any more, and
-/// of a sync whose process was killed nobody knows whether it failed.
+/// Rewrites the existing rows in place: after a failed sync the system would not write them again, and if a process was
+/// killed during a sync, it is unknown whether it failed.
 fn write_again(store: &Store, header: &Header, plan: &Plan, counters: &[u64]) -> Result<()> {
     let mut chunk = vec![0; 1 << 16];
     for used in plan.extents(counters)? {
@@ -661,7 +661,7 @@ fn write_again(store: &Store, header: &Header, plan: &Plan, counters: &[u64]) ->
     Ok(())
 }
 
-/// What stands before the header.
+/// The bytes before the header.
 pub(in crate::table) fn front_of(plan: &Plan) -> Vec<u8> {
     let mut front = b"ARROW1\0\0".to_vec();
     for metadata in [schema_metadata(&plan.schema.schema), empty_metadata()] {
@@ -695,7 +695,7 @@ fn lay_out(plan: &Plan, shape: SegmentShape, sizes: &Sizes) -> Result<(Vec<u8>, 
     let len = Header::encoded_len(plan.regions, plan.counters, plan.zones.len());
     let placed = placement::place(&chosen, front.len(), len, plan);
     let header = placed.ok_or_else(|| Error::argument("a segment of that many rows has no room in a file"))?;
-    // What readers check of a header is true of those that are written.
+    // Written headers must pass the checks of readers.
     debug_assert_eq!(placement::check(&header, front.len(), len, plan), Ok(()));
     front.extend(header.encode());
     Ok((front, header))
@@ -708,8 +708,8 @@ mod tests {
     use super::*;
     use crate::table::reader::{chain, open_segment};
 
-    /// A writer may be killed when other Arrow readers already see the last footer of a full segment and nobody else does. The
-    /// next writer drops those rows; other Arrow readers went on seeing them until its first commit.
+    /// A writer may be killed when other Arrow readers already see the last footer of a full segment and no Arrowwood
+    /// reader does. The next writer dropped those rows; other Arrow readers went on seeing them until its first commit.
     #[test]
     fn a_footer_ahead_of_a_commit_that_never_came_is_taken_back() {
         let folder = tempfile::tempdir().unwrap();
@@ -737,8 +737,8 @@ mod tests {
         assert_eq!((stock(), writer.rows()), (2, 2));
     }
 
-    /// The background thread may look between the two steps of a rollover. If it published the commit before, other Arrow readers would
-    /// find rows missing in front of the next segment, for good.
+    /// The background thread may run between the two steps of a rollover. If it published the previous commit, other
+    /// Arrow readers would permanently find rows missing before the next segment.
     #[test]
     fn a_footer_ahead_of_its_commit_is_not_taken_back() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,9 +1,10 @@
 //! A table's writer.
 //!
-//! In reading order: `options`, `growing` (a segment as its writer holds it), `ahead` (the next one), `turns` (the background
-//! thread of all writers), `background` (what it does for one), `prepared` (commits that a killed writer has left half made), `opening`, `change` (what may change of a schema), `writer`, `alter`
-//! (goes on with another schema), `append_row`, `positions`, `dense` (segments that don't grow), `sort` (rows in order, across segments), `compact`
-//! (small segments into one). Uses `format`, `protocol` and `reader` of the table's rooms.
+//! In reading order: `options`, `growing` (a segment for its writer), `ahead` (the next one), `turns` (the background
+//! thread of all writers), `background` (its work for one writer), `prepared` (commits left unfinished by a killed
+//! writer), `opening`, `change` (permitted changes of a schema), `writer`, `alter` (continuing with another schema),
+//! `append_row`, `positions`, `dense` (segments that don't grow), `sort` (sorting rows across segments), `compact`
+//! (merging small segments). Uses `format`, `protocol` and `reader`.
 
 mod ahead;
 mod alter;

@@ -1,5 +1,4 @@
-//! What opening a table for writing takes: the lock, the schema, the segment to go on with, and those that a writer that
-//! died has left.
+//! Opening a table for writing: the lock, the schema, the segment to continue, and segments left by a dead writer.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +17,7 @@ use crate::table::reader::{
     Chain, Segment, chain, dropped, first_row, open_newest, recount, settings_of, without_settings,
 };
 
-/// Rows of a table's first segment; each next one has room for twice as many.
+/// The rows of a table's first segment; each next one has room for twice as many.
 pub(super) const FIRST_ROWS: u64 = 64 << 10;
 
 pub(super) fn no_table() -> Error {
@@ -40,7 +39,7 @@ pub(in crate::table) fn take_lock(medium: &Medium, path: &Path) -> Result<Lock> 
     let take = || Lock::take(medium, path).map_err(|e| Error::io("locking the folder", &e));
     let mut lock = take()?;
     for _ in 0..20 {
-        // `table_stat` holds it for an instant.
+        // `table_stat` holds the lock for an instant.
         if lock.is_none() {
             std::thread::sleep(Duration::from_millis(1));
             lock = take()?;
@@ -91,7 +90,7 @@ pub(super) fn dictionary_counter(plan: &Plan, counter: usize) -> Option<usize> {
     plan.dictionaries.iter().position(|entry| entry.entries == counter || entry.bytes() == Some(counter))
 }
 
-/// The limit of a counter of which nothing is known.
+/// The default limit of a counter.
 pub(super) fn first_guess(plan: &Plan, counter: usize, rows: u64) -> u64 {
     match plan.dictionaries.iter().find(|dictionary| dictionary.entries == counter) {
         Some(_) => rows.max(1 << 16),
@@ -104,12 +103,12 @@ pub(super) fn give_name(segment: &Growing, folder: &Path) -> Result<()> {
     segment.shared.store.name(&name).map_err(|e| Error::io("naming a segment", &e).at(&name))
 }
 
-/// The rows of a segment that the caller asks for, as a header can have them.
+/// The rows of a segment as requested by the caller, within the limits of a header.
 pub(super) fn within_bounds(segment_rows: u64) -> u64 {
     segment_rows.clamp(1, 1 << 40)
 }
 
-/// A segment of which nothing is known from one before it, without a name.
+/// A segment sized without an earlier one, without a name.
 pub(in crate::table) fn first_segment(
     medium: &Medium,
     path: &Path,
@@ -122,8 +121,8 @@ pub(in crate::table) fn first_segment(
     Growing::create(medium, path, plan, SegmentShape { first_row, limits, settings }, false)
 }
 
-/// Whether the counters of the commit to go on from are those of its values: rows that are written behind too small a
-/// count would be written over committed ones.
+/// Checks that the counters of the commit to continue from match its values: with a count too small, new rows would
+/// overwrite committed ones.
 fn check_counters(segment: &Segment, record: &Record) -> Result<()> {
     match recount(segment, &record.counters).into_iter().next() {
         None => Ok(()),
@@ -148,7 +147,7 @@ impl WriterOptions {
         options
     }
 
-    /// The settings that a table has, with those that are given in their place.
+    /// The table's settings, with the given ones in their place.
     pub(super) fn over(&self, known: Settings, plan: &Plan) -> Result<Settings> {
         let mut index = match &self.index {
             Some(names) => indexed_columns(&plan.schema.schema, names)?,
@@ -160,7 +159,7 @@ impl WriterOptions {
                 format!("late: the table {is} late rows, as it was created; leave late out, or create another");
             return Err(Error::argument(message));
         }
-        // Late rows are found by nothing else.
+        // Late rows can only be found by the index.
         let by = known.sorted_by.filter(|column| known.is_late && !index.contains(column));
         index.extend(by);
         let segment_rows = self.segment_rows.map_or(known.segment_rows, within_bounds);
@@ -182,7 +181,7 @@ impl WriterOptions {
     }
 }
 
-/// The numbers of the columns that are to have zones.
+/// The numbers of the columns to have zones.
 fn indexed_columns(schema: &Schema, names: &[String]) -> Result<Vec<u32>> {
     let mut columns = Vec::with_capacity(names.len());
     for name in names {
@@ -201,7 +200,7 @@ fn indexed_columns(schema: &Schema, names: &[String]) -> Result<Vec<u32>> {
     Ok(columns)
 }
 
-/// The segment to go on with, and how many rows were lost.
+/// The segment to continue, and the number of lost rows.
 pub(super) fn live_segment(
     path: &Path,
     chain: &Chain,
@@ -214,9 +213,9 @@ pub(super) fn live_segment(
         let end = segment.header.first_row + record.rows();
         let dropped = dropped(segment, record)?.max(chain.lost_end.saturating_sub(end));
         let mut live = Growing::open(&options.medium, plan, segment, record)?;
-        // From now on this is the newest commit, of this boot, whatever stood there.
+        // From now on this is the newest commit, of this boot, whatever was there before.
         live.show(OPEN);
-        // A writer that died in a commit over the end of a segment may have shown other Arrow readers more.
+        // A writer that died in a commit across the end of a segment may have published more to other Arrow readers.
         live.shared.publish_ahead(&live.now.counters, live.sequence)?;
         return Ok((live, dropped));
     }
@@ -233,7 +232,7 @@ pub(super) fn live_segment(
     Ok((live, chain.lost_end.saturating_sub(first_row)))
 }
 
-/// The sealed segments whose last commits a writer that died did not bring to the disk, first ones first.
+/// The sealed segments whose last commits were not synced before the writer died, in order.
 pub(super) fn not_durable(medium: &Medium, path: &Path, chain: &Chain, plan: &Arc<Plan>) -> Result<Vec<Arc<Shared>>> {
     let mut pending = Vec::new();
     for start in chain.not_durable(path)?.into_iter().rev() {
@@ -246,7 +245,7 @@ pub(super) fn not_durable(medium: &Medium, path: &Path, chain: &Chain, plan: &Ar
     Ok(pending)
 }
 
-/// The dictionaries of a segment, into memory.
+/// Loads the dictionaries of a segment into memory.
 pub(super) fn read_entries(live: &Growing) -> Result<Vec<Entries>> {
     let shared = &live.shared;
     let read = |dictionary: &PlanDictionary| {

@@ -1,4 +1,4 @@
-//! How a table is opened for writing.
+//! Options for opening a table for writing.
 
 use std::time::Duration;
 
@@ -15,37 +15,37 @@ pub enum Sync {
     Every(Duration),
 }
 
-/// What becomes of rows that are less than those before in the column that the table is sorted by.
+/// The treatment of late rows: rows less than earlier ones in the column by which the table is sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Late {
-    /// They are refused, so that the rows are in order.
+    /// Refused, so that the rows are in order.
     Refuse,
-    /// They are kept where they arrive. The rows are in no order, and found by the column's index.
+    /// Kept in order of arrival. The rows are unordered, and found by the column's index.
     Accept,
 }
 
-/// How a table is opened for writing.
+/// Options for opening a table for writing.
 #[derive(Clone, Debug)]
 pub struct WriterOptions {
     /// When commits are brought to the disk; every second by default.
     pub sync: Sync,
-    /// The most rows of a segment; 4,194,304 by default, or what the table was made with.
+    /// The maximum number of rows in a segment; by default that of the existing table, or 4,194,304.
     pub segment_rows: Option<u64>,
     /// Text columns to be stored as `dictionary<int32, utf8>`.
     pub dictionary: Vec<String>,
     /// A column whose values never decrease, which [`Dataset::between`](crate::Dataset::between) can search.
     pub sorted_by: Option<String>,
-    /// What becomes of late rows: as the table was made by default, and refused where it is new.
+    /// The treatment of late rows; by default that of the existing table, or refused in a new one.
     pub late: Option<Late>,
-    /// Columns by whose values rows are found: [`Dataset::filter`](crate::Dataset::filter) reads only the blocks of rows
-    /// that may have some. What the table was made with by default; another choice holds from the next segment on.
+    /// Indexed columns: for conditions on these, [`Dataset::filter`](crate::Dataset::filter) reads only blocks of rows
+    /// that may match. By default those of the existing table; a different choice applies from the next segment on.
     pub index: Option<Vec<String>>,
     /// The rows of a block, for tests.
     #[doc(hidden)]
     pub zone_rows: Option<u32>,
-    /// Whether to write on file systems on which mappings of several machines don't agree, such as NFS.
+    /// Whether to write on file systems where mappings on several machines are inconsistent, such as NFS.
     pub force: bool,
-    /// The disk, which a test may watch.
+    /// The disk, which a test can observe.
     #[doc(hidden)]
     pub medium: Medium,
 }

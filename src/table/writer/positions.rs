@@ -1,4 +1,4 @@
-//! Named positions: how far producers have read, as part of a commit.
+//! Named positions: the progress of producers, as part of a commit.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ impl Writer {
         self.names.iter().cloned().zip(values.iter().copied()).collect()
     }
 
-    /// Commits, with named positions that are part of the commit: seen with its rows, durable with them, and there again
-    /// after any crash as [`Writer::positions`]. Those that are not named keep their values. So a producer that notes how far
-    /// it has read, and goes on from there, neither misses nor repeats anything. There may be no new rows.
+    /// Commits, with named positions as part of the commit: visible together with its rows, as durable as they are, and
+    /// restored by [`Writer::positions`] after any crash. Other positions keep their values. A producer that stores its
+    /// progress here, and continues from it, neither misses nor repeats anything. The commit may have no new rows.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -35,8 +35,8 @@ impl Writer {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument` for a name that is empty, longer than 255 bytes or has control characters, and for more than 256
-    /// names; then nothing is committed, and the rows may be committed still. Else as [`Writer::commit`].
+    /// `InvalidArgument` for a name that is empty, longer than 255 bytes or has control characters, and for more than
+    /// 256 names; then nothing is committed, and the rows can still be committed. Otherwise as [`Writer::commit`].
     pub fn commit_with(&mut self, positions: &[(&str, i64)]) -> Result<()> {
         self.check()?;
         let committed = guard(|| {
@@ -53,7 +53,7 @@ impl Writer {
         }
     }
 
-    /// Sets positions of the next commit; what they were before.
+    /// Sets positions of the next commit; returns the previous ones.
     fn set_positions(&mut self, positions: &[(&str, i64)]) -> Result<PositionsBefore> {
         let mut names = self.names.clone();
         let mut values = self.live().positions.clone();
@@ -82,7 +82,7 @@ impl Writer {
         Ok(PositionsBefore { names: known, bytes: before, values })
     }
 
-    /// Forgets the positions of a commit that failed: they are not those of a later one.
+    /// Discards the positions of a failed commit: a later one must not include them.
     fn take_back(&mut self, before: PositionsBefore) {
         self.names.truncate(before.names);
         let bytes = self.plan.names.bytes;
@@ -93,7 +93,7 @@ impl Writer {
     }
 }
 
-/// What the positions were before a commit.
+/// The positions before a commit.
 struct PositionsBefore {
     names: usize,
     /// The bytes of their names.

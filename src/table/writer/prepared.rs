@@ -1,6 +1,6 @@
-//! A commit that goes over the end of a segment is prepared before other Arrow readers see any of it: its segments wait for
-//! their names, and the record that seals the one before is written. The next writer finishes what a killed one has begun,
-//! so that no row is taken back that another Arrow reader has seen.
+//! A commit across the end of a segment is prepared before other Arrow readers see any of it: its segments wait for
+//! their names, and the record that seals the previous one is written. The next writer finishes the commit of a killed
+//! one, so that rows seen by other Arrow readers are never taken back.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::rows::Plan;
 use crate::table::format::Record;
 use crate::table::reader::{Chain, Segment, chain, open_newest, without_settings};
 
-/// Opens the chain of segments, as [`Chain::open`], after it has finished the commit that a killed writer has prepared, or
-/// removed what is left of one. Only for the holder of the table's lock.
+/// Opens the chain of segments, as [`Chain::open`], after finishing the prepared commit of a killed writer, or removing
+/// its remains. Only for the holder of the table's lock.
 pub(super) fn open(medium: &Medium, folder: &Path) -> Result<Option<Chain>> {
     let prepared = chain::prepared(folder);
     let found = Chain::open(folder)?;
@@ -33,7 +33,7 @@ pub(super) fn open(medium: &Medium, folder: &Path) -> Result<Option<Chain>> {
     Ok(found)
 }
 
-/// Whether all segments of the commit are there, from the one that begins with row `start` up to one that is not sealed.
+/// Whether all segments of the commit exist, from the one that begins with row `start` to the first unsealed one.
 fn are_all_there(folder: &Path, mut start: u64, prepared: &[u64], named: &[u64]) -> Result<bool> {
     loop {
         let path = match (prepared.contains(&start), named.contains(&start)) {
@@ -51,7 +51,7 @@ fn are_all_there(folder: &Path, mut start: u64, prepared: &[u64], named: &[u64])
     }
 }
 
-/// Does what the killed writer had still to do, in its order.
+/// Performs the remaining steps of the killed writer, in its order.
 fn go_forward(
     medium: &Medium,
     folder: &Path,

@@ -1,4 +1,4 @@
-//! A table that is removed as a whole.
+//! Removes a whole table.
 
 use std::fs;
 use std::path::Path;
@@ -7,8 +7,8 @@ use super::opening::take_lock;
 use crate::error::{Error, Result};
 use crate::map::Medium;
 
-/// Removes a directory of files, as of a table that nobody writes: readers find it as a whole or not at all, and what they
-/// have mapped stays theirs.
+/// Removes a directory of files, such as a table without a writer: readers find it whole or not at all, and keep the
+/// segments they have mapped.
 ///
 /// # Errors
 /// `Busy` while it is written, naming the process; `InvalidArgument` if it holds directories; `Io`.
@@ -24,7 +24,7 @@ pub(crate) fn remove_table(directory: &Path) -> Result<()> {
         }
     }
     let parent = directory.parent().unwrap_or(Path::new("."));
-    // A name that begins with a dot is no partition's, and none of these is taken: the directory has the lock.
+    // A name that begins with a dot is not a partition's, and it is free: the directory has the lock.
     let inode = std::os::unix::fs::MetadataExt::ino(&fs::metadata(directory).map_err(failed)?);
     let hidden = parent.join(format!(".{inode}.dropped"));
     medium.rename(directory, &hidden).map_err(failed)?;

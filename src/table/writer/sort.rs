@@ -1,10 +1,10 @@
-//! Sealed segments rewritten in the order of the column that the table is sorted by, across segments.
+//! Rewrites sealed segments in the order of the column by which the table is sorted, across segments.
 //!
-//! A row that came late lies in a later segment than its neighbours. Segments whose values overlap are merged as sorted runs
-//! are: in memory are four bytes a row of those that overlap at one value (while such a one is sorted by another type than a
-//! 64-bit number, 48 bytes a row of it), and one new segment, with 16 bytes a row. All new segments
-//! become the table's at once: they are written to a directory beside it, where the other segments get a second name, and the
-//! two directories exchange their places.
+//! A late row is in a later segment than its neighbours. Segments whose values overlap are merged like sorted runs:
+//! memory holds four bytes per row of the segments that overlap at one value (48 bytes per row of one such segment at a
+//! time while it is sorted by a type other than a 64-bit number), and one new segment, with 16 bytes per row. All new
+//! segments become part of the table at once: they are written to a directory beside it, where the other segments get a
+//! second name, and the two directories are exchanged.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};
@@ -26,8 +26,8 @@ use crate::map::{ChangeCheck, Lock, Medium, PartFolder};
 use crate::table::format::Settings;
 use crate::table::reader::{chain, one_fitted_segment};
 
-/// Puts the rows of the segments before row `end` in order; how many segments were rewritten. The lock goes to the directory
-/// that takes the table's place.
+/// Sorts the rows of the segments before row `end`; returns the number of rewritten segments. The lock moves to the
+/// directory that replaces the table's.
 pub(super) fn sort_before(
     medium: &Medium,
     path: &Path,
@@ -65,7 +65,7 @@ pub(super) fn sort_before(
     let all = groups.iter().map(|group| rows_of(&ranges[group.clone()])).map(|rows| rows.end - rows.start).sum();
     let mut output =
         SortedSegments { medium, path, newer: &newer, known: &known, positions, last_row, done: 0, all, progress };
-    // Values that changed under us must not be all that is left of them.
+    // Values that changed in the file must not replace the originals.
     table.watched(ChangeCheck::Now, || {
         groups.iter().try_for_each(|group| output.merge(&segments[group.clone()], &ranges[group.clone()]))
     })?;
@@ -73,7 +73,7 @@ pub(super) fn sort_before(
     Ok(groups.iter().map(|group| group.len() as u64).sum())
 }
 
-/// Gives the table's place to `newer`, and removes the files that are no longer the table's.
+/// Replaces the table's directory by `newer`, and removes the files that are no longer the table's.
 fn take_place(medium: &Medium, path: &Path, lock: &Lock, newer: PartFolder) -> Result<()> {
     let older = lock.give_place(newer).map_err(|e| {
         use std::io::ErrorKind::{CrossesDevices, InvalidInput, ResourceBusy, Unsupported};
@@ -93,7 +93,7 @@ fn take_place(medium: &Medium, path: &Path, lock: &Lock, newer: PartFolder) -> R
     }
 }
 
-/// Where a value stands in the order.
+/// The sort key of a value.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 enum Rank<'a> {
     Int(i128),
@@ -108,7 +108,7 @@ impl Eq for Rank<'_> {}
 
 impl Ord for Rank<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
-        // Every two of a column have an order, as NaN is no float here.
+        // Any two values of a column have an order, since NaN is not stored as a float here.
         self.partial_cmp(other).unwrap_or(Ordering::Equal)
     }
 }
@@ -152,7 +152,7 @@ impl<'a> Ranks<'a> {
         })
     }
 
-    /// The rows in order, equal ones as they came.
+    /// The row numbers in sorted order; equal rows keep their order.
     fn order(self, len: usize) -> Result<Vec<u32>> {
         let mut order: Vec<u32> = (0..len as u32).collect();
         match self {
@@ -166,7 +166,7 @@ impl<'a> Ranks<'a> {
     }
 }
 
-/// What the values of a segment lie between.
+/// The smallest and largest value of a segment.
 #[derive(Clone, Debug)]
 struct RankRange<'a> {
     rows: Range<u64>,
@@ -176,7 +176,7 @@ struct RankRange<'a> {
     is_sorted: bool,
 }
 
-/// The one batch of a segment.
+/// The single batch of a segment.
 fn batch_of(segment: &Dataset) -> Result<Part<'_>> {
     segment.parts().next().ok_or_else(|| Error::internal("a sealed segment without rows"))?
 }
@@ -212,8 +212,8 @@ fn rows_of(ranges: &[RankRange<'_>]) -> Range<u64> {
     ranges.first().map_or(0, |first| first.rows.start)..ranges.last().map_or(0, |last| last.rows.end)
 }
 
-/// The segments that have to be rewritten, those together whose values overlap: between two groups, all values before are at
-/// most as large as all behind.
+/// The segments to rewrite, in groups whose values overlap: all values of a group are at most as large as those of the
+/// next.
 fn overlapping(ranges: &[RankRange<'_>]) -> Vec<Range<usize>> {
     let mut least_behind: Vec<Option<Rank<'_>>> = vec![None; ranges.len()];
     for number in (1..ranges.len()).rev() {
@@ -237,10 +237,10 @@ fn overlapping(ranges: &[RankRange<'_>]) -> Vec<Range<usize>> {
     groups
 }
 
-/// A segment whose rows are taken in order.
+/// A segment whose rows are read in sorted order.
 struct Run<'a> {
     ranks: Ranks<'a>,
-    /// `None` where they are in order.
+    /// `None` if they are already sorted.
     order: Option<Vec<u32>>,
     at: usize,
     len: usize,
@@ -258,10 +258,10 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Segments that overlap, merged row by row.
+/// Overlapping segments, merged row by row.
 struct Merge<'a, 'b> {
     ranges: &'b [RankRange<'a>],
-    /// Those that are not begun, the one whose smallest value is largest first.
+    /// The segments not begun yet, the one with the largest minimum first.
     waiting: Vec<usize>,
     runs: Vec<Option<Run<'a>>>,
     heads: BinaryHeap<Reverse<(Rank<'a>, usize)>>,
@@ -274,7 +274,7 @@ impl<'a, 'b> Merge<'a, 'b> {
         Merge { ranges, waiting, runs: ranges.iter().map(|_| None).collect(), heads: BinaryHeap::new() }
     }
 
-    /// The next row: its segment and its number there; `None` behind the last.
+    /// The next row: its segment and its number there; `None` at the end.
     fn next(&mut self) -> Result<Option<Pick>> {
         while let Some(&number) = self.waiting.last() {
             let is_later = |Reverse((rank, _)): &Reverse<(Rank<'_>, usize)>| *rank < self.ranges[number].least;
@@ -308,11 +308,11 @@ impl<'a, 'b> Merge<'a, 'b> {
 /// The new segments.
 struct SortedSegments<'a, P> {
     medium: &'a Medium,
-    /// The table's directory, beside which files are written before they are complete.
+    /// The table's directory; incomplete files are written beside it.
     path: &'a Path,
     newer: &'a PartFolder,
     known: &'a Settings,
-    /// Those of the segment that ends with the table's last row.
+    /// The options for the segment that ends with the table's last row.
     positions: BTreeMap<String, i64>,
     last_row: u64,
     done: u64,
@@ -321,7 +321,7 @@ struct SortedSegments<'a, P> {
 }
 
 impl<P: FnMut(u64, u64)> SortedSegments<'_, P> {
-    /// Writes the rows of segments that overlap in their order.
+    /// Writes the rows of overlapping segments in sorted order.
     fn merge(&mut self, segments: &[Dataset], ranges: &[RankRange<'_>]) -> Result<()> {
         let rows = rows_of(ranges);
         let bytes = segments.iter().map(Dataset::nbytes).sum::<Result<u64>>()?;
@@ -345,7 +345,7 @@ impl<P: FnMut(u64, u64)> SortedSegments<'_, P> {
         }
     }
 
-    /// Writes one new segment, or several where a column can't hold the rows in one; the number of the row behind it.
+    /// Writes one new segment, or several if a column can't hold the rows in one; returns the row number after it.
     fn put(&mut self, segments: &[Dataset], picks: &mut [Pick], first_row: u64) -> Result<u64> {
         if picks.is_empty() {
             return Ok(first_row);
@@ -377,7 +377,7 @@ impl<P: FnMut(u64, u64)> SortedSegments<'_, P> {
     }
 }
 
-/// Numbers the segments that rows are of from 0 on, in `picks`; which they are.
+/// Renumbers the segments in `picks` from 0 on; returns the original numbers.
 fn numbered(picks: &mut [Pick], segments: usize) -> Vec<usize> {
     let mut numbers: Vec<Option<u32>> = vec![None; segments];
     let mut used = Vec::new();

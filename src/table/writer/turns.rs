@@ -1,12 +1,12 @@
-//! The background thread of the process: one for all writers. Each has a task, which gets a turn when one is due, or when the
-//! writer asks for one.
+//! The background thread of the process: one for all writers. Each writer has a task, which gets a turn when one is
+//! due, or when the writer requests one.
 //!
 //! ```text
 //! writer ── ask ──▶ queue of tasks by the time of their turns ──▶ thread: turn, and when the next one is due
 //! writer ── drop ─▶ waits for the turn of its own task alone
 //! ```
-//! The thread starts with the first task and ends with the last. In a forked child it is missing, and the lock of the queue
-//! may be held for ever: a child has a queue of its own.
+//! The thread starts with the first task and ends with the last. In a forked child it is missing, and the queue's lock
+//! may be held forever: a child has its own queue.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -19,22 +19,23 @@ use crate::error::{Error, Result};
 use crate::map::forks;
 use crate::parallel::lock;
 
-/// What a writer has to do in the background.
+/// The background work of a writer.
 pub(super) trait Task: Send + Sync {
-    /// Does what is due; returns how long until the next turn. `None` for no other turn, unless the writer asks for one.
+    /// Performs the due work; returns the time until the next turn. `None` for no further turn unless the writer
+    /// requests one.
     fn take_turn(&self) -> Option<Duration>;
 
-    /// Notes that a turn has panicked, which is the last one.
+    /// Records that a turn has panicked, which was the last one.
     fn panicked(&self);
 }
 
-/// A task, and when its turn comes.
+/// A task, and the time of its turn.
 struct Scheduled {
     task: Arc<dyn Task>,
     due: Option<Instant>,
-    /// Whether the thread has its turn now.
+    /// Whether its turn is in progress.
     is_running: bool,
-    /// Whether the writer asked for another turn meanwhile.
+    /// Whether the writer requested another turn meanwhile.
     is_asked: bool,
     /// Whether the writer waits for the end of this turn, which is the last one.
     is_last: bool,
@@ -47,7 +48,7 @@ struct Tasks {
     /// The number of the next entry.
     next: u64,
     thread: Option<JoinHandle<()>>,
-    /// How many threads were started or told to end; a thread ends when it is not that of the newest number.
+    /// The number of times a thread was started or told to end; a thread ends when its number is not the newest.
     threads: u64,
 }
 
@@ -55,17 +56,18 @@ struct Tasks {
 struct TurnQueue {
     forks: u64,
     state: Mutex<Tasks>,
-    /// Something is due earlier, or the thread is to end. All are woken: one that is to end may wait beside its successor.
+    /// Signals that work is due earlier, or the thread should end. Wakes all threads: one that should end may wait
+    /// beside its successor.
     changed: Condvar,
-    /// A turn has ended.
+    /// Signals that a turn has ended.
     ended: Condvar,
-    /// That of a forked child.
+    /// The queue of a forked child.
     of_child: OnceLock<Box<TurnQueue>>,
 }
 
 static FIRST: OnceLock<TurnQueue> = OnceLock::new();
 
-/// A task in the queue, until it is dropped, which waits for a turn that has begun.
+/// A task in the queue. Dropping it removes the task, after waiting for a turn in progress.
 pub(super) struct Turns {
     queue: &'static TurnQueue,
     number: u64,
@@ -75,7 +77,7 @@ impl Turns {
     /// Gives `task` its first turn, as soon as the thread is free.
     ///
     /// # Errors
-    /// `Io` where the thread can't be started.
+    /// `Io` if the thread can't be started.
     pub fn start(task: Arc<dyn Task>) -> Result<Turns> {
         let queue = TurnQueue::of_process();
         let mut state = lock(&queue.state);
@@ -95,7 +97,7 @@ impl Turns {
         Ok(Turns { queue, number })
     }
 
-    /// Asks for a turn as soon as the thread is free, and for another one if one has begun.
+    /// Requests a turn as soon as the thread is free, and another one if one is in progress.
     pub fn ask(&self) {
         let mut state = lock(&self.queue.state);
         let now = Instant::now();
@@ -112,7 +114,7 @@ impl Turns {
 impl Drop for Turns {
     fn drop(&mut self) {
         if self.queue.forks != forks() {
-            // After a fork neither the thread is here nor, perhaps, who holds the lock.
+            // After a fork the thread is missing, and perhaps the holder of the lock as well.
             return;
         }
         let mut state = lock(&self.queue.state);
@@ -131,7 +133,7 @@ impl Drop for Turns {
         drop(entry);
         if let Some(thread) = last {
             self.queue.changed.notify_all();
-            // It doesn't panic, and if it did nothing could be done here.
+            // It doesn't panic, and if it did, nothing could be done here.
             let _ = thread.join();
         }
     }
@@ -171,7 +173,7 @@ impl TurnQueue {
         queue
     }
 
-    /// Gives tasks their turns until another thread takes its place, or none.
+    /// Gives tasks their turns until it is replaced or told to end.
     fn run(&self, number: u64) {
         let mut state = lock(&self.state);
         while state.threads == number {
@@ -195,7 +197,7 @@ impl TurnQueue {
         entry.is_asked = false;
         let task = entry.task.clone();
         drop(state);
-        // A bug in the work for one table must not end that for others.
+        // A bug in the work for one table must not stop the work for others.
         let turn = catch_unwind(AssertUnwindSafe(|| task.take_turn()));
         let rest = turn.unwrap_or_else(|_| {
             task.panicked();
@@ -222,7 +224,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts its turns, and has another one at once.
+    /// Counts its turns, and gets another one at once.
     #[derive(Default)]
     struct Counter {
         turns: AtomicUsize,
@@ -258,14 +260,14 @@ mod tests {
         let of_good = Turns::start(good.clone()).unwrap();
         until(|| bad.has_panicked.load(Ordering::SeqCst) && good.turns.load(Ordering::SeqCst) > 3);
         assert_eq!(bad.turns.load(Ordering::SeqCst), 1);
-        // Asked, it may try again.
+        // When requested, it may try again.
         of_bad.ask();
         until(|| bad.turns.load(Ordering::SeqCst) == 2);
         drop((of_bad, of_good));
         assert_eq!(Arc::strong_count(&good), 1);
     }
 
-    /// Says when its turn begins, and ends it when it is told to.
+    /// Reports the start of its turn, and ends it on request.
     struct Slow {
         begun: Mutex<Sender<()>>,
         end: Mutex<Receiver<()>>,
@@ -276,7 +278,7 @@ mod tests {
         fn take_turn(&self) -> Option<Duration> {
             self.turns.fetch_add(1, Ordering::SeqCst);
             lock(&self.begun).send(()).unwrap();
-            // An error is the end of the test.
+            // An error ends the test.
             let _ = lock(&self.end).recv();
             None
         }
@@ -293,10 +295,10 @@ mod tests {
         let of_slow = Turns::start(slow.clone()).unwrap();
         has_begun.recv().unwrap();
         let other = Arc::new(Counter::default());
-        // Its turn has not come, and it does not wait for it.
+        // Its turn has not begun, and it does not wait for it.
         drop(Turns::start(other.clone()).unwrap());
         assert_eq!((other.turns.load(Ordering::SeqCst), Arc::strong_count(&other)), (0, 1));
-        // Asked for in a turn, another one follows.
+        // If requested during a turn, another one follows.
         of_slow.ask();
         end.send(()).unwrap();
         has_begun.recv().unwrap();

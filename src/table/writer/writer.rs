@@ -1,4 +1,4 @@
-//! [`Writer`]: the one that appends to a table.
+//! [`Writer`]: appends to a table.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,40 +29,40 @@ const LOOK_EVERY: u32 = 64;
 
 /// The single writer of a growing table.
 ///
-/// Rows are appended, and seen by others when they are committed: all of them or none. What was appended and not
-/// committed is gone when the writer is dropped.
+/// Appended rows become visible to readers when they are committed: all of them or none. Uncommitted rows are lost when
+/// the writer is dropped.
 #[derive(Debug)]
 pub struct Writer {
     folder: PathBuf,
     pub(super) plan: Arc<Plan>,
-    /// The segment that grows and has a name, then those of rows that are not committed yet.
+    /// The live segment, then those of uncommitted rows.
     pub(super) segments: Vec<Growing>,
     pub(super) entries: Vec<Entries>,
-    /// The keys of the row that is appended, kept to save allocations.
+    /// The keys of the row being appended, kept to save allocations.
     pub(super) row_keys: Vec<u32>,
-    /// The newest value of the column that the table is sorted by: appended, and committed.
+    /// The newest value of the column by which the table is sorted: appended, and committed.
     pub(super) last: (Option<Key>, Option<Key>),
     pub(super) sorted_by: Option<usize>,
-    /// Of the segments to come.
+    /// For future segments.
     pub(super) settings: Settings,
     /// The names of positions, in the order of their values.
     pub(super) names: Vec<String>,
     medium: Medium,
     pub(super) background: Background,
     pub(super) sync: Sync,
-    /// Why nothing can be written any more.
+    /// The reason why nothing can be written any more.
     broken: Option<String>,
     dropped: u64,
     /// The number of commits since the last check that the live segment still exists.
     unlooked: u32,
-    /// The rows of the live segment at which the one behind it is ordered.
+    /// The number of rows in the live segment at which the next one is requested.
     order_at: u64,
 }
 
 impl Writer {
-    /// Opens the table at `path` for writing, or makes it when there is none and a schema is given. Where the schema has
-    /// more nullable columns than the table, wider numbers, or nulls where the table has none, the table has it from now on:
-    /// see [`Writer::alter`]. Text keeps the type that it has in the table.
+    /// Opens the table at `path` for writing, or creates it if there is none and a schema is given. If the schema has
+    /// more nullable columns than the table, wider numbers, or columns made nullable, the table's schema is changed:
+    /// see [`Writer::alter`]. Text keeps its type in the table.
     ///
     /// # Errors
     /// `Busy` while another process writes, naming it; `SchemaMismatch` with all differences; `NotFound` where there
@@ -76,7 +76,7 @@ impl Writer {
         let schema = schema.map(|schema| with_dictionaries(&schema, &options.dictionary)).transpose()?;
         if let Some(schema) = &schema {
             refuse_twins(schema)?;
-            // What can't grow leaves no folder behind.
+            // A type that can't grow leaves no folder behind.
             Plan::of(schema)?;
         }
         if !path.exists() {
@@ -84,7 +84,7 @@ impl Writer {
                 return Err(no_table());
             }
             match options.medium.make_folder(path) {
-                // Another process was faster, and makes the table.
+                // Another process was faster, and is creating the table.
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => (),
                 made => made.map_err(|e| Error::io("making the table's folder", &e))?,
             }
@@ -109,7 +109,7 @@ impl Writer {
         let plan = Arc::new(Plan::of(&schema)?);
         let live = first_segment(&options.medium, path, &plan, 0, options.settings(&plan)?)?;
         give_name(&live, path)?;
-        // A table that was created survives a power cut.
+        // A created table survives a power cut.
         lock.sync().map_err(|e| Error::io("syncing the folder", &e))?;
         let entries = plan.dictionaries.iter().map(PlanDictionary::no_entries).collect();
         Writer::start(path, plan, (Vec::new(), live), entries, options, lock)
@@ -168,7 +168,7 @@ impl Writer {
         let newer = schema.map_or(Ok(None), |schema| changed(&there, &schema))?;
         let newer_plan = newer.as_deref().map(Plan::of).transpose()?;
         let plan = Arc::new(Plan::of(&there)?);
-        // Until it goes on, the table has none of the columns that are new.
+        // Until the schema is changed, the table has none of the new columns.
         let before = newer.as_ref().map(|_| options.for_columns_of(&there));
         let before = before.as_ref().unwrap_or(options);
         let (live, dropped) = live_segment(path, &chain, &plan, &dataset, before)?;
@@ -222,12 +222,12 @@ impl Writer {
         self.background.durable_rows()
     }
 
-    /// What waits for commits to become durable, on any thread.
+    /// Returns a handle for waiting, on any thread, until commits become durable.
     pub fn durability(&self) -> Durability {
         self.background.durability()
     }
 
-    /// The number of committed but unsynced rows lost in a crash of the machine before this writer was opened.
+    /// The number of committed but unsynced rows lost in a system crash before this writer was opened.
     pub fn dropped_rows(&self) -> u64 {
         self.dropped
     }
@@ -314,7 +314,7 @@ impl Writer {
         self.segments.last_mut().ok_or_else(no_segment)
     }
 
-    /// Goes on in a new segment, with room for a row that needs `needed`.
+    /// Continues in a new segment, with room for a row that needs `needed`.
     pub(super) fn roll(&mut self, needed: &[u64]) -> Result<()> {
         let shape = self.next_shape(needed)?;
         let full = self.live();
@@ -336,8 +336,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Gives the next segment what goes on from one to the other: the first `known` entries of each dictionary, as keys mean
-    /// the same in all segments, and the positions.
+    /// Copies the shared state to the next segment: the first `known` entries of each dictionary, since keys mean the
+    /// same in all segments, and the positions.
     pub(super) fn carry_over(&self, next: &mut Growing, known: &[usize]) -> Result<()> {
         for (number, (entries, &known)) in self.entries.iter().zip(known).enumerate() {
             next.put_entries(number, entries, known)?;
@@ -348,7 +348,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The shape of the segment after the last one, by what that one holds; it has room for a row that needs `needed`.
+    /// The shape of the segment after the last one, based on its contents; it has room for a row that needs `needed`.
     fn next_shape(&self, needed: &[u64]) -> Result<SegmentShape> {
         let full = self.live();
         let rows = (2 * full.limits()[0]).min(self.settings.segment_rows).max(1);
@@ -393,7 +393,7 @@ impl Writer {
         self.order_at = if rows >= FIRST_ROWS { rows / 2 } else { u64::MAX };
     }
 
-    /// A segment that holds nothing makes room for a larger one, which begins with the same row and so has its name.
+    /// An empty segment is replaced by a larger one, which begins with the same row and so has its name.
     pub(super) fn replace_empty(&mut self, shape: SegmentShape) -> Result<()> {
         let is_named = self.segments.len() == 1;
         let mut next = Growing::create(&self.medium, &self.folder, &self.plan, shape, !is_named)?;
@@ -405,7 +405,7 @@ impl Writer {
             self.background.replaced(next.shared.clone());
         }
         if let Some(mut empty) = self.segments.pop().filter(|_| is_named) {
-            // Who watches it learns that it has ended.
+            // Waiting followers learn that it has ended.
             empty.rollback();
             empty.show(SEALED);
         }
@@ -414,12 +414,12 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes all appended rows visible to others, in one step.
+    /// Makes all appended rows visible to readers, in one step.
     ///
     /// # Errors
-    /// `Io`; then none of them is visible. `FileChanged` where somebody else has truncated or overwritten the live segment,
-    /// which is noticed at the latest when the rows are next shown to other readers or synced: after that nothing more can
-    /// be written.
+    /// `Io`; then none of the rows is visible. `FileChanged` if another program has truncated or overwritten the live
+    /// segment, which is detected at the latest when rows are next published to other Arrow readers or synced: after
+    /// that nothing more can be written.
     #[inline]
     pub fn commit(&mut self) -> Result<()> {
         self.check()?;
@@ -429,7 +429,7 @@ impl Writer {
         }
     }
 
-    /// Notes what ends the writer.
+    /// Records the error that ends the writer.
     #[cold]
     pub(super) fn note(&mut self, e: Error) -> Error {
         if e.kind() == ErrorKind::FileChanged {
@@ -461,7 +461,7 @@ impl Writer {
         if self.sync == Sync::Commit { self.sync() } else { Ok(()) }
     }
 
-    /// Checks that the live segment still exists: nobody sees commits to a removed file.
+    /// Checks that the live segment still exists: readers don't see commits to a removed file.
     #[cold]
     fn look_for_file(&mut self) -> Result<()> {
         self.unlooked = 0;
@@ -472,7 +472,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether a commit takes less than a microsecond or a few: no segment is full, and nothing is synced.
+    /// Whether a commit takes only microseconds: no segment is full, and nothing is synced.
     pub fn is_quick(&self) -> bool {
         self.segments.len() == 1 && self.sync != Sync::Commit
     }
@@ -493,7 +493,7 @@ impl Writer {
         if let Err(e) = self.name_all() {
             self.segments[0].forget_prepared();
             self.broken = Some(format!("a segment could not be given its name ({})", e.message()));
-            // Other readers must not keep seeing what was not committed. If that fails too, the first error says enough.
+            // Other Arrow readers must not keep seeing uncommitted rows. If that fails too, the first error is enough.
             let first = &self.segments[0];
             let _ = first.shared.publish_ahead(&first.committed.counters, first.sequence);
             return Err(e);
@@ -505,7 +505,7 @@ impl Writer {
         }
         self.background.rolled();
         for done in self.segments.drain(..last) {
-            // Blocks that stay taken cost space and nothing else.
+            // Blocks that stay allocated only cost space.
             let _ = done.trim();
             self.background.sealed(done.shared);
         }
@@ -514,7 +514,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Has the next writer finish the commit if this one is killed from now on.
+    /// Lets the next writer finish the commit if this one is killed from now on.
     fn prepare(&mut self) -> Result<()> {
         for segment in &self.segments[1..] {
             let path = chain::prepared_path(&self.folder, segment.first_row());
@@ -529,7 +529,7 @@ impl Writer {
         self.segments[1..].iter().try_for_each(|segment| give_name(segment, &self.folder))
     }
 
-    /// Forgets what was appended since the last commit.
+    /// Discards the rows appended since the last commit.
     pub fn rollback(&mut self) {
         self.segments.truncate(1);
         if let Some(live) = self.segments.first_mut() {
@@ -558,7 +558,7 @@ impl Writer {
     /// Brings all committed rows to the disk: they survive a power cut when this returns.
     ///
     /// # Errors
-    /// `Io`. After that nothing more can be written: what the disk holds is unknown. Open the table anew.
+    /// `Io`. After that nothing more can be written, since the contents of the disk are unknown: open the table again.
     pub fn sync(&mut self) -> Result<()> {
         self.check()?;
         self.sync_to(Durably::Soon)
@@ -581,13 +581,13 @@ impl Writer {
         self.sync_to(Durably::InPlace)?;
         let live = &self.segments[0];
         guard(|| live.shared.settle()).map_err(|e| e.at(&self.folder))?;
-        // Blocks that stay taken cost space and nothing else.
+        // Blocks that stay allocated only cost space.
         let _ = live.trim();
         let _ = live.shared.trim_footers();
         Ok(())
     }
 
-    /// Writes nothing more, for this reason.
+    /// Stops writing, for this reason.
     pub(super) fn give_up(&mut self, why: String) {
         self.broken = Some(why);
     }
@@ -598,7 +598,7 @@ impl Writer {
         if can_write { Ok(()) } else { self.refuse() }
     }
 
-    /// Says why nothing more can be written.
+    /// Returns the reason why nothing more can be written.
     #[cold]
     fn refuse(&self) -> Result<()> {
         if !self.background.is_ours() {
