@@ -7,7 +7,7 @@ use super::{Unchecked, is_trivial, key};
 use crate::error::{Error, Result};
 use crate::types::{fixed_size_or_none, layout};
 
-/// The values of `N` bytes from the array's first row on, nulls included; as many as there are bytes for.
+/// The values of `N` bytes from the array's first row on, including nulls; as many as the bytes contain.
 pub(crate) fn fixed_values<const N: usize>(array: &(impl AsRef<Unchecked> + ?Sized)) -> &[[u8; N]] {
     let array = array.as_ref();
     let bytes = array.buffers().first().map_or(&[][..], |buffer| buffer.as_slice());
@@ -87,7 +87,7 @@ impl<'a> Texts<'a> {
         found.ok_or_else(outside)
     }
 
-    /// The views, if they are such.
+    /// The views, if the layout has them.
     pub(crate) fn views(&self) -> Option<&'a [[u8; 16]]> {
         if let CellLayout::Views(views) = self.layout { Some(views) } else { None }
     }
@@ -172,8 +172,8 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// The number of the entry that a row of a dictionary's array is, by row; nulls have any. As [`key`], for many rows: what the
-/// keys are is found once.
+/// Returns a function from rows of a dictionary's array to entry numbers; nulls have any number. As [`key`], for many
+/// rows: the type of the keys is determined once.
 ///
 /// # Errors
 /// As [`key`].
@@ -182,7 +182,7 @@ pub(crate) fn entry_of(array: &ArrayData) -> impl Fn(usize) -> Result<usize> {
     let len = array.child_data().first().map_or(0, ArrayData::len);
     move |row| match keys.get(row).filter(|&key| key < len) {
         Some(key) => Ok(key),
-        // Says what is wrong with it.
+        // Reports the problem with the type.
         None => key(array, array.offset() + row),
     }
 }

@@ -37,16 +37,16 @@ impl Bytes {
         }
         let base = mapping.base();
         let len = mapping.len();
-        // SAFETY: the range stays mapped while the owner, a handle of the same mapping, lives. This process does not store to
-        // it: the mapping is only read, refused above otherwise. That others change none of the bytes that arrays are made
-        // of is the contract of `open`, and what the format of tables promises, but for bits after the last row of a
-        // bitmap, which are never read. Every length and offset read from it is loaded once and bounded, so that a breach
-        // yields wrong values and no access outside of the range.
+        // SAFETY: the range stays mapped while the owner, a handle of the same mapping, lives. This process does not
+        // store to it: the mapping is only read, refused above otherwise. That other processes don't change the bytes
+        // of arrays is the contract of `open`, and the promise of the table format, except for bits after the last row
+        // of a bitmap, which are never read. Every length and offset read from it is loaded once and bounded, so that a
+        // breach yields wrong values and no access outside the range.
         let data = unsafe { Buffer::from_custom_allocation(base, len, Arc::new(mapping.clone())) };
         Ok(Bytes { data, mapping: Some(mapping) })
     }
 
-    /// A copy of the bytes of `mapping`, in memory of our own.
+    /// A copy of the bytes of `mapping` in memory.
     ///
     /// # Errors
     /// `Io` if there is no memory for the copy, or reading the file fails; `FileChanged`.
@@ -59,7 +59,8 @@ impl Bytes {
         Ok(Bytes::from(copy))
     }
 
-    /// `len` bytes, all of which `fill` writes, or fails: large ones in memory touched before, or cheaper to touch.
+    /// `len` bytes, all of which `fill` must write, or fail; large buffers use memory touched before, or cheaper to
+    /// touch.
     pub(crate) fn filled(len: usize, fill: impl FnOnce(&mut [u8]) -> io::Result<()>) -> io::Result<Buffer> {
         const LARGE: usize = 256 << 10;
         if len >= LARGE {
@@ -129,7 +130,7 @@ impl From<Buffer> for Bytes {
 }
 
 impl From<GrowableBuffer> for Bytes {
-    /// Without copying; the memory stays where it is.
+    /// Makes bytes of the memory without copying; it stays in place.
     fn from(buffer: GrowableBuffer) -> Bytes {
         let (memory, base, len) = buffer.into_parts();
         // SAFETY: `len` bytes from `base` on have been written and stay in place while `memory`, the owner, lives; the
@@ -160,7 +161,7 @@ pub(crate) fn slice(array: &ArrayData, start: usize, len: usize) -> ArrayData {
         DataType::Struct(_) => (Vec::new(), 1, start),
         DataType::FixedSizeList(_, size) => (Vec::new(), fixed_size_or_none(*size), from),
         DataType::Union(_, UnionMode::Sparse) => (vec![array.buffers()[0].slice_with_length(from, len)], 1, from),
-        // Others take the buffers of no rows for empty, and then miss what is before the offset.
+        // arrow-rs treats the buffers of an array without rows as empty, and then misses the bytes before the offset.
         _ if len == 0 && array.child_data().is_empty() => return ArrayData::new_empty(array.data_type()),
         _ => return array.slice(start, len),
     };
@@ -173,11 +174,11 @@ pub(crate) fn slice(array: &ArrayData, start: usize, len: usize) -> ArrayData {
     unsafe { builder.build_unchecked() }
 }
 
-/// `array` and all inside of it with children cut as [`slice`] cuts them: in arrays of others the offset of a struct, a
-/// fixed-size list or a sparse union stands for its children as well, which are whole.
+/// `array`, including all nested arrays, with children cut as by [`slice`]: in arrays from other libraries the offset
+/// of a struct, a fixed-size list or a sparse union applies to its children as well, which are whole.
 ///
 /// # Errors
-/// `InvalidArgument` where a child has fewer rows than its parent.
+/// `InvalidArgument` if a child has fewer rows than its parent.
 pub(crate) fn settled(array: &ArrayData) -> Result<ArrayData> {
     if array.is_empty() && array.child_data().is_empty() {
         // Buffers of no rows may be missing, whatever the offset is.
@@ -216,8 +217,8 @@ pub(crate) fn settled(array: &ArrayData) -> Result<ArrayData> {
     Ok(unsafe { builder.build_unchecked() })
 }
 
-/// Whether arrow-rs can put `parts`, arrays of one type, one behind the other: it puts the values of different
-/// dictionaries behind one another, and panics where there are more than the keys can tell apart.
+/// Whether arrow-rs can concatenate `parts`, arrays of one type: it concatenates the values of different dictionaries,
+/// and panics if there are more than the keys can address.
 pub(crate) fn keys_suffice(parts: &[&ArrayData]) -> bool {
     let Some(first) = parts.first() else { return true };
     let child = |number: usize| parts.iter().filter_map(|part| part.child_data().get(number)).collect::<Vec<_>>();
@@ -235,9 +236,9 @@ pub(crate) fn keys_suffice(parts: &[&ArrayData]) -> bool {
     (0..first.child_data().len()).all(|number| keys_suffice(&child(number)))
 }
 
-/// Looks at a byte of each page of the buffers of `array` and its children.
+/// Reads a byte of each page of the buffers of `array` and its children.
 pub(crate) fn touch(array: &ArrayData) {
-    /// No page is smaller.
+    /// The minimum page size.
     const PAGE: usize = 4096;
     let bitmap = array.nulls().map(NullBuffer::buffer);
     for buffer in array.buffers().iter().chain(bitmap) {

@@ -69,7 +69,7 @@ fn integer(data_type: &DataType, n: i128) -> Option<([u8; WIDEST], usize)> {
         Int8 => bytes(i8::try_from(n).ok()?.to_le_bytes()),
         UInt8 => bytes(u8::try_from(n).ok()?.to_le_bytes()),
         Float16 | Float32 | Float64 => {
-            // Integers that the float holds exactly.
+            // Integers that the float represents exactly.
             let exact = n as f64;
             let stored = narrowed(data_type, n as f64);
             if exact as i128 == n && stored == exact { float(data_type, exact) } else { None }
@@ -90,7 +90,7 @@ fn narrowed(data_type: &DataType, x: f64) -> f64 {
     }
 }
 
-/// A float is rounded to those of the column, but not to infinity.
+/// A float is rounded to the column's precision, but not to infinity.
 fn float(data_type: &DataType, x: f64) -> Option<([u8; WIDEST], usize)> {
     if x.is_finite() && narrowed(data_type, x).is_infinite() {
         return None;
@@ -156,7 +156,7 @@ pub(crate) fn scaled(n: i64, unit: TimeUnit, own: TimeUnit) -> Option<i128> {
     (product % per_second(unit) == 0).then(|| product / per_second(unit))
 }
 
-/// The view of a text, which, if long, is at offset `at` of buffer 0.
+/// The view of a text; a long text is at offset `at` of buffer 0.
 #[inline]
 pub(crate) fn view(text: &[u8], at: u64) -> [u8; 16] {
     let mut view = [0; 16];

@@ -34,7 +34,7 @@ impl Unchecked {
     pub(crate) unsafe fn structure_checked(self) -> Result<ArrayData> {
         check_structure(&self)?;
         check_structure_of_dictionaries(&self)?;
-        // SAFETY: that the values may be anything is what the caller answers for.
+        // SAFETY: the caller guarantees that arbitrary values are acceptable.
         Ok(unsafe { self.without_idle_bitmaps().assume_checked() })
     }
 
@@ -183,12 +183,12 @@ impl CheckedOnce {
     }
 }
 
-/// How far a growing column has been checked: its arrays share their bytes, and each extends the previous one, so that
-/// only new rows are checked.
+/// The number of checked rows of a growing column: its arrays share their bytes, and each extends the previous one, so
+/// that only new rows are checked.
 #[derive(Debug, Default)]
 pub(crate) struct CheckedUpTo(Mutex<Done>);
 
-/// What was checked.
+/// The checked parts.
 #[derive(Debug, Default)]
 struct Done {
     rows: usize,
@@ -322,7 +322,7 @@ mod tests {
     fn counts_of_nulls_are_those_of_the_bitmap() {
         assert_eq!(int64(3, 24, Some((&[0b101], 1))).checked(&[]).unwrap().null_count(), 1);
         assert!(int64(3, 24, Some((&[0b101], 2))).checked(&[]).is_err());
-        // None are declared, and the bitmap has one; or has none, and is left out.
+        // No nulls are declared, but the bitmap has one; or it has none, and is left out.
         let hidden = int64(3, 24, Some((&[0b101], 0)));
         assert!(hidden.is_null(1) && hidden.clone().checked(&[]).is_err());
         assert!(CheckedUpTo::default().checked(hidden, &[]).is_err());
@@ -364,7 +364,7 @@ mod tests {
         for rows in [1, 2, 2, 1, 3] {
             assert_eq!(up_to.checked(first(views, data, rows, ends[rows - 1]), &[]).unwrap().len(), rows);
         }
-        // A row more or less, and fewer bytes than the rows before point to.
+        // One row more or less, and fewer bytes than the earlier rows point to.
         let up_to = CheckedUpTo::default();
         up_to.checked(first(views, data, 2, ends[1]), &[]).unwrap();
         assert!(up_to.checked(first(views, data, 3, ends[0]), &[]).is_err());

@@ -51,7 +51,7 @@ pub(crate) fn gather(data_type: &DataType, from: &[&Unchecked], picks: &[Pick]) 
 }
 
 fn validity(from: &[&Unchecked], picks: &[Pick]) -> Option<(Buffer, usize)> {
-    // Whatever count is declared: that is not checked either.
+    // Regardless of the declared count, which is not checked either.
     let nulls: Vec<_> = from.iter().map(|array| array.nulls()).collect();
     if nulls.iter().all(Option::is_none) {
         return None;

@@ -1,9 +1,10 @@
 //! Arrays: bytes with an owner, single values, and the check of all values.
 //!
-//! In reading order: `buffer` (bytes, and arrays cut to rows), `unchecked` (arrays whose values may be anything),
-//! `value` (one cell, every load bounded), `cells` (a value as the bytes its column stores), `validate` (the checks),
-//! `checked` (from unchecked to trusted arrays), `widen` (numbers as those of a wider type), `access` (an array's values by
-//! row), `gather` (rows of several arrays as one), `merge` (one dictionary of several). Uses `map`, `types` and `error`.
+//! In reading order: `buffer` (bytes, and arrays cut to rows), `unchecked` (arrays with unvalidated values), `value`
+//! (one cell, every load bounded), `cells` (a value as the bytes its column stores), `validate` (the checks), `checked`
+//! (from unchecked to trusted arrays), `widen` (numbers converted to a wider type), `access` (an array's values by
+//! row), `gather` (rows of several arrays as one), `merge` (one dictionary of several). Uses `map`, `types` and
+//! `error`.
 
 #[cfg(any(feature = "write", feature = "compute"))]
 pub(crate) mod access;

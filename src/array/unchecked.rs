@@ -1,4 +1,4 @@
-//! [`Unchecked`]: an array whose values may be anything.
+//! [`Unchecked`]: an array with unvalidated values.
 //!
 //! An array from a file exists as soon as its buffers are found. Their content (offsets, keys, text, null counts) is
 //! foreign, and code that trusts it, such as arrow-rs and consumers of the C data interface, would read out of bounds.
@@ -15,7 +15,7 @@ use arrow_schema::{DataType, UnionMode};
 use super::buffer;
 use crate::types::{fixed_size_or_none, layout};
 
-/// An array whose values may be anything.
+/// An array with unvalidated values.
 #[derive(Clone, Debug)]
 #[repr(transparent)]
 pub(crate) struct Unchecked(ArrayData);
@@ -106,7 +106,7 @@ impl Unchecked {
         let children = self.child_data().iter().cloned().map(|child| child.without_idle_bitmaps().0).collect();
         let builder = ArrayDataBuilder::new(self.data_type().clone()).len(self.len()).offset(self.offset());
         let builder = builder.buffers(self.buffers().to_vec()).nulls(nulls).child_data(children);
-        // SAFETY: what the builder leaves unlooked at is what an `Unchecked` may be.
+        // SAFETY: the builder leaves values unchecked, as an `Unchecked` permits.
         Unchecked(unsafe { builder.build_unchecked() })
     }
 
@@ -220,7 +220,7 @@ impl Parts {
         });
         let children = self.children.into_iter().map(|child| child.0).collect();
         let builder = ArrayDataBuilder::new(self.data_type).len(self.len).nulls(nulls).buffers(self.buffers);
-        // SAFETY: what the builder leaves unlooked at is what an `Unchecked` may be.
+        // SAFETY: the builder leaves values unchecked, as an `Unchecked` permits.
         Unchecked(unsafe { builder.child_data(children).build_unchecked() })
     }
 }

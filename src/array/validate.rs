@@ -1,4 +1,4 @@
-//! Value checks: what must hold for the content of buffers so that code can trust it.
+//! Value checks: the properties that the content of buffers must have so that code can trust it.
 //!
 //! `checked` checks the structure (lengths of buffers), and turns arrays that pass both into trusted ones. Fixed-width
 //! values need no check, so a sum over a mapped column touches its bytes once. Logical checks (digits of a decimal,
@@ -116,7 +116,7 @@ fn check_offsets(offsets: &ArrayOffsets<'_>, end: usize) -> Result<()> {
         let to = offsets.get(row + 1);
         from < 0 || from > to || usize::try_from(to).map_or(true, |to| to > end)
     });
-    // Another process may have put them in order meanwhile: then it is an error of any row.
+    // Another process may have put them in order meanwhile: then the error names any row.
     let row = row.unwrap_or(0);
     let from = offsets.get(row);
     let to = offsets.get(row + 1);
@@ -156,7 +156,7 @@ fn check_views(array: &Unchecked) -> Result<()> {
     let views = array.buffers().first().map_or(&[][..], |b| b.as_slice()).as_chunks::<16>().0;
     let is_text = matches!(array.data_type(), DataType::Utf8View);
     for row in 0..array.len() {
-        // Of bytes in the view itself, nothing but the padding can be wrong.
+        // Bytes within the view itself can only have wrong padding.
         if !is_text && views.get(array.offset() + row).is_some_and(is_padded) {
             continue;
         }
@@ -177,7 +177,7 @@ fn check_views(array: &Unchecked) -> Result<()> {
     Ok(())
 }
 
-/// Whether a view has its bytes in itself, and zeros behind them.
+/// Whether a view contains its bytes itself, with zeros after them.
 fn is_padded(view: &[u8; 16]) -> bool {
     let word = u128::from_le_bytes(*view);
     let len = word as u32;

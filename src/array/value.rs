@@ -82,8 +82,8 @@ impl Value<'_> {
     }
 }
 
-/// What to do about a time that has a time zone where the column has none, or the reverse; nothing where that is not what
-/// is wrong with `value`.
+/// The advice for a time with a time zone in a column without one, or the reverse; empty if that is not the problem
+/// with `value`.
 #[doc(hidden)]
 pub fn zone_advice(data_type: &DataType, value: &Value<'_>) -> &'static str {
     let DataType::Timestamp(_, column) = data_type else { return "" };
@@ -138,7 +138,7 @@ impl<'a> Items<'a> {
     /// Item number `item`, counted from 0.
     ///
     /// # Errors
-    /// `RowOutOfRange` past the last; `InvalidData` where it is damaged.
+    /// `RowOutOfRange` past the last; `InvalidData` if it is damaged.
     pub fn get(&self, item: usize) -> Result<Value<'a>> {
         if item >= self.len {
             let message = format!("item {item} of a list of {}", self.len);
@@ -155,7 +155,7 @@ impl<'a> Items<'a> {
     /// The items in order.
     ///
     /// # Errors
-    /// Of an item: `InvalidData` where it is damaged.
+    /// For an item: `InvalidData` if it is damaged.
     pub fn iter(&self) -> impl Iterator<Item = Result<Value<'a>>> + use<'a> {
         let field = self.field;
         let values = self.values;
@@ -184,7 +184,7 @@ impl<'a> Members<'a> {
     /// The value of member number `member`, counted from 0.
     ///
     /// # Errors
-    /// `ColumnNotFound` past the last; `InvalidData` where it is damaged.
+    /// `ColumnNotFound` past the last; `InvalidData` if it is damaged.
     pub fn get(&self, member: usize) -> Result<Value<'a>> {
         let (Some(field), Some(child)) = (self.fields().get(member), self.array.child_data().get(member)) else {
             let message = format!("member {member} of a struct of {}", self.len());
@@ -203,7 +203,7 @@ impl<'a> Members<'a> {
     /// Field and value of each member, in order.
     ///
     /// # Errors
-    /// Of a member: `InvalidData` where it is damaged.
+    /// For a member: `InvalidData` if it is damaged.
     pub fn iter(&self) -> impl Iterator<Item = (&'a FieldRef, Result<Value<'a>>)> + use<'a> {
         let row = self.row;
         let members = self.fields().iter().zip(self.array.child_data());

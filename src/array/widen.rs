@@ -1,4 +1,4 @@
-//! Integers and floats as those of a wider type, which has each of their values.
+//! Converts integers and floats to a wider type that has all of their values.
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ use half::f16;
 
 use super::buffer::to_array;
 
-/// Makes the two functions below from one list of types.
+/// Generates the two functions below from one list of types.
 macro_rules! widenings {
     ($($from:ident as $from_type:ty, back by $back:expr => $($to:ident as $to_type:ty),+;)+) => {
-        /// Whether `to` is a wider type than `from`, and has each of its values.
+        /// Whether `to` is a wider type than `from` with all of its values.
         pub(crate) fn is_wider(from: &DataType, to: &DataType) -> bool {
             matches!((from, to), $($((DataType::$from, DataType::$to))|+)|+)
         }
 
-        /// The values of `array` as those of a wider type; `None` where `to` is none.
+        /// The values of `array` converted to the wider type `to`; `None` if it is not wider.
         pub(crate) fn widened(array: &ArrayData, to: &DataType) -> Option<ArrayData> {
             match (array.data_type(), to) {
                 $($((DataType::$from, DataType::$to) => copied::<$from_type, $to_type>(array, Into::into),)+)+
@@ -29,8 +29,8 @@ macro_rules! widenings {
             }
         }
 
-        /// The values of `array`, which were widened, as those of the type that they had before; `None` where its type is
-        /// not wider than `to`.
+        /// The values of `array`, which were widened, converted back to their previous type; `None` if its type is not
+        /// wider than `to`.
         #[cfg(feature = "table")]
         pub(crate) fn narrowed(array: &ArrayData, to: &DataType) -> Option<ArrayData> {
             match (array.data_type(), to) {
@@ -84,7 +84,7 @@ mod tests {
             value(Unchecked::of(array), row).unwrap().to_string().parse::<f64>().ok().map(f64::to_bits)
         };
         for array in arrays {
-            // A part of an array too, whose first value is not the first of its buffer.
+            // Also part of an array, whose first value is not the first of its buffer.
             let data = slice(&array.to_data(), 1, 4);
             for to in [DataType::Int16, DataType::Int32, DataType::Int64, DataType::UInt64] {
                 assert_eq!(widened(&data, &to).is_some(), is_wider(data.data_type(), &to));

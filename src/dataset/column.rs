@@ -100,7 +100,7 @@ impl Column {
     /// bitmaps, and where dictionaries, runs or unions contain nulls, in their values.
     ///
     /// # Errors
-    /// `InvalidData` where a value is damaged.
+    /// `InvalidData` for a damaged value.
     pub fn null_count(&self) -> Result<u64> {
         let counts = || self.each_chunk(|array, rows| Ok(nulls_among(array, rows)? as u64));
         let counts = self.watched(counts)?;
@@ -123,7 +123,7 @@ impl Column {
         self.dataset.watched(ChangeCheck::Now, work)
     }
 
-    /// `work` on the rows of each batch in parallel, values checked; results in order.
+    /// Runs `work` on the rows of each batch in parallel, with checked values; results in order.
     pub(crate) fn each_chunk<'a, T: Send>(
         &'a self,
         work: impl Fn(&'a ArrayData, Range<usize>) -> Result<T> + Sync,
@@ -131,7 +131,7 @@ impl Column {
         self.each_part(|part| work(part.checked(part.piece.columns[0])?, part.rows.clone()))
     }
 
-    /// `work` on each batch in parallel; results in order.
+    /// Runs `work` on each batch in parallel; results in order.
     pub(crate) fn each_part<'a, T: Send>(&'a self, work: impl Fn(Part<'a>) -> Result<T> + Sync) -> Result<Vec<T>> {
         // Numbers in place are not read; whether they are in place is only known afterwards.
         let seldom = if is_trivial(self.data_type()) { 8 } else { 1 };

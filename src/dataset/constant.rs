@@ -1,4 +1,4 @@
-//! Columns that have one value in all rows, as those of a partition, which its files don't hold.
+//! Columns with one value in all rows, such as partition columns, which are not stored in files.
 
 use std::sync::Mutex;
 
@@ -54,7 +54,7 @@ impl ConstantColumn {
     }
 }
 
-/// An array of `rows` times `value`.
+/// An array of `rows` copies of `value`.
 fn repeated(data_type: &DataType, value: &Value<'_>, rows: usize) -> Result<ArrayData> {
     let is_null = matches!(value, Value::Null);
     let wrong = || Error::argument(format!("{value} is no value of a partition column of type {data_type}"));
@@ -94,7 +94,7 @@ fn too_long() -> Error {
     Error::unsupported("a batch of more than 2 GiB of a partition's text; give the column a dictionary type")
 }
 
-/// Bytes of value 0. All columns share them, and the system gives them no memory as long as they are only read.
+/// Bytes of value 0, shared by all columns; the system gives them no memory as long as they are only read.
 fn zeros(len: usize) -> Buffer {
     static ZEROS: Mutex<Option<Buffer>> = Mutex::new(None);
     /// Enough for small batches; no memory is touched.

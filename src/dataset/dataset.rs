@@ -34,7 +34,7 @@ pub struct Dataset {
     ends: Arc<Mutex<Vec<u64>>>,
     len: Arc<OnceLock<u64>>,
     index: Arc<OnceLock<Index>>,
-    /// Of a whole partitioned dataset.
+    /// For a whole partitioned dataset.
     origin: Option<Arc<dyn Origin>>,
 }
 
@@ -94,7 +94,7 @@ impl Dataset {
         touched.err().filter(|e| e.kind() == ErrorKind::FileChanged)
     }
 
-    /// The rows of all `datasets`, one after the other, without copying.
+    /// Concatenates the rows of all `datasets`, without copying.
     ///
     /// # Errors
     /// `SchemaMismatch` with the first difference if their schemas differ, `InvalidArgument` if `datasets` is empty.
@@ -159,8 +159,8 @@ impl Dataset {
         self.pieces.first().map_or(0, |piece| piece.source.first_row() + piece.start)
     }
 
-    /// The absolute path of the file or table directory that the rows are from. `None` for rows in memory, and for rows of
-    /// several files.
+    /// The absolute path of the file or table directory that contains the rows. `None` for rows in memory, and for rows
+    /// of several files.
     pub fn path(&self) -> Option<&Path> {
         let mut paths = self.pieces.iter().map(|piece| piece.source.absolute_path());
         let first = paths.next()??;
@@ -217,7 +217,7 @@ impl Dataset {
         sources.filter(move |source| seen.insert(Arc::as_ptr(source).cast::<()>()))
     }
 
-    /// The column called `name`.
+    /// The column named `name`.
     ///
     /// # Errors
     /// `ColumnNotFound`, naming the existing columns; `InvalidArgument` if several columns have the name.
@@ -233,7 +233,7 @@ impl Dataset {
         Column::new(self.select_at(&[index])?)
     }
 
-    /// The columns called `names`, in that order.
+    /// The columns named `names`, in that order.
     ///
     /// # Errors
     /// As [`Dataset::column`], for any of the names.
@@ -276,10 +276,10 @@ impl Dataset {
         Ok(Dataset { schema: Arc::new(schema), pieces, ..self.clone() })
     }
 
-    /// The same columns called `names`, in their order.
+    /// The same columns renamed to `names`, in their order.
     ///
     /// # Errors
-    /// `InvalidArgument` if there are more or fewer names than columns, or two that are the same.
+    /// `InvalidArgument` if there are more or fewer names than columns, or two equal names.
     pub fn with_names<N: AsRef<str>>(&self, names: &[N]) -> Result<Dataset> {
         if names.len() != self.num_columns() {
             let message = format!("{} names for {} columns", names.len(), self.num_columns());
@@ -297,7 +297,7 @@ impl Dataset {
         Ok(Dataset { schema, ..self.clone() })
     }
 
-    /// Whether columns have other names than in the files that they come from.
+    /// Whether columns have other names than in their files.
     #[doc(hidden)]
     pub fn is_renamed(&self) -> bool {
         let own = |piece: &Piece| {
@@ -331,7 +331,7 @@ impl Dataset {
         Ok(Some(Dataset { schema, pieces, ..self.clone() }))
     }
 
-    /// Whether both have the same rows of the same data, whatever their columns.
+    /// Whether both have the same rows of the same data, regardless of columns.
     fn has_rows_of(&self, other: &Dataset) -> Result<bool> {
         if self.pieces.len() != other.pieces.len() {
             return Ok(false);
@@ -591,7 +591,7 @@ impl Dataset {
     }
 }
 
-/// The location of the row behind row `within` of the piece, if the piece is of a view.
+/// The location behind row `within` of the piece, if the piece belongs to a view.
 fn behind(piece: &Piece, within: u64) -> Result<Option<Location<'_>>> {
     if piece.rows.is_some_and(|rows| within >= rows) {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Columns of an older schema as those of a newer one: nulls where there were none, numbers widened. Made on demand, as the
+//! Converts columns of an older schema to a newer one: new columns are null, numbers are widened. Made on demand, since
 //! files are never changed.
 
 use std::sync::{Arc, OnceLock};
@@ -13,21 +13,21 @@ use crate::array::{is_wider, widened};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::type_name;
 
-/// Where a column of the newer schema comes from.
+/// The origin of a column of the newer schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ColumnFit {
-    /// The column of that number, as it is.
+    /// The column of that number, unchanged.
     Same(usize),
-    /// The column of that number, with numbers of a wider type.
+    /// The column of that number, widened.
     Wider(usize),
-    /// The column of that number, with numbers of a narrower type, which they had before.
+    /// The column of that number, narrowed to its previous type.
     #[cfg(feature = "table")]
     Narrower(usize),
     /// None: all values are null.
     Null,
 }
 
-/// How the columns of a newer schema are made of those of an older one.
+/// The conversion of an older schema's columns to a newer schema.
 #[derive(Clone, Debug)]
 pub(crate) struct Fit {
     schema: SchemaRef,
@@ -35,10 +35,10 @@ pub(crate) struct Fit {
 }
 
 impl Fit {
-    /// How the columns of `newer` are made of those of `older`; `None` where they are the same.
+    /// The conversion from `older` to `newer`; `None` if they are the same.
     ///
     /// # Errors
-    /// `SchemaMismatch` with the first column that can't be made.
+    /// `SchemaMismatch` with the first column that can't be converted.
     pub fn of(newer: &SchemaRef, older: &Schema) -> Result<Option<Fit>> {
         let Some(difference) = schema_difference(newer, older) else { return Ok(None) };
         let mismatch = |message: String| Error::new(ErrorKind::SchemaMismatch, message);
@@ -68,10 +68,10 @@ impl Fit {
 
 #[cfg(feature = "table")]
 impl Fit {
-    /// How the columns of `older` are made of those of `newer`, to which its rows were rewritten.
+    /// The conversion to `older` from `newer`, with which its rows were rewritten.
     ///
     /// # Errors
-    /// `SchemaMismatch` with the first column that can't have been rewritten so.
+    /// `SchemaMismatch` with the first column that can't have been rewritten this way.
     pub fn back(older: &SchemaRef, newer: &Schema) -> Result<Fit> {
         let column = |field: &FieldRef| {
             let to = field.data_type();
@@ -92,7 +92,7 @@ impl Fit {
 }
 
 impl Fit {
-    /// The number of the column that column `column` is, where it is one as it stands.
+    /// The number of the original column of column `column`, if it is unchanged.
     pub fn as_it_is(&self, column: usize) -> Option<usize> {
         match self.columns.get(column) {
             Some(ColumnFit::Same(number)) => Some(*number),
@@ -100,7 +100,7 @@ impl Fit {
         }
     }
 
-    /// The number of the column that column `column` is made of.
+    /// The number of the original column of column `column`.
     pub fn comes_from(&self, column: usize) -> Option<usize> {
         match self.columns.get(column) {
             Some(ColumnFit::Same(number) | ColumnFit::Wider(number)) => Some(*number),
@@ -109,11 +109,11 @@ impl Fit {
     }
 }
 
-/// The columns of both schemas: of the wider type where they differ, and with nulls where one of them has some, or lacks the
+/// The columns of both schemas: with the wider type where they differ, and nullable if either is nullable or lacks the
 /// column.
 ///
 /// # Errors
-/// `SchemaMismatch` with the first column of which neither type is wider.
+/// `SchemaMismatch` with the first column for which neither type is wider.
 pub(crate) fn union_of(first: &SchemaRef, second: &Schema) -> Result<SchemaRef> {
     if first.fields() == second.fields() {
         return Ok(first.clone());
@@ -139,11 +139,11 @@ pub(crate) fn union_of(first: &SchemaRef, second: &Schema) -> Result<SchemaRef> 
     Ok(Arc::new(Schema::new_with_metadata(fields, first.metadata().clone())))
 }
 
-/// Columns of a dataset in a newer schema of its source: the same ones, or all where all were selected; and its schema with
-/// the names that they have there.
+/// Columns of a dataset in a newer schema of its source: the same ones, or all if all were selected; and its schema
+/// with the column names there.
 ///
 /// # Errors
-/// `SchemaMismatch` where a column is missing.
+/// `SchemaMismatch` if a column is missing.
 #[cfg(feature = "table")]
 pub(crate) fn renewed(
     dataset: &Schema,
@@ -173,10 +173,10 @@ pub(crate) fn renewed(
     Ok((Arc::new(Schema::new_with_metadata(fields, newer.metadata().clone())), chosen))
 }
 
-/// The most bytes of a column of nulls: a schema may say what no memory can hold.
+/// The maximum size in bytes of a column of nulls: a schema may describe more than fits into memory.
 const MOST_NULLS: u64 = 64 << 30;
 
-/// The bytes that a null of the type takes, or more.
+/// The minimum size in bytes of a null of the type.
 fn null_width(data_type: &DataType) -> u64 {
     let all = |fields: &Fields| fields.iter().map(|field| null_width(field.data_type())).fold(0, u64::saturating_add);
     match data_type {
@@ -192,7 +192,7 @@ fn null_width(data_type: &DataType) -> u64 {
     }
 }
 
-/// The columns of one batch as those of a newer schema, each made when it is first used.
+/// The columns of one batch in a newer schema, each made when it is first used.
 #[derive(Debug)]
 pub(crate) struct FittedColumns {
     fit: Fit,
@@ -213,7 +213,7 @@ impl FittedColumns {
         self.fit.as_it_is(column)
     }
 
-    /// Column `column`, of those that `checked` returns by number.
+    /// Returns column `column`; `checked` returns original columns by number.
     ///
     /// # Errors
     /// Those of `checked`; `InvalidArgument` if there is no such column.

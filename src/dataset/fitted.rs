@@ -1,4 +1,4 @@
-//! The rows of a source in a newer schema than it has: those of a partition beside others.
+//! The rows of a source in a newer schema: for a partition whose schema is older than that of others.
 
 use std::any::Any;
 use std::ops::Range;
@@ -93,7 +93,7 @@ impl Source for Fitted {
     ) -> Result<()> {
         let wanted: Vec<(Option<usize>, usize)> =
             columns.map(|(column, width)| (self.fit.as_it_is(column), width)).collect();
-        // Those of the source in runs, as it finds all columns of a batch at once.
+        // Runs are those of the source, since it finds all columns of a batch at once.
         for run in wanted.chunk_by(|a, b| a.0.is_some() == b.0.is_some()) {
             let mut stored = run.iter().filter_map(|&(column, width)| Some((column?, width)));
             if run.first().is_some_and(|first| first.0.is_some()) {
@@ -153,10 +153,10 @@ impl Source for Fitted {
 }
 
 impl Dataset {
-    /// The rows in `schema`, which is that of the dataset or a newer one; all columns of its sources must be selected.
+    /// The rows in `schema`, the dataset's or a newer one; all columns of its sources must be selected.
     ///
     /// # Errors
-    /// `SchemaMismatch` with the first column that is not so.
+    /// `SchemaMismatch` with the first column that can't be converted.
     pub(crate) fn fitted(&self, schema: &SchemaRef) -> Result<Dataset> {
         let Some(fit) = Fit::of(schema, self.schema())? else { return Ok(self.clone()) };
         let columns: Arc<[usize]> = (0..schema.fields().len()).collect();

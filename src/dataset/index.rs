@@ -11,7 +11,7 @@ pub(crate) struct Index {
     batches: Vec<Held>,
     /// The row after each batch's last.
     ends: Vec<u64>,
-    /// The batch of each 2^`shift`th row: from there it's few steps to any row's.
+    /// The batch of each 2^`shift`th row: any row's batch is a few steps from there.
     buckets: Vec<u32>,
     shift: u32,
 }

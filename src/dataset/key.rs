@@ -1,4 +1,4 @@
-//! The form of a value in which it is compared.
+//! The comparable form of values.
 
 use arrow_buffer::i256;
 

@@ -1,10 +1,11 @@
 //! Datasets: rows over one or many record batches, in place.
 //!
-//! In reading order: `constant` (columns with one value in all rows), `source` (where rows come from), `dataset` (rows
-//! over pieces of sources), `column`, `row`, `index` (which batch holds which rows), `key` (the form in which values are
-//! compared), `order` (of a sorted column), `zone` (what a block's values lie between), `memory` (arrays in memory as a
-//! source), `partition` (a source with constant columns), `fit` (columns of an older schema as those of a newer one), `fitted`
-//! (a source so). Knows no file format; uses `array`, `types`, `parallel`, `map` and `error`.
+//! In reading order: `constant` (columns with one value in all rows), `source` (the origin of rows), `dataset` (rows
+//! over pieces of sources), `column`, `row`, `index` (finding the batch of a row), `key` (the comparable form of
+//! values), `order` (of a sorted column), `zone` (the smallest and largest values of a block), `memory` (arrays in
+//! memory as a source), `partition` (a source with constant columns), `fit` (converting columns of an older schema to a
+//! newer one), `fitted` (a source with such columns). Knows no file format; uses `array`, `types`, `parallel`, `map`
+//! and `error`.
 
 mod column;
 mod constant;

@@ -69,8 +69,8 @@ fn ascending_words(array: &ArrayData) -> Option<(i64, i64)> {
 }
 
 impl Dataset {
-    /// The column that the rows are sorted by, if the dataset is a table created with one, or part of it; under the name
-    /// that it has here. `None` if only another column has its name, and for tables that accept late rows.
+    /// The column by which the rows are sorted, if the dataset is a table created with one, or part of it; with its
+    /// name in this dataset. `None` if only another column has its name, and for tables that accept late rows.
     pub fn sorted_by(&self) -> Option<FieldRef> {
         let column = self.sorted_column().ok()?;
         let number = column.pieces().first()?.columns.first()?;
@@ -84,27 +84,27 @@ impl Dataset {
         field.filter(|_| !is_taken).cloned()
     }
 
-    /// The column by which the dataset's table accepts late rows: its rows are in no order.
+    /// The column by which rows of the dataset's table may be late: its rows are unordered.
     pub fn late_by(&self) -> Option<FieldRef> {
         let number = self.late_column()?;
         let own = self.pieces().first()?.columns.iter().position(|&own| own == number)?;
         self.schema().fields().get(own).cloned()
     }
 
-    /// The same, whether or not it is one of the dataset's columns.
+    /// The same, even if it is not one of the dataset's columns.
     #[doc(hidden)]
     pub fn late_column_field(&self) -> Option<FieldRef> {
         let source = &self.pieces().first()?.source;
         source.schema().fields().get(self.late_column()?).cloned()
     }
 
-    /// The number that the column has in all sources.
+    /// The number of the column in all sources.
     pub(crate) fn late_column(&self) -> Option<usize> {
         let number = self.pieces().first()?.source.late_by()?;
         self.pieces().iter().all(|piece| piece.source.late_by() == Some(number)).then_some(number)
     }
 
-    /// The rows of each path, where they lie in several, one after the other.
+    /// The rows of each path, if there are several, one after the other.
     #[doc(hidden)]
     pub fn tables(&self) -> Vec<Dataset> {
         let runs = self.pieces().chunk_by(|a, b| a.source.path() == b.source.path());
@@ -138,7 +138,7 @@ impl Dataset {
         Ok(true)
     }
 
-    /// The column that the rows are sorted by; all must be of one table.
+    /// The column by which the rows are sorted; all must be of one table.
     ///
     /// # Errors
     /// `InvalidArgument` if there is none.

@@ -1,4 +1,4 @@
-//! The rows of a source with columns that its files don't hold: those of a partition.
+//! The rows of a source, with columns that are not in its files: those of a partition.
 
 use std::any::Any;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use crate::array::Unchecked;
 use crate::error::{Error, Result};
 use crate::map::ChangeCheck;
 
-/// The rows of a source, with columns behind its own that have one value each.
+/// The rows of a source, followed by columns that have one value each.
 #[derive(Debug)]
 struct WithConstants {
     stored: Arc<dyn Source>,
@@ -32,7 +32,7 @@ impl WithConstants {
         self.stored.schema().fields().len()
     }
 
-    /// The constant column number `column`, counted with those of the source.
+    /// The constant column number `column`, counted from the first column of the source.
     fn constant(&self, batch: usize, column: usize) -> Result<&ArrayData> {
         let missing = || Error::argument(format!("batch {batch}, column {column}"));
         let number = column - self.stored_columns();
@@ -104,7 +104,7 @@ impl Source for WithConstants {
         into: &mut Vec<Option<Plain<'a>>>,
     ) -> Result<()> {
         let wanted: Vec<(usize, usize)> = columns.collect();
-        // Those of the source in runs, as it finds all columns of a batch at once.
+        // Runs are those of the source, since it finds all columns of a batch at once.
         let is_stored = |&(column, _): &(usize, usize)| column < self.stored_columns();
         for run in wanted.chunk_by(|a, b| is_stored(a) == is_stored(b)) {
             if run.first().is_some_and(is_stored) {
@@ -183,7 +183,7 @@ impl Source for WithConstants {
 }
 
 impl Dataset {
-    /// The dataset with `constants` behind its columns, which must be all that its sources have, in order.
+    /// The dataset with `constants` after its columns, which must be all columns of its sources, in order.
     pub(crate) fn with_constants(&self, constants: &Arc<[ConstantColumn]>) -> Dataset {
         let schema = with_fields(self.schema(), constants.iter().map(ConstantColumn::field));
         let stored = self.num_columns();
@@ -203,7 +203,7 @@ impl Dataset {
     }
 }
 
-/// `schema` with more fields behind its own.
+/// `schema` with more fields after its own.
 pub(crate) fn with_fields<'a>(schema: &'a Schema, more: impl Iterator<Item = &'a FieldRef>) -> SchemaRef {
     let fields: Fields = schema.fields().iter().chain(more).cloned().collect();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))

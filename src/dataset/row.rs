@@ -39,9 +39,8 @@ impl<'a> Row<'a> {
     /// The value of column number `column`.
     ///
     /// # Errors
-    /// `InvalidArgument` if there is no such column, `InvalidData` if the value is damaged, `FileChanged` if the file was
-    /// overwritten. Text and nested values are in place:
-    /// see [`guard`](crate::guard).
+    /// `InvalidArgument` if there is no such column, `InvalidData` if the value is damaged, `FileChanged` if the file
+    /// was overwritten. Text and nested values are in place: see [`guard`](crate::guard).
     pub fn get(&self, column: usize) -> Result<Value<'a>> {
         let look = |when| self.at.piece.source.look(self.at.batch..self.at.batch + 1, when);
         watched(ChangeCheck::Seldom, look, || self.read(column))
@@ -61,7 +60,7 @@ impl<'a> Row<'a> {
     /// Name and value of each column.
     ///
     /// # Errors
-    /// Of a value: as [`Row::get`].
+    /// For a value: as [`Row::get`].
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, Result<Value<'a>>)> + use<'a> {
         let row = *self;
         (0..row.len()).map(move |column| (row.schema.field(column).name().as_str(), row.get(column)))

@@ -56,8 +56,8 @@ pub(crate) trait Source: Debug + Send + Sync {
     }
 
     /// The first `rows` values of fixed-width columns (given with their widths) of a batch, as bytes to copy; keys are
-    /// not checked. Nothing is decoded; `keep` caches their offsets. `None` for a column that is not plainly in place:
-    /// use `checked`.
+    /// not checked. Nothing is decoded; `keep` caches their offsets. `None` if a column's values are not in place: use
+    /// `checked`.
     fn plain<'a>(
         &'a self,
         _batch: usize,
@@ -119,13 +119,12 @@ pub(crate) trait Source: Debug + Send + Sync {
         &[]
     }
 
-    /// The rows `rows` as a source of their own, if the source would otherwise gather more than them.
+    /// The rows `rows` as a source, if the source would otherwise gather more rows than these.
     fn cut(&self, _rows: Range<u64>) -> Option<Arc<dyn Source>> {
         None
     }
 
-    /// If the source is a view: the pieces of the dataset behind it, and the numbers that the rows `rows`, which must exist,
-    /// have there.
+    /// For a view: the pieces of the underlying dataset, and the numbers of the rows `rows`, which must exist, there.
     #[cfg(feature = "compute")]
     fn resolve(&self, _rows: &mut dyn Iterator<Item = u64>) -> Option<(&[Piece], Vec<u64>)> {
         None
@@ -141,7 +140,7 @@ pub(crate) trait Source: Debug + Send + Sync {
         None
     }
 
-    /// Whether batches may have zones of column `column`; no file is opened to say so.
+    /// Whether batches may have zones of column `column`; opens no file.
     #[cfg(feature = "compute")]
     fn has_zones(&self, _column: usize) -> bool {
         false
@@ -150,7 +149,7 @@ pub(crate) trait Source: Debug + Send + Sync {
     /// The zones of column `column` in batch `batch`, if there are any.
     ///
     /// # Errors
-    /// `InvalidData` where they can't be those of the column.
+    /// `InvalidData` if they can't be those of the column.
     #[cfg(feature = "compute")]
     fn zones(&self, _batch: usize, _column: usize) -> Result<Option<Zones>> {
         Ok(None)
@@ -159,15 +158,15 @@ pub(crate) trait Source: Debug + Send + Sync {
     fn as_any(&self) -> &dyn Any;
 }
 
-/// What a dataset of several partitions is made of, of which more may come.
+/// The origin of a dataset of several partitions, to which more may be added.
 pub(crate) trait Origin: Debug + Send + Sync {
     /// Whether [`refresh`](Origin::refresh) would find nothing new.
     fn is_newest(&self) -> bool;
 
-    /// The pieces as they are now, with all columns, and what finds those that come later.
+    /// The current pieces, with all columns, and the origin for the next refresh.
     fn refresh(&self) -> Result<(Vec<Piece>, Arc<dyn Origin>)>;
 
-    /// All columns.
+    /// The schema of all columns.
     fn schema(&self) -> &SchemaRef;
 
     fn as_any(&self) -> &dyn Any;
@@ -191,7 +190,7 @@ pub(crate) struct Plain<'a> {
     pub has_nulls: bool,
 }
 
-/// How a dataset's bytes are held.
+/// The bytes of a dataset by their location.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
     /// Bytes mapped from files.
@@ -278,7 +277,7 @@ impl Piece {
     /// [`Source::look`] for the piece's part of its source.
     pub(super) fn look(&self, when: ChangeCheck) -> Result<()> {
         let Some(rows) = self.rows else { return self.source.look(0..usize::MAX, when) };
-        // Where a batch is not found, all of them are looked at.
+        // If a batch is not found, all of them are checked.
         let first = self.source.locate(self.start).ok().flatten().unwrap_or(0);
         let last = self.source.locate(self.start.saturating_add(rows).saturating_sub(1)).ok().flatten();
         self.source.look(first..last.map_or(usize::MAX, |last| last + 1), when)

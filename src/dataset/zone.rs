@@ -1,29 +1,30 @@
-//! Zones: what the values of a block of rows lie between. A condition that none of them can meet leaves the block out.
+//! Zones: the smallest and the largest value of a block of rows. A condition that no value between them meets skips the
+//! block.
 
 use super::key::Key;
 use crate::array::Value;
 
-/// The values of a column in a block of rows.
+/// The zone of a column in a block of rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Zone {
-    /// The number of nulls; more than none where it is not known exactly.
+    /// The number of nulls; greater than 0 if it is not known exactly.
     pub nulls: u64,
-    /// Whether one is no number.
+    /// Whether one value is NaN.
     pub has_nan: bool,
-    /// The smallest and the largest of the others; `None` where there are none.
+    /// The smallest and the largest of the other values; `None` if there are none.
     pub bounds: Option<(Bound, Bound)>,
 }
 
-/// A value, or how a text begins.
+/// A value, or the beginning of a text.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Bound {
     pub key: Key,
-    /// Whether the value is a text that begins so and is longer.
+    /// Whether the value is a longer text that begins with the key.
     pub is_cut: bool,
 }
 
 impl Bound {
-    /// The value itself.
+    /// The exact value.
     pub fn exact(key: Key) -> Bound {
         Bound { key, is_cut: false }
     }
@@ -31,7 +32,7 @@ impl Bound {
 
 #[cfg(feature = "compute")]
 impl Zone {
-    /// Rows that all have `value`; `None` where it has no order.
+    /// The zone of rows that all have `value`; `None` if it has no order.
     pub fn of_value(value: &Value<'_>) -> Option<Zone> {
         let is_nan = match value {
             Value::Float32(x) => x.is_nan(),
@@ -49,20 +50,20 @@ impl Zone {
     }
 }
 
-/// The zones of a column in one batch. Rows behind the last one have none.
+/// The zones of a column in one batch. Rows after the last zone have none.
 #[cfg(feature = "compute")]
 #[derive(Clone, Debug)]
 pub(crate) struct Zones {
-    /// The rows of a zone.
+    /// The number of rows in a zone.
     pub rows: u64,
-    /// The rows of the first zone that are before the batch's first row.
+    /// The number of the first zone's rows that are before the batch's first row.
     pub skipped: u64,
     pub list: Vec<Zone>,
 }
 
 #[cfg(feature = "compute")]
 impl Zones {
-    /// The zone that holds row `row` of the batch, and the row behind that zone.
+    /// The zone that contains row `row` of the batch, and the row after that zone.
     pub fn at(&self, row: u64) -> Option<(&Zone, u64)> {
         let number = (row + self.skipped) / self.rows.max(1);
         let zone = self.list.get(usize::try_from(number).ok()?)?;

@@ -208,7 +208,7 @@ impl IncomingRows {
         self.write_children(new, into, entries)
     }
 
-    /// Writes the rows of all children behind those that are there, and counts them.
+    /// Writes the rows of all children after the existing ones, and counts them.
     fn write_children(&self, new: &NewRows<'_>, into: &mut impl RowSink, entries: &[Entries]) -> Result<()> {
         let parent = new.node;
         for (number, (node, array)) in parent.children.iter().zip(new.array.child_data()).enumerate() {
@@ -241,7 +241,7 @@ fn each_child(
     children.try_for_each(|(number, (child, values))| visit(child, values, child_range(array, number, rows)?))
 }
 
-/// For each type id of a union, as the byte that it is, the number of its member.
+/// Maps each type id of a union, as an unsigned byte, to the number of its member.
 ///
 /// Ids of no member have the number `usize::MAX`.
 pub(crate) fn member_numbers(data_type: &DataType) -> [usize; 256] {
@@ -262,7 +262,7 @@ struct NewRows<'a> {
     rows: Range<usize>,
 }
 
-/// What the counters of a segment would be.
+/// The counters that a segment would have.
 struct Needs<'a> {
     plan: &'a Plan,
     entries: &'a [Entries],
@@ -384,7 +384,7 @@ fn check_child_nulls(node: &PlanNode, array: &ArrayData, rows: &Range<usize>) ->
     each_child(node, array, rows, check_nulls)
 }
 
-/// Returns the rows of child number `child` that belong to `rows` of an array, which is [`straight`].
+/// Returns the rows of child number `child` that belong to `rows` of an array, which must be [`straight`].
 fn child_range(array: &ArrayData, child: usize, rows: &Range<usize>) -> Result<Range<usize>> {
     let range = match array.data_type() {
         DataType::List(_) | DataType::Map(..) => offset_at(array, rows.start, 4)?..offset_at(array, rows.end, 4)?,
@@ -408,7 +408,7 @@ fn child_range(array: &ArrayData, child: usize, rows: &Range<usize>) -> Result<R
     }
 }
 
-/// The row of member number `member` that row `row` of a dense union, or the first one behind it, is.
+/// The row of member number `member` at which row `row` of a dense union is, or the next row that is of the member.
 fn member_at(array: &ArrayData, member: usize, row: usize) -> Result<usize> {
     let end = array.child_data().get(member).map_or(0, ArrayData::len);
     let [ids, offsets] = array.buffers() else { return Err(Error::invalid("a dense union without offsets")) };
@@ -675,7 +675,7 @@ fn put_list_views(into: &mut impl RowSink, new: &NewRows<'_>, width: usize, coun
     put_numbers(into, node.region + 2, *at, &sizes, width)
 }
 
-/// Appends the offsets of a dense union, whose members have as many rows as the counters from `first` on say.
+/// Appends the offsets of a dense union, whose members have as many rows as the counters from `first` on.
 fn put_members(into: &mut impl RowSink, new: &NewRows<'_>, first: usize) -> Result<()> {
     let NewRows { node, at, array, rows } = new;
     let mut next = into.now().counters[first..first + node.children.len()].to_vec();

@@ -1,4 +1,4 @@
-//! Some rows of a column, read back from where they were written.
+//! Rows of a column, read back from the place they were written to.
 
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
@@ -10,11 +10,11 @@ use crate::error::{Error, Result};
 /// Fills its last argument with the bytes of a region from an offset on.
 pub(crate) type ReadRegion<'a> = &'a mut dyn FnMut(usize, u64, &mut [u8]) -> Result<()>;
 
-/// Rows `start .. end` of column `column`, which has no children, in memory of their own; of a dictionary, the entries that
-/// occur.
+/// Rows `start .. end` of column `column`, which has no children, copied into memory; for a dictionary, only the
+/// entries that occur.
 ///
 /// # Errors
-/// Those of `read`; `InvalidData` where what is there is damaged.
+/// Those of `read`; `InvalidData` for damaged values.
 pub(crate) fn read_rows(
     plan: &Plan,
     column: usize,
@@ -65,7 +65,7 @@ impl Block<'_, '_> {
         Ok(bytes)
     }
 
-    /// Offsets that begin with 0, and the text that they are about.
+    /// Offsets that begin with 0, and the text they refer to.
     fn texts<const N: usize>(&mut self, number: impl Fn([u8; N]) -> u64) -> Result<Vec<Vec<u8>>> {
         let mut offsets = self.bytes(1, self.from * N as u64, (self.rows + 1) * N)?;
         let (words, _) = offsets.as_chunks_mut::<N>();
@@ -100,7 +100,7 @@ impl Block<'_, '_> {
         Ok(vec![views, text])
     }
 
-    /// Keys of `width` bytes of the entries that occur, and these, which are texts.
+    /// Keys of `width` bytes, and the entries that occur, which are texts.
     fn keys(&mut self, plan: &Plan, number: usize, width: usize) -> Result<(Vec<Vec<u8>>, Vec<Unchecked>)> {
         let mut keys = self.bytes(1, self.from * width as u64, self.rows * width)?;
         let number_of = |key: &[u8]| key.iter().rev().fold(0_u64, |number, &byte| number << 8 | u64::from(byte));

@@ -226,9 +226,9 @@ impl Gathered {
         if cfg!(debug_assertions) {
             columns.iter().try_for_each(|column| column.check(&[]).map_err(Error::internal))?;
         }
-        // SAFETY: the buffers are written by `IncomingRows::write` and `put_row` and nobody else. Those copy values of
-        // arrays that are checked, which is what an `ArrayData` is, and text that is a `&str`; they count offsets,
-        // keys, nulls and bytes themselves, from 0 on and in step, and the lengths of the arrays are these counts.
+        // SAFETY: the buffers are written only by `IncomingRows::write` and `put_row`. Those copy values of arrays that
+        // are checked, which is what an `ArrayData` is, and text that is a `&str`; they count offsets, keys, nulls and
+        // bytes themselves, from 0 on and in step, and the lengths of the arrays are these counts.
         Ok(columns.into_iter().map(|column| unsafe { column.assume_checked() }).collect())
     }
 

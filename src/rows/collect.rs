@@ -332,7 +332,7 @@ impl<'a> BatchRows<'a> {
     }
 }
 
-/// `arrays` with keys of one dictionary: what an IPC file has, so one is made of them.
+/// `arrays` with keys of one dictionary: an IPC file needs one, so they are merged.
 fn with_one_dictionary(arrays: Vec<ArrayData>, field: &FieldRef) -> Result<Vec<ArrayData>> {
     let schema = Arc::new(Schema::new(vec![field.clone()]));
     let batches = arrays.into_iter().map(|array| (array.len(), vec![array])).collect();

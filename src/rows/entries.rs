@@ -11,22 +11,22 @@ use crate::error::Error;
 #[derive(Debug)]
 pub(crate) struct Entries {
     text: Vec<u8>,
-    /// Where each text ends.
+    /// The end of each text.
     ends: Vec<u32>,
     keys: HashTable<u32>,
     hasher: DefaultHashBuilder,
-    /// How many there may be.
+    /// The maximum number of entries.
     most: u64,
 }
 
 impl Entries {
-    /// No entries yet, and `most` at most.
+    /// An empty dictionary with at most `most` entries.
     pub fn new(most: u64) -> Entries {
         let keys = HashTable::default();
         Entries { text: Vec::new(), ends: Vec::new(), keys, hasher: DefaultHashBuilder::default(), most }
     }
 
-    /// The error of a value for which there is no key left.
+    /// The error for a value for which no key is left.
     pub fn full(&self) -> Error {
         Error::unsupported(format!(
             "the dictionary is full: it has {} values of {} at most, in 2^31 bytes at most; make the table with a wider \

@@ -8,7 +8,7 @@
 //! then for each dictionary in the order of its fields:   entries, and those of its values
 //! last: bytes of the names of positions
 //! ```
-//! Columns may have zones, whose buffers come last and are filled as far as the rows say.
+//! Columns may have zones, whose buffers come last; their length follows from the number of rows.
 //! Reader, writer and the published footers all walk the same tree.
 
 use std::sync::Arc;
@@ -31,21 +31,21 @@ pub(crate) struct Region {
     pub capacity: u64,
 }
 
-/// A column with zones, and how many rows each of them is of.
+/// A column with zones, and the number of rows in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ZoneMap {
     pub column: u32,
     pub rows: u32,
 }
 
-/// The bytes of a zone.
+/// The size of a zone in bytes.
 pub(crate) const ZONE: u64 = 72;
 
 /// The zones of a column, with the number of their buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlanZones {
     pub column: usize,
-    /// The rows of a zone.
+    /// The number of rows in a zone.
     pub rows: u64,
     pub region: usize,
 }
@@ -123,7 +123,7 @@ pub(crate) struct PlanDictionary {
     pub values: PlanNode,
     /// The counter of its entries.
     pub entries: usize,
-    /// The most entries that keys can tell apart.
+    /// The maximum number of entries that keys can address.
     pub most: u64,
 }
 
@@ -140,8 +140,8 @@ impl PlanDictionary {
         Entries::new(self.most)
     }
 
-    /// The bytes of each of its first `count` values, by the buffer behind the validity bitmap, `first`, and the text, `data`.
-    /// `None` where a value is outside of them.
+    /// The bytes of each of its first `count` values, from the buffer after the validity bitmap, `first`, and the text,
+    /// `data`. `None` if a value is outside of them.
     pub fn stored<'a>(&self, count: usize, first: &'a [u8], data: &'a [u8]) -> Option<Vec<&'a [u8]>> {
         let text = |from: u64, to: u64| data.get(usize::try_from(from).ok()?..usize::try_from(to).ok()?);
         match self.values.kind {
@@ -178,12 +178,12 @@ pub(crate) struct Plan {
     pub dictionaries: Vec<PlanDictionary>,
     pub counters: usize,
     pub regions: usize,
-    /// The names of positions: their region is behind those of the columns and dictionaries, and the last counter counts
+    /// The names of positions: their region follows those of the columns and dictionaries, and the last counter counts
     /// their bytes.
     pub names: PlanNames,
     /// The zones of columns: their regions come last.
     pub zones: Vec<PlanZones>,
-    /// The columns that are text, in a dictionary or not.
+    /// The columns of text, dictionary-encoded or not.
     pub texts: Vec<usize>,
 }
 
@@ -196,7 +196,7 @@ pub(crate) struct PlanNames {
 
 /// Text in one buffer has 31 bits of offset.
 const MOST_TEXT: u64 = i32::MAX as u64;
-/// The most bytes that the names of positions can have, each with its length.
+/// The maximum size in bytes of the names of positions, each with its length.
 const MOST_NAMES: u64 = 256 * 256;
 
 impl Plan {
@@ -206,7 +206,7 @@ impl Plan {
     /// Those of [`Plan::new`].
     pub fn of(schema: &Schema) -> Result<Plan> {
         let plan = Plan::new(IpcSchema::of_metadata(&schema_metadata(schema))?)?;
-        // A dictionary of keys has no place in the metadata of a schema, which would say that it is one of values.
+        // Schema metadata can't express a dictionary of keys: it would describe one of values.
         let is_other = |(column, field): &(&PlanNode, &FieldRef)| column.field.data_type() != field.data_type();
         match plan.columns.iter().zip(schema.fields()).find(is_other) {
             Some((_, field)) => Err(unsupported(field).context(format_args!("column '{}'", field.name()))),
@@ -241,7 +241,7 @@ impl Plan {
     /// The plan with zones for some of its columns.
     ///
     /// # Errors
-    /// A description of the first map that can't be one.
+    /// A description of the first impossible zone map.
     pub fn with_zones(mut self, maps: &[ZoneMap]) -> Result<Plan, String> {
         debug_assert!(self.zones.is_empty(), "a plan gets its zones once");
         for map in maps {
@@ -263,7 +263,7 @@ impl Plan {
         Ok(self)
     }
 
-    /// Whether the plan has these zones and no others.
+    /// Whether the plan has exactly these zones.
     pub fn has_zones(&self, maps: &[ZoneMap]) -> bool {
         let own = self.zones.iter().map(|zones| (zones.column, zones.rows));
         own.eq(maps.iter().map(|map| (map.column as usize, u64::from(map.rows))))
@@ -333,7 +333,7 @@ impl Plan {
 struct Numbering {
     counters: usize,
     regions: usize,
-    /// The dictionaries of the fields so far: id, the most entries, the values.
+    /// The dictionaries of the fields so far: id, maximum number of entries, values.
     encoded: Vec<(i64, u64, Arc<Node>)>,
 }
 
@@ -464,7 +464,7 @@ impl Plan {
 }
 
 impl PlanZones {
-    /// The bytes of the zones of so many rows, less than 2⁴⁸.
+    /// The bytes of the zones of the given number of rows, less than 2⁴⁸.
     pub fn bytes(&self, rows: u64) -> u64 {
         debug_assert!(rows < 1 << 48 && self.rows > 0, "bounded rows and a size that was checked");
         rows / self.rows.max(1) * ZONE
@@ -505,8 +505,8 @@ impl PlanNode {
         }
     }
 
-    /// Calls `visit` with each child and its number of rows, until one returns `None`, which there is too for more rows
-    /// than can be counted.
+    /// Calls `visit` with each child and its number of rows, until one returns `None`. Returns `None` then, and for
+    /// more rows than can be counted.
     pub fn each_child(
         &self,
         rows: u64,

@@ -175,7 +175,7 @@ fn unfit(node: &PlanNode, value: &Value<'_>) -> Error {
     Error::argument(format!("column '{name}': {what} is no {data_type}, or out of its range{advice}"))
 }
 
-/// The error of a value that [`check_values`] or [`find_keys`] should have stopped.
+/// The error for a value that [`check_values`] or [`find_keys`] should have refused.
 #[cold]
 fn unwritable(node: &PlanNode, value: &Value<'_>) -> Error {
     let name = node.field.name();

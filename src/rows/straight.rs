@@ -1,4 +1,5 @@
-//! Arrays whose parts refer to each other in any order, as arrays with each row's own parts behind those of the row before.
+//! Converts arrays whose parts refer to each other in any order into arrays with each row's parts after those of the
+//! previous row.
 
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, FieldRef, UnionMode};
@@ -7,7 +8,7 @@ use crate::array::Unchecked;
 use crate::array::gather::gather;
 use crate::error::Result;
 
-/// The array with list views as lists, and with the members of dense unions in the order of their rows.
+/// The array with list views converted to lists, and with the members of dense unions in the order of their rows.
 pub(super) fn straight(array: &ArrayData) -> Result<ArrayData> {
     let data_type = straight_type(array.data_type());
     let is_straight = data_type == *array.data_type() && !has_dense_unions(&data_type);
@@ -18,7 +19,7 @@ pub(super) fn straight(array: &ArrayData) -> Result<ArrayData> {
     gather(&data_type, &[Unchecked::of(array)], &rows)?.checked(&[])
 }
 
-/// The type with lists in place of list views.
+/// The type with lists instead of list views.
 fn straight_type(data_type: &DataType) -> DataType {
     use DataType::*;
     let inside = |field: &FieldRef| -> FieldRef {
