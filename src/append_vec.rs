@@ -3,10 +3,10 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// 2³² − 1 items are more than any address space has room for batches.
+/// An upper bound: no address space has room for 2³² − 1 batches.
 const CHUNKS: usize = 31;
 
-/// The first item, which most vectors hold alone, and further ones in chunks of 2, 4, 8 … places.
+/// The first item, often the only one, and further ones in chunks of 2, 4, 8 … items.
 #[derive(Debug)]
 pub(crate) struct AppendVec<T> {
     first: OnceLock<T>,
@@ -22,7 +22,7 @@ impl<T> AppendVec<T> {
     }
 
     pub(crate) fn len(&self) -> usize {
-        // Acquire: whoever sees the length sees the items below it.
+        // Acquire: a thread that sees the length sees the items below it.
         self.len.load(Ordering::Acquire)
     }
 
@@ -69,7 +69,7 @@ impl<T> AppendVec<T> {
         low
     }
 
-    /// The chunk of item `i`, which is not the first, and its place there.
+    /// The chunk of item `i`, which is not the first, and its position there.
     fn locate(i: usize) -> (usize, usize) {
         let chunk = (i + 1).ilog2() as usize - 1;
         (chunk, i + 1 - (2 << chunk))

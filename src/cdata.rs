@@ -102,7 +102,7 @@ impl Dataset {
     /// The schema as a C struct: a struct type of the columns.
     ///
     /// # Errors
-    /// `Unsupported` where the C data interface can't have it.
+    /// `Unsupported` for types that the C data interface lacks.
     pub fn export_schema(&self) -> Result<FFI_ArrowSchema> {
         export_schema(self.schema())
     }
@@ -111,18 +111,18 @@ impl Dataset {
     /// column called `values`. The producer vouches for the values.
     ///
     /// # Errors
-    /// `InvalidArgument` for a stream that was imported before, with the producer's message where it fails, and for
-    /// struct arrays with null rows.
+    /// `InvalidArgument` for a stream that was imported before, for a failure of the producer, with its message, and
+    /// for struct arrays with null rows.
     pub fn import_stream(stream: FFI_ArrowArrayStream) -> Result<Dataset> {
         let (field, arrays) = import_arrays(stream)?;
         dataset_of(&field, &arrays)
     }
 }
 
-/// All arrays of a C stream, of whatever type, and their field. Its producer vouches for the values.
+/// Returns all arrays of a C stream, of any type, and their field. The producer vouches for the values.
 ///
 /// # Errors
-/// `InvalidArgument` for a stream that was taken before, or fails.
+/// `InvalidArgument` for a stream that was imported before, or fails.
 #[doc(hidden)]
 pub fn import_arrays(mut stream: FFI_ArrowArrayStream) -> Result<(Field, Vec<ArrayData>)> {
     let (Some(get_schema), Some(get_next)) = (stream.get_schema, stream.get_next) else {
@@ -147,13 +147,13 @@ pub fn import_arrays(mut stream: FFI_ArrowArrayStream) -> Result<(Field, Vec<Arr
     }
 }
 
-/// One array of any type that came through the C data interface, and its field.
+/// Returns one array of any type passed through the C data interface, and its field.
 ///
 /// # Safety
-/// As of [`Dataset::import_array`].
+/// Those of [`Dataset::import_array`].
 ///
 /// # Errors
-/// `InvalidArgument` for an array or a schema that was taken before.
+/// `InvalidArgument` for an array or a schema that was imported before.
 #[doc(hidden)]
 pub unsafe fn import_one(array: FFI_ArrowArray, schema: &FFI_ArrowSchema) -> Result<(Field, ArrayData)> {
     let field = field_of(schema)?;
@@ -169,23 +169,23 @@ fn taken(what: &str) -> Error {
     Error::argument(format!("importing an Arrow C {what}: it was taken before; export it anew"))
 }
 
-/// What the stream's last call says by its `code`.
+/// Converts the `code` of the stream's last call to an error.
 fn check_code(stream: &mut FFI_ArrowArrayStream, code: c_int) -> Result<()> {
     if code == 0 {
         return Ok(());
     }
     // SAFETY: a live stream's own function, called with it (Arrow C Stream Interface).
     let text = stream.get_last_error.map(|get| unsafe { get(stream) }).and_then(|text| NonNull::new(text.cast_mut()));
-    // SAFETY: what is not null is text that ends in NUL and lives until the next call.
+    // SAFETY: a non-null pointer is text that ends in NUL and lives until the next call.
     let text = text.map(|text| unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().into_owned());
     let text = text.unwrap_or_else(|| format!("error {code}"));
     Err(Error::argument(format!("importing an Arrow C stream: {text}")))
 }
 
-/// The field that `schema` is.
+/// Imports the field `schema`.
 pub(crate) fn field_of(schema: &FFI_ArrowSchema) -> Result<Field> {
     // SAFETY: the struct begins with the pointer to its format (Arrow C Data Interface, *Structure definitions*), which
-    // is initialised, and null where it was released or moved out; arrow-rs takes it for granted.
+    // is initialised, and null after release or move; arrow-rs takes it for granted.
     let format = unsafe { std::ptr::from_ref(schema).cast::<*const c_char>().read() };
     if format.is_null() {
         return Err(taken("schema"));
@@ -193,10 +193,10 @@ pub(crate) fn field_of(schema: &FFI_ArrowSchema) -> Result<Field> {
     Field::try_from(schema).map_err(|e| Error::argument(format!("importing an Arrow C schema: {e}")))
 }
 
-/// The schema whose columns are the members of the struct type that `schema` is.
+/// Imports a schema whose columns are the members of the struct type `schema`.
 ///
 /// # Errors
-/// `InvalidArgument` for a schema that was taken before, or is of another type.
+/// `InvalidArgument` for a schema that was imported before, or is of another type.
 #[doc(hidden)]
 pub fn import_schema(schema: &FFI_ArrowSchema) -> Result<Schema> {
     let field = field_of(schema)?;
@@ -212,7 +212,7 @@ pub fn import_schema(schema: &FFI_ArrowSchema) -> Result<Schema> {
 }
 
 /// # Safety
-/// The array has to be one of this field's type, valid by the C data interface.
+/// The array must be of this field's type, and valid by the C data interface.
 unsafe fn array_of(array: FFI_ArrowArray, field: &Field) -> Result<ArrayData> {
     // SAFETY: the caller's promise.
     let data = unsafe { arrow_array::ffi::from_ffi_and_data_type(array, field.data_type().clone()) };
@@ -288,7 +288,7 @@ impl Column {
     /// The field as a C struct.
     ///
     /// # Errors
-    /// `Unsupported` where the C data interface can't have it.
+    /// `Unsupported` for types that the C data interface lacks.
     pub fn export_schema(&self) -> Result<FFI_ArrowSchema> {
         export_field(self.field())
     }
@@ -465,8 +465,8 @@ impl Dataset {
     /// one column called `values`.
     ///
     /// # Errors
-    /// `InvalidArgument` with arrow-rs's message about the array, for one that was imported before, and for a struct array
-    /// with null rows.
+    /// `InvalidArgument` with arrow-rs's message about the array, for an array that was imported before, and for a
+    /// struct array with null rows.
     ///
     /// # Safety
     /// `array` and `schema` must belong together and follow the C data interface: pointers must be valid, buffers as
@@ -486,7 +486,7 @@ mod tests {
     use super::*;
     use crate::{Bytes, ErrorKind, Format, Open, WriteOptions, write_to};
 
-    /// A dataset of texts and numbers, whose stream of bytes was changed and begins `shift` bytes behind an aligned place.
+    /// A dataset of texts and numbers, from a modified stream that begins `shift` bytes after an aligned address.
     fn opened(shift: usize, change: impl FnOnce(&mut [u8])) -> Dataset {
         let text: ArrayRef = Arc::new(StringArray::from(vec!["ash", "pear", "elm"]));
         let number: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));

@@ -1,21 +1,21 @@
-//! Whether a file or a directory is the one that it was, and when the names in a directory last changed.
+//! The identity of a file or a directory, and the last change of a directory's entries.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// A file or a directory, whatever its name. Another one that comes later may have the inode of one that was removed.
+/// A file or a directory, identified independently of its name. The inode of a removed one may be reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileId {
     device: u64,
     inode: u64,
-    /// Where file systems know it.
+    /// On file systems that have creation times.
     made: Option<SystemTime>,
 }
 
 impl FileId {
-    /// What is at `path`.
+    /// Returns the file or directory at `path`.
     ///
     /// # Errors
     /// Those of the system, such as `NotFound`.
@@ -24,7 +24,7 @@ impl FileId {
         Ok(FileId { device: found.dev(), inode: found.ino(), made: found.created().ok() })
     }
 
-    /// What is at `path`; `None` where there is nothing.
+    /// Returns the file or directory at `path`; `None` if there is none.
     pub fn of(path: &Path) -> Option<FileId> {
         FileId::at(path).ok()
     }
@@ -38,21 +38,21 @@ pub(crate) struct NamesTime {
     is_recent: bool,
 }
 
-/// More than a step of the clock that files get their times from: 10 ms at most, on systems in use.
+/// More than the granularity of file times: at most 10 ms on current systems.
 const STEP_OF_CLOCK: Duration = Duration::from_millis(100);
 
 impl NamesTime {
     /// # Errors
-    /// Those of asking for the directory's times.
+    /// Those of querying the directory's times.
     pub fn of(directory: &Path) -> io::Result<NamesTime> {
         let now = SystemTime::now();
         let changed = std::fs::metadata(directory)?.modified()?;
-        // A time in the future may be that of the next change, too.
+        // A time in the future may also be that of the next change.
         let is_recent = now.duration_since(changed).map_or(true, |age| age <= STEP_OF_CLOCK);
         Ok(NamesTime { changed, is_recent })
     }
 
-    /// Whether names may have come or gone since.
+    /// Whether entries may have been added or removed since.
     pub fn may_have_changed(&self, directory: &Path) -> bool {
         self.is_recent || NamesTime::of(directory).map_or(true, |now| now.changed != self.changed)
     }

@@ -84,7 +84,7 @@ impl Error {
         Error::new(ErrorKind::InvalidArgument, message)
     }
 
-    /// Creates the error of a broken invariant. It stops the operation, which must not go on with a default value.
+    /// Creates the error of a broken invariant. It stops the operation, which must not continue with a default value.
     #[cold]
     pub(crate) fn internal(what: impl fmt::Display) -> Error {
         let message = format!("internal error: {what}; this is a bug in arrowwood, please report it");
@@ -95,7 +95,7 @@ impl Error {
         Error::new(ErrorKind::Unsupported, message)
     }
 
-    /// Creates the error of `what`, which needs a feature that the crate was built without.
+    /// Creates the error for `what`, which needs a feature that the crate was built without.
     #[cfg_attr(
         all(feature = "table", feature = "compression", feature = "glob"),
         expect(dead_code, reason = "nothing is missing")
@@ -121,7 +121,7 @@ impl Error {
         self.0.kind
     }
 
-    /// Returns the message, without the path. Names in it are unescaped; `Display` escapes what is invisible.
+    /// Returns the message, without the path. Names in it are unescaped; `Display` escapes hidden characters.
     pub fn message(&self) -> &str {
         &self.0.message
     }
@@ -131,7 +131,7 @@ impl Error {
         self.0.path.as_deref()
     }
 
-    /// Whether the system found no memory at an address it was to read.
+    /// Whether the system was passed an unmapped address.
     pub(crate) fn is_bad_address(&self) -> bool {
         self.0.errno == Some(libc::EFAULT)
     }
@@ -143,7 +143,7 @@ impl Error {
 }
 
 impl From<mapping::Error> for Error {
-    /// The same error, with what to do about it.
+    /// The same error, with advice.
     #[cold]
     fn from(error: mapping::Error) -> Error {
         use mapping::ErrorKind as Of;
@@ -178,7 +178,7 @@ impl mapping::WatchedError for Error {
     }
 }
 
-/// Returns what to do about a limit of the system.
+/// Returns the advice for a limit of the system.
 fn way_out(errno: i32) -> &'static str {
     match errno {
         libc::ENOMEM => "; raise the limit of address space (ulimit -v) or of mappings (sysctl vm.max_map_count)",

@@ -1,4 +1,4 @@
-//! The files that a pattern or a directory stands for, in order of their names, whatever bytes these have.
+//! The files of a pattern or a directory, in the order of the bytes of their names.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -14,7 +14,7 @@ use glob::Pattern;
 use crate::error::{Error, ErrorKind, Result};
 use crate::visible::visible;
 
-/// Whether `path`, where nothing has that name, is to be taken as a pattern.
+/// Whether `path`, which does not exist, is a pattern.
 pub(crate) fn is_glob(path: &Path) -> bool {
     has_wildcards(path.as_os_str())
 }
@@ -23,11 +23,11 @@ fn has_wildcards(name: &OsStr) -> bool {
     name.as_bytes().iter().any(|byte| b"*?[".contains(byte))
 }
 
-/// The local path that a text names in another way: one that begins with `~/`, or a URL `file://`. `None` for a path as it
-/// stands, also one that looks like those and is there.
+/// The local path of a path beginning with `~/`, or of a `file://` URL. `None` for any other path, or if a file of that
+/// very name exists.
 ///
 /// # Errors
-/// `InvalidArgument` for other URLs, with what to do instead.
+/// `InvalidArgument` for other URLs, with advice.
 pub fn local_path(path: &Path) -> Result<Option<PathBuf>> {
     let Some(text) = path.to_str() else { return Ok(None) };
     let home = || std::env::var_os("HOME").filter(|home| !home.is_empty());
@@ -64,7 +64,7 @@ fn is_scheme(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
 }
 
-/// `text` with each `%XX` as the byte it stands for.
+/// `text` with each `%XX` decoded to its byte.
 fn percent_decoded(text: &[u8]) -> Vec<u8> {
     let digit = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
     let mut bytes = Vec::with_capacity(text.len());
@@ -87,7 +87,7 @@ fn percent_decoded(text: &[u8]) -> Vec<u8> {
 /// The files of `directory` whose names end in `.arrow`.
 ///
 /// # Errors
-/// `NotFound` where there is none; those of reading the directory.
+/// `NotFound` if there are none; those of reading the directory.
 pub(crate) fn arrow_files(directory: &Path) -> Result<Vec<PathBuf>> {
     let names = names_in(directory)?.into_iter().filter(|name| name.as_bytes().ends_with(b".arrow"));
     let files = only_files(names.map(|name| directory.join(name)).collect());
@@ -102,8 +102,8 @@ pub(crate) fn arrow_files(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The names of the first few directories in `directory` that have such files, as those of the splits that Hugging Face
-/// saves have. What cannot be read has none.
+/// The names of the first few directories in `directory` with such files, such as the splits saved by Hugging Face.
+/// Unreadable ones are skipped.
 fn directories_with_arrow_files(directory: &Path) -> Vec<String> {
     const SHOWN: usize = 5;
     let names = names_in(directory).unwrap_or_default();
@@ -116,12 +116,12 @@ fn directories_with_arrow_files(directory: &Path) -> Vec<String> {
     found.map(|name| visible(&name.to_string_lossy()).into_owned()).collect()
 }
 
-/// The files that a pattern matches: `*`, `?` and `[…]` inside of a name, `**` for any number of directories. A part of
-/// the pattern that is itself the name of something is that name, and no pattern.
+/// The files that match a pattern: `*`, `?` and `[…]` within a name, `**` for any number of directories. A component of
+/// the pattern that is itself an existing name is taken literally.
 ///
 /// # Errors
-/// `NotFound` where there is none; `InvalidArgument` for a pattern that is none; those of reading a directory, as files
-/// in it might have matched.
+/// `NotFound` if there are none; `InvalidArgument` for an invalid pattern; those of reading a directory, since files in
+/// it might have matched.
 #[cfg(feature = "glob")]
 pub(crate) fn expand(pattern: &Path) -> Result<Vec<PathBuf>> {
     let mut found = vec![PathBuf::new()];
@@ -145,7 +145,7 @@ pub(crate) fn expand(pattern: &Path) -> Result<Vec<PathBuf>> {
     Err(Error::missing_feature("a path that is a pattern", "glob").at(pattern))
 }
 
-/// What `component` of a pattern stands for in `base`.
+/// The matches of `component` of a pattern in `base`.
 #[cfg(feature = "glob")]
 fn step(base: PathBuf, component: Component<'_>, found: &mut Vec<PathBuf>) -> Result<()> {
     let name = component.as_os_str();
@@ -161,13 +161,13 @@ fn step(base: PathBuf, component: Component<'_>, found: &mut Vec<PathBuf>) -> Re
         return walk(base, &mut HashSet::new(), found);
     }
     let pattern = Pattern::new(&name.to_string_lossy()).map_err(|e| Error::argument(format!("not a glob: {e}")))?;
-    // Bytes of a name that are no text are matched as one character each.
+    // Bytes of a name that are not UTF-8 are matched as one character each.
     let matches = |name: &OsString| pattern.matches(&name.to_string_lossy());
     found.extend(names_in(here(&base))?.into_iter().filter(matches).map(|name| base.join(name)));
     Ok(())
 }
 
-/// `base` and all directories below it; one that is among its own parents, by a link, is not gone into again.
+/// `base` and all directories below it; one that is among its own parents, through a link, is not entered again.
 fn walk(base: PathBuf, parents: &mut HashSet<(u64, u64)>, found: &mut Vec<PathBuf>) -> Result<()> {
     let data = fs::metadata(here(&base)).map_err(|e| unreadable(&base, &e))?;
     let identity = (data.dev(), data.ino());
@@ -185,7 +185,7 @@ fn walk(base: PathBuf, parents: &mut HashSet<(u64, u64)>, found: &mut Vec<PathBu
     Ok(())
 }
 
-/// The directory that a relative path begins in.
+/// The directory at which a relative path begins.
 fn here(base: &Path) -> &Path {
     if base.as_os_str().is_empty() { Path::new(".") } else { base }
 }
@@ -199,7 +199,7 @@ fn unreadable(directory: &Path, error: &io::Error) -> Error {
     Error::io("reading the directory", error).at(here(directory))
 }
 
-/// Those of `paths` that are files, in order. A link that leads nowhere stays, so that opening it says so.
+/// The files among `paths`, in order. A broken link is kept, so that opening it fails with an error.
 fn only_files(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths.retain(|path| fs::metadata(path).map_or_else(|_| path.is_symlink(), |data| data.is_file()));
     paths.sort_unstable();
@@ -214,7 +214,7 @@ mod tests {
 
     use super::*;
 
-    /// A directory with these files in it, all of them empty.
+    /// A directory with the given files, all empty.
     fn tree(files: &[&str]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for file in files {

@@ -33,9 +33,8 @@
 //! [`Open`] has options, [`read_stream`] reads streams from pipes and sockets, [`Mapping`] is a file as typed memory.
 //!
 //! # Tables that grow
-//! A table is a directory of Arrow files with one [`Writer`]. What it appends is seen by nobody until
-//! [`Writer::commit`], and then by everybody, all or nothing. A committed row survives the process; a synced one
-//! survives a power cut.
+//! A table is a directory of Arrow files with one [`Writer`]. Appended rows are invisible until [`Writer::commit`],
+//! which makes all of them visible at once. A committed row survives the process; a synced one survives a power cut.
 //! ```
 //! # use std::sync::Arc;
 //! # use arrow_array::{ArrayRef, Int64Array, RecordBatch};
@@ -56,18 +55,18 @@
 //! # Ok(())
 //! # }
 //! ```
-//! [`follow`] waits for new rows; [`compact`], [`check()`] and [`repair`] look after tables that are there.
+//! [`follow`] waits for new rows; [`compact`], [`check()`] and [`repair`] maintain existing tables.
 //!
 //! # Trust
 //! - **Any bytes give values or an error**, never a panic, and no allocation that the size of the file does not
-//!   justify. Structure is always checked; values when a column first leaves as an array, and each cell when it is
-//!   read.
+//!   justify. Structure is always checked; values are checked before a column is first exported as an array, and each
+//!   cell when it is read.
 //! - **A file must not be rewritten while it is open.** Growing it and replacing it by a rename are fine. If it is
 //!   rewritten or truncated, calls return [`ErrorKind::FileChanged`] as soon as they notice; until then values may be
-//!   wrong, but nothing outside of the mapping is read. Arrays that were handed to other libraries are memory of the
-//!   file, without that protection. [`Open::copy`] reads the file into memory first.
-//! - To do so a handler for SIGBUS is installed with the first mapping. Faults that are not ours go to the handler that
-//!   was there before; [`leave_sigbus_alone`] installs none.
+//!   wrong, but nothing outside the mapping is read. Arrays handed to other libraries are memory of the file, without
+//!   that protection. [`Open::copy`] reads the file into memory first.
+//! - For that purpose the first mapping installs a handler for SIGBUS. Other faults go to the previously installed
+//!   handler; [`leave_sigbus_alone`] installs none.
 //!
 //! # Errors
 //! Everything that can fail returns [`Result`]. An [`Error`] has an [`ErrorKind`] to match on, a sentence that says
@@ -87,9 +86,9 @@
 //! 1970-01-01.
 //!
 //! # Features
-//! All are on by default. With `default-features = false` there is what opening and reading takes: [`open`], [`Open`],
-//! [`Dataset`], [`Row`], [`Column`], [`Value`], [`read_stream`], [`Mapping`], and the Arrow C data interface. What
-//! needs a feature that is missing, such as a file that is compressed, is an error that names it.
+//! All are on by default. With `default-features = false` the crate only opens and reads: [`open`], [`Open`],
+//! [`Dataset`], [`Row`], [`Column`], [`Value`], [`read_stream`], [`Mapping`], and the Arrow C data interface. An
+//! operation that needs a missing feature, such as opening a compressed file, returns an error that names it.
 //!
 //! | feature | what it adds | with |
 //! |---|---|---|
@@ -103,13 +102,14 @@
 //! | `glob` | [`open`] of patterns such as `ticks-*.arrow` | |
 //!
 //! # Inside
-//! The modules, in the order of the picture in `ARCHITECTURE.md`: `append_vec`, `directory`, `visible`, `error`; `map` (files
-//! as memory, which is the crate [`mapping`]) and `types` ([`layout`](mod@layout): which buffers a type has); `array` (bytes
-//! with an owner, one value, validation) and `parallel`; `dataset` (rows over batches); `ipc`, `compute`, `text` and `cdata`,
-//! which don't know each other; `rows` (rows into columns); `table` (those that grow); `files`; `partitions` (several tables
-//! as one dataset); `open`; `check`. Each uses only those before it.
+//! The modules, in the order of the picture in `ARCHITECTURE.md`: `append_vec`, `directory`, `visible`, `error`; `map`
+//! (files as memory, re-exported from the crate [`mapping`]) and `types` ([`layout`](mod@layout): the buffers of each
+//! type); `array` (bytes with an owner, single values, validation) and `parallel`; `dataset` (rows over batches);
+//! `ipc`, `compute`, `text` and `cdata`, which are independent of each other; `rows` (rows into columns); `table`
+//! (growing tables); `files`; `partitions` (several tables as one dataset); `open`; `check`. Each uses only earlier
+//! modules.
 
-// What a build without some features has too much of, it has for them.
+// Some items are unused in builds without some features, which need them otherwise.
 #![cfg_attr(
     not(all(
         feature = "write",
@@ -158,7 +158,7 @@ mod readme {}
 #[doc(hidden)]
 pub use array::zone_advice;
 pub use array::{Bytes, Items, Members, Value};
-/// Files and memory as bytes: the crate that [`Mapping`], [`View`], [`GrowableBuffer`] and [`guard`] are from.
+/// Files and memory as bytes: the crate of [`Mapping`], [`View`], [`GrowableBuffer`] and [`guard`].
 #[doc(no_inline)]
 pub use arrowwood_mapping as mapping;
 pub use cdata::{Export, PlainChunk};
@@ -183,9 +183,8 @@ pub use ipc::{EncodedMessage, FileWriter, StreamEncoder, StreamWriter, WriteOpti
 #[doc(hidden)]
 #[cfg(feature = "write")]
 pub use map::UnfinishedFile;
-/// All functions of this crate that return a [`Result`] are guarded. Reading what they return in place (text of a
-/// [`Value`], arrays of [`Column::chunks`]) is safe from truncation only inside of a guard, on the thread that entered
-/// it.
+/// All functions of this crate that return a [`Result`] are guarded. Reading their results in place (text of a
+/// [`Value`], arrays of [`Column::chunks`]) is safe from truncation only inside a guard, on the thread that entered it.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -240,7 +239,7 @@ pub use types::{field_type_name, layout, parse_schema, parse_type, type_name};
 #[doc(hidden)]
 pub use visible::{visible, visible_json, visible_lines};
 
-/// For tests: disks that are watched, and machines that are started again.
+/// For tests: observed disks, and simulated reboots.
 #[cfg(feature = "table")]
 #[doc(hidden)]
 pub mod simulate {

@@ -1,4 +1,4 @@
-//! Files and memory as bytes, which are a crate of their own: `arrowwood-mapping`, in `crates/mapping`.
+//! Files and memory as bytes: re-exports of the crate `arrowwood-mapping`, in `crates/mapping`.
 
 #[cfg(feature = "write")]
 pub use arrowwood_mapping::UnfinishedFile;

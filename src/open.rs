@@ -66,8 +66,8 @@ impl Open {
         self
     }
 
-    /// How many bytes compressed buffers may be unpacked to, all together: a small file of hostile origin may ask for any
-    /// amount of memory. What is more is `Unsupported`, when it is asked for.
+    /// Sets the maximum total size of decompressed buffers: a small hostile file may ask for any amount of memory.
+    /// Decompressing more returns `Unsupported`.
     pub fn most_unpacked(mut self, bytes: u64) -> Open {
         self.options.most_unpacked = Some(bytes);
         self
@@ -76,7 +76,7 @@ impl Open {
     /// Opens the file at `path`, or every file that matches if `path` is a glob.
     ///
     /// # Errors
-    /// As [`open`]; `CopyNeeded` where [`Open::strict`] was asked for.
+    /// As [`open`]; `CopyNeeded` with [`Open::strict`].
     pub fn path(self, path: impl AsRef<Path>) -> Result<Dataset> {
         let path = path.as_ref();
         match Mapping::open(path, Mode::Read).map_err(Error::from) {
@@ -105,7 +105,7 @@ impl Open {
     /// Opens bytes that are an IPC file or stream.
     ///
     /// # Errors
-    /// `InvalidData`, `Unsupported`; `CopyNeeded` where [`Open::strict`] was asked for.
+    /// `InvalidData`, `Unsupported`; `CopyNeeded` with [`Open::strict`].
     pub fn bytes(self, bytes: Bytes) -> Result<Dataset> {
         self.source(bytes, None)
     }
@@ -145,13 +145,13 @@ impl Open {
         }
     }
 
-    /// Opens the directory at `path`, whose directories are called `key=value`, as [`open`] does, with `types` for the columns
-    /// that are named there instead of those that fit all values: integers, dates, else text. Supported are dictionaries of
-    /// text, text, integers, floats, booleans and dates.
+    /// Opens the directory at `path`, whose directories are named `key=value`, as [`open`] does, with `types` for the
+    /// given partition columns. By default types are inferred from all values: integers, dates, else text. Supported
+    /// are dictionaries of text, text, integers, floats, booleans and dates.
     ///
     /// # Errors
-    /// As [`Open::path`]; `NotFound` if there are no partitions; `ColumnNotFound` for a type of a column that they don't
-    /// have; `InvalidArgument` for a type that they can't have; `InvalidData` for values that are not of it.
+    /// As [`Open::path`]; `NotFound` if there are no partitions; `ColumnNotFound` for a column that is not a partition
+    /// column; `InvalidArgument` for an unsupported type; `InvalidData` for values that are not of the type.
     pub fn partitions(self, path: impl AsRef<Path>, types: &Schema) -> Result<Dataset> {
         let path = path.as_ref();
         let missing = || {
@@ -178,7 +178,7 @@ impl OpenLeaf for Open {
     }
 }
 
-/// Rows of a file or table by number: all that another process needs to open the same rows.
+/// Rows of a file or table by number: the information another process needs to open the same rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The absolute path of the file or table directory.
@@ -187,9 +187,9 @@ pub struct Place {
     pub start: u64,
     /// The number of rows.
     pub rows: u64,
-    /// The columns, by their numbers in the file, and behind those the partition's.
+    /// The columns, by their numbers in the file, followed by the partition's.
     pub columns: Vec<usize>,
-    /// The partition's columns, and their values as text, of which null is none; empty if the rows are in no partition.
+    /// The partition's columns, and their values as text, `None` for null; empty if the rows are in no partition.
     pub partition: Vec<(FieldRef, Option<String>)>,
 }
 
@@ -197,7 +197,7 @@ impl Dataset {
     /// The ranges of the dataset's rows, for [`Open::places`]. For a growing table, those in this snapshot.
     ///
     /// # Errors
-    /// `Unsupported` if some are in memory and in no file.
+    /// `Unsupported` if some rows are in memory only.
     pub fn places(&self) -> Result<Vec<Place>> {
         let mut places: Vec<Place> = Vec::new();
         for piece in self.pieces() {

@@ -14,7 +14,7 @@ pub fn is_hidden(c: char) -> bool {
             '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{206f}'
             // Ends of lines and paragraphs.
             | '\u{2028}' | '\u{2029}'
-            // Nothing to be seen: soft hyphens, fillers, spaces without width, marks of byte order, tags.
+            // Invisible: soft hyphens, fillers, spaces without width, byte order marks, tags.
             | '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}' | '\u{200b}'
             | '\u{2060}'..='\u{2065}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
             | '\u{e0000}'..='\u{e007f}')

@@ -35,7 +35,7 @@ impl Report {
         !self.findings.iter().any(|finding| finding.is_damage)
     }
 
-    /// What is damaged.
+    /// The damage found.
     pub fn damage(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|finding| finding.is_damage)
     }
@@ -119,7 +119,7 @@ fn each(
     Ok(report)
 }
 
-/// The files in a directory that is no table, and the tables and files of its partitions.
+/// The files in a directory that is not a table, and the tables and files of its partitions.
 fn files_of(directory: &Path) -> Result<Vec<PathBuf>> {
     let partitions = partition_directories(directory)?;
     if partitions.is_empty() {
@@ -133,7 +133,7 @@ fn files_of(directory: &Path) -> Result<Vec<PathBuf>> {
         }
         match arrow_files(&partition) {
             Ok(files) => found.extend(files),
-            // One that a writer has just made has no file yet.
+            // A partition created a moment ago has no file yet.
             Err(e) if e.kind() == ErrorKind::NotFound => (),
             Err(e) => return Err(e),
         }
@@ -141,7 +141,7 @@ fn files_of(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// What to say of a directory in which another Arrow file lies beside the segments of a table.
+/// The message about a directory with another Arrow file beside the segments of a table.
 fn foreign_file(directory: &Path) -> Result<Option<String>> {
     if !directory.is_dir() || is_table(directory)? {
         return Ok(None);
@@ -231,7 +231,7 @@ fn repair_one(path: &Path, progress: OnProgress) -> Result<Report> {
         None => repair_file(path, progress)?,
     };
     let Some(repaired) = repaired else { return Ok(before) };
-    // Nothing is kept of a file or table whose schema can't be read.
+    // Nothing is kept of a file or table with an unreadable schema.
     let is_there = if path.is_dir() { is_table(path)? } else { path.exists() };
     let now = if is_there { check_one(path, progress)? } else { Report::default() };
     if let Some(finding) = now.damage().next() {

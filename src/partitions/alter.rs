@@ -1,4 +1,4 @@
-//! The schema of a table, or of each partition of a directory, is changed.
+//! Changes the schema of a table, or of each partition of a directory.
 
 use std::path::{Path, PathBuf};
 
@@ -9,18 +9,18 @@ use super::tree::partition_directories;
 use crate::error::{Error, ErrorKind, Result};
 use crate::table::alter as alter_table;
 
-/// As many partitions that were not changed are named.
+/// The maximum number of unchanged partitions named in an error.
 const NAMED: usize = 5;
 
-/// Changes the schema of the table at `path`, which nobody else may be writing: adds the columns of `add`, which may be null,
-/// behind the others, gives those of `widen` their wider types, and lets those called `nullable` hold nulls. What is so
-/// already stays. Of a directory of partitions each is changed, by a commit of its own. Returns whether a schema was changed.
-/// See [`Writer::alter`](crate::Writer::alter).
+/// Changes the schema of the table at `path`, which must not have a writer: adds the columns of `add`, which must be
+/// nullable, after the others, widens the columns of `widen` to the given types, and makes the columns `nullable`
+/// nullable. Changes already made are skipped. In a directory of partitions each partition is changed, by its own
+/// commit. Returns whether a schema was changed. See [`Writer::alter`](crate::Writer::alter).
 ///
 /// # Errors
-/// As [`Writer::open`](crate::Writer::open) and [`Writer::alter`](crate::Writer::alter); `ColumnNotFound` if a column of
-/// `widen` or `nullable` does not exist; `SchemaMismatch` if one of `add` does, with another type. Of partitions, the error of
-/// the first that could not be changed, which names them; the others are changed.
+/// As [`Writer::open`](crate::Writer::open) and [`Writer::alter`](crate::Writer::alter); `ColumnNotFound` if a column
+/// of `widen` or `nullable` does not exist; `SchemaMismatch` if one of `add` exists with another type. For partitions,
+/// the error of the first that could not be changed, with the names of all such partitions; the others are changed.
 pub fn alter(path: impl AsRef<Path>, add: &Schema, widen: &Schema, nullable: &[String]) -> Result<bool> {
     let path = path.as_ref();
     let directories = if path.is_dir() { partition_directories(path)? } else { Vec::new() };
@@ -42,7 +42,7 @@ pub fn alter(path: impl AsRef<Path>, add: &Schema, widen: &Schema, nullable: &[S
     }
 }
 
-/// Refuses a new column that the names of directories have.
+/// Refuses a new column that is a partition column.
 fn refuse_keys(root: &Path, directories: &[PathBuf], add: &Schema) -> Result<()> {
     let Some(first) = directories.first() else { return Ok(()) };
     for name in first.strip_prefix(root).unwrap_or(first) {
@@ -54,7 +54,7 @@ fn refuse_keys(root: &Path, directories: &[PathBuf], add: &Schema) -> Result<()>
     Ok(())
 }
 
-/// What is said where some partitions were not changed.
+/// The message for partitions that were not changed.
 fn incomplete(root: &Path, count: usize, left: &[(&PathBuf, Error)]) -> String {
     let name = |path: &Path| path.strip_prefix(root).unwrap_or(path).display().to_string();
     let named: Vec<_> = left.iter().take(NAMED).map(|(path, e)| format!("{}: {}", name(path), e.message())).collect();

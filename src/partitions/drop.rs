@@ -1,4 +1,4 @@
-//! Partitions that are removed.
+//! Removes partitions.
 
 use std::fs;
 use std::path::Path;
@@ -24,7 +24,7 @@ pub fn drop_partition(table: impl AsRef<Path>, partition: &[(&str, Value<'_>)]) 
         return Ok(false);
     }
     remove_table(&path).map_err(|e| e.at(&path))?;
-    // Directories of the columns before, if this was their last partition.
+    // Directories of the earlier columns, if this was their last partition.
     let above = path.ancestors().skip(1).take(partition.len() - 1);
     let emptied = above.take_while(|directory| fs::remove_dir(directory).is_ok()).count();
     debug_assert!(emptied < partition.len());

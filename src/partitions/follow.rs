@@ -1,4 +1,4 @@
-//! New rows of all partitions, as they come, and of partitions that come.
+//! Follows the new rows of all partitions, including new partitions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -12,44 +12,45 @@ use crate::error::{Error, Result};
 use crate::map::WaitAny;
 use crate::table::{Follow, WakeUp, follow};
 
-/// The shortest time between two looks at all partitions while rows come.
+/// The shortest time between two polls of all partitions while rows arrive.
 const BLINK: Duration = Duration::from_micros(500);
-/// The longest, after which the follower sleeps until it is woken. Where that can't be, it goes on looking so often.
+/// The longest such time, after which the follower sleeps until it is woken. If it can't be woken, it keeps polling at
+/// this interval.
 const PAUSE: Duration = Duration::from_millis(20);
-/// The longest sleep: files may be removed in ways that wake nobody.
+/// The longest sleep: some ways of removing files wake no one.
 const SLEEP: Duration = Duration::from_secs(30);
 
-/// Where following a partitioned table begins.
+/// The start of following a partitioned table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FollowFrom {
-    /// Rows that come from now on.
+    /// Rows committed from now on.
     Now,
     /// The first row of each partition.
     First,
-    /// The next row of each partition, by its directory such as `host=a1/day=3`; those that are not named came later, and
-    /// begin with their first row. See [`FollowPartitions::next_rows`].
+    /// The next row of each partition, by its directory such as `host=a1/day=3`; other partitions are new, and begin
+    /// with their first row. See [`FollowPartitions::next_rows`].
     Rows(BTreeMap<String, u64>),
 }
 
-/// New rows of a partitioned table, partition after partition: those of each in order, each once. Partitions that are made
-/// later are found within milliseconds, and begin with their first row.
+/// Iterates over new rows of a partitioned table, partition by partition: those of each in order, each once. New
+/// partitions are found within milliseconds, and begin with their first row.
 ///
-/// While nothing comes it sleeps, in a thread for each 127 partitions that ends with it, and takes no processor time: a commit, and
-/// a partition that is made or removed, wakes it. Where the system can't do that, or files may not be written to, it looks at all
-/// partitions every 20 ms.
+/// Between commits it sleeps, in one thread per 127 partitions that ends with it, and takes no processor time: a
+/// commit, or a created or removed partition, wakes it. If the system can't do that, or the files are not writable, it
+/// polls all partitions every 20 ms.
 #[derive(Debug)]
 pub struct FollowPartitions {
-    /// All of the dataset, which finds new partitions.
+    /// The whole dataset, which finds new partitions.
     partitions: Partitions,
     schema: arrow_schema::SchemaRef,
     columns: Arc<[usize]>,
     followed: Vec<Followed>,
-    /// The partition that is asked first.
+    /// The partition to poll first.
     turn: usize,
     pause: Duration,
-    /// What it sleeps by, and since when: as long as nothing happens nothing has come.
+    /// The pending sleep and its start: as long as it is not woken, there are no new rows.
     sleep: Option<(WaitAny, Instant)>,
-    /// Whether nothing can wake it, so that it has to look.
+    /// Whether it can't be woken, so that it has to poll.
     has_to_look: bool,
 }
 
@@ -60,15 +61,15 @@ struct Followed {
     constants: Arc<[ConstantColumn]>,
     path: PathBuf,
     follow: Follow,
-    /// Whether its directory was removed, or another one has its name.
+    /// Whether its directory was removed, or replaced by another one of the same name.
     is_gone: bool,
 }
 
-/// The rows of all partitions of `dataset` from `from` on.
+/// Follows all partitions of `dataset` from `from` on.
 ///
 /// # Errors
-/// `InvalidArgument` if it is not a whole partitioned dataset, or a partition holds files that don't grow; `RowOutOfRange` if
-/// rows that are asked for were dropped.
+/// `InvalidArgument` if it is not a whole partitioned dataset, or a partition contains files that don't grow;
+/// `RowOutOfRange` if requested rows were dropped.
 pub fn follow_partitions(dataset: &Dataset, from: &FollowFrom) -> Result<FollowPartitions> {
     let whole = dataset.refresh()?;
     let missing = || Error::argument("only a whole partitioned dataset can be followed so");
@@ -93,7 +94,8 @@ pub fn follow_partitions(dataset: &Dataset, from: &FollowFrom) -> Result<FollowP
 }
 
 impl FollowPartitions {
-    /// The next rows, and the directory of their partition, such as `host=a1`; `None` when none came for `timeout`.
+    /// Returns the next rows, and the directory of their partition, such as `host=a1`; `None` if there are none within
+    /// `timeout`.
     ///
     /// # Errors
     /// Those of [`Follow::poll`], and of opening new partitions.
@@ -123,12 +125,13 @@ impl FollowPartitions {
         }
     }
 
-    /// Whether nothing has happened since the last look at all partitions.
+    /// Whether nothing has happened since the last poll of all partitions.
     fn is_asleep(&self) -> bool {
         self.sleep.as_ref().is_some_and(|(sleep, since)| !sleep.has_happened() && since.elapsed() < SLEEP)
     }
 
-    /// Begins to sleep until a partition has rows, or comes or goes; false where it can't, or where something has come.
+    /// Starts to sleep until a partition has rows, is created or removed; returns false if it can't, or if there is
+    /// news.
     fn fall_asleep(&mut self) -> Result<bool> {
         if self.sleep.is_some() {
             return Ok(true);
@@ -150,7 +153,7 @@ impl FollowPartitions {
                     self.has_to_look = true;
                     return Ok(false);
                 }
-                // A look finds out what has become of it.
+                // The next poll finds the reason.
                 Err(_) => return Ok(false),
             }
         }
@@ -158,7 +161,7 @@ impl FollowPartitions {
             self.has_to_look = true;
             return Ok(false);
         };
-        // What came before it was watched for.
+        // Check for changes made before the watch began.
         if !self.partitions.is_settled() || !ended.iter().all(|&number| self.followed[number].follow.is_newest()) {
             return Ok(false);
         }
@@ -166,7 +169,7 @@ impl FollowPartitions {
         Ok(true)
     }
 
-    /// Rows of the first partition that has some, the one after the last that had first.
+    /// Returns the rows of the first partition with new rows, beginning after the partition that was first last time.
     fn next_of_any(&mut self) -> Result<Option<(String, Dataset)>> {
         let count = self.followed.len();
         for number in (0..count).map(|ahead| (self.turn + ahead) % count) {
@@ -183,12 +186,12 @@ impl FollowPartitions {
             let rows = Dataset::of_pieces(self.schema.clone(), whole.pieces().iter().map(narrow).collect());
             return Ok(Some((followed.name.clone(), rows)));
         }
-        // Whatever their rows were, they have been handed out.
+        // Its rows, whatever they were, have been returned.
         self.followed.retain(|followed| !followed.is_gone);
         Ok(None)
     }
 
-    /// Finds partitions that have come or gone.
+    /// Finds created and removed partitions.
     fn look(&mut self) -> Result<()> {
         if self.partitions.is_settled() {
             return Ok(());
@@ -216,7 +219,8 @@ impl FollowPartitions {
             let first = leaf.stored.first_row();
             match known.get(name.as_str()) {
                 Some(&(_, known)) if known == identity => continue,
-                // Another directory of the name: rows were put in order, or the partition was dropped and created again.
+                // Another directory of the same name: the rows were sorted, or the partition was dropped and created
+                // again.
                 Some(&(number, _)) => {
                     let follow = &self.followed[number].follow;
                     let goes_on = follow.check_goes_on_in(&leaf.stored);
@@ -248,15 +252,15 @@ impl FollowPartitions {
         Ok(())
     }
 
-    /// The number behind the last row that was handed out, of each partition by its directory, to go on with later.
+    /// Returns the next row number of each partition by its directory, for resuming later.
     pub fn next_rows(&self) -> BTreeMap<String, u64> {
         let next = |followed: &Followed| (followed.name.clone(), followed.follow.next_row());
         self.followed.iter().map(next).collect()
     }
 }
 
-/// How many rows of the partitions of `dataset` are committed now and lie behind `next`, the next row of each by its
-/// directory.
+/// Returns the number of committed rows of the partitions of `dataset` from `next` on, the next row of each partition
+/// by its directory.
 ///
 /// # Errors
 /// As [`Dataset::refresh`].

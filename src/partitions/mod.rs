@@ -1,8 +1,8 @@
-//! Datasets of several partitions: directories called `key=value`, as Hive has them.
+//! Datasets of several partitions: directories named `key=value`, as in Hive.
 //!
-//! In reading order: `names` (of directories), `values` (their types), `tree` (which directories there are), `origin`
-//! (their rows as one dataset, and those that come later), `follow` (rows as they come), `siblings` (one partition
-//! written), `writer` (rows of any), `drop`, `alter`. Uses `table` and what is below it; [`open`](crate::open()) uses this.
+//! In reading order: `names` (of directories), `values` (their types), `tree` (listing directories), `origin` (their
+//! rows as one dataset, and new partitions), `follow` (new rows), `siblings` (writing one partition), `writer` (writing
+//! rows of any partition), `drop`, `alter`. Uses `table` and the modules below it; [`open`](crate::open()) uses this.
 
 #[cfg(feature = "table")]
 mod alter;

@@ -6,20 +6,20 @@ use std::path::{Path, PathBuf};
 use crate::array::Value;
 use crate::error::{Error, Result};
 
-/// The value of a directory whose rows have null.
+/// The directory value for null.
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
-/// The most bytes of a name that file systems have room for.
+/// The maximum length in bytes of a name on common file systems.
 const LONGEST: usize = 255;
 
 /// A partition column and its value as text; `None` is null.
 pub type PartitionKey = (String, Option<String>);
 
-/// The directory of a partition of `table`: `ticks/host=a1` for the column `host` and the value `a1`. Values that are
-/// no names of files are percent-encoded.
+/// Returns the directory of a partition of `table`: `ticks/host=a1` for the column `host` and the value `a1`. Values
+/// that are not valid file names are percent-encoded.
 ///
 /// # Errors
-/// `InvalidArgument` without columns, for names that are empty or twice there, for values that have no text of one line
-/// (floats, times, bytes, nested values), and for names of more than 255 bytes.
+/// `InvalidArgument` without columns, for empty or duplicate names, for values without a text of one line (floats,
+/// times, bytes, nested values), and for names of more than 255 bytes.
 pub fn partition_path(table: impl AsRef<Path>, partition: &[(&str, Value<'_>)]) -> Result<PathBuf> {
     if partition.is_empty() {
         return Err(Error::argument("a partition needs a column and its value, such as host=a1"));
@@ -34,7 +34,7 @@ pub fn partition_path(table: impl AsRef<Path>, partition: &[(&str, Value<'_>)]) 
     Ok(path)
 }
 
-/// A value as the text that a directory's name has; `None` for null.
+/// The text of a value in a directory's name; `None` for null.
 pub(super) fn text_of(key: &str, value: &Value<'_>) -> Result<Option<String>> {
     match value {
         Value::Null => Ok(None),
@@ -53,7 +53,7 @@ pub(super) fn text_of(key: &str, value: &Value<'_>) -> Result<Option<String>> {
 pub(super) fn directory_name(key: &str, value: Option<&str>) -> Result<String> {
     let value = match value {
         None => NULL.to_owned(),
-        // Text that is the word for null.
+        // Text that equals the word for null.
         Some(NULL) => format!("%5F{}", &NULL[1..]),
         Some(text) => encode(text),
     };
@@ -66,7 +66,7 @@ pub(super) fn directory_name(key: &str, value: Option<&str>) -> Result<String> {
     Ok(name)
 }
 
-/// Column and value of a directory called `name`; `None` if it is no partition.
+/// Column and value of a directory named `name`; `None` if it is not a partition.
 ///
 /// # Errors
 /// `InvalidData` if the name is not UTF-8.
@@ -82,7 +82,7 @@ pub(super) fn parse(name: &OsStr) -> Result<Option<PartitionKey>> {
     Ok(Some((key, value)))
 }
 
-/// `text` with `%XX` for the characters that Hive writes so, and for the dot of a name that would be hidden.
+/// `text` with `%XX` for the characters that Hive encodes, and for a leading dot.
 fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for (at, character) in text.char_indices() {
@@ -96,7 +96,7 @@ fn encode(text: &str) -> String {
     encoded
 }
 
-/// `text` with the bytes that `%XX` stands for; other percent signs stay. `None` if that is not UTF-8.
+/// `text` with each `%XX` decoded; other percent signs stay. `None` if the result is not UTF-8.
 fn decode(text: &str) -> Option<String> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

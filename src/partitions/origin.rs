@@ -1,4 +1,4 @@
-//! All partitions of a directory as one dataset, and those that come later.
+//! All partitions of a directory as one dataset, which finds new ones.
 
 use std::any::Any;
 use std::cmp::Ordering;
@@ -20,9 +20,9 @@ use crate::parallel;
 #[cfg(feature = "table")]
 use crate::table::close_files;
 
-/// What opens the rows of one partition.
+/// Opens the rows of one partition.
 pub(crate) trait OpenLeaf: Debug + Send + Sync {
-    /// The rows in `directory`; `None` if it holds neither a table nor Arrow files.
+    /// Returns the rows in `directory`; `None` if it contains neither a table nor Arrow files.
     fn open_leaf(&self, directory: &Path) -> Result<Option<Dataset>>;
 }
 
@@ -47,12 +47,12 @@ pub(super) struct Partitions {
     fields: Arc<[FieldRef]>,
     schema: SchemaRef,
     listed: Vec<Listed>,
-    /// Whether there are partitions without a file, which a writer may be about to make.
+    /// Whether there are partitions without a file, whose writer may be about to create one.
     is_pending: bool,
     leaves: Vec<Leaf>,
 }
 
-/// A partition that was not known.
+/// A new partition.
 struct NewLeaf {
     path: PathBuf,
     identity: FileId,
@@ -60,23 +60,24 @@ struct NewLeaf {
     stored: Dataset,
 }
 
-/// What a look at the tree of directories finds.
+/// The result of listing the tree of directories.
 #[derive(Default)]
 struct Found {
     listed: Vec<Listed>,
     is_pending: bool,
-    /// Those that were not known.
+    /// The new ones.
     new: Vec<NewLeaf>,
     /// The numbers of known ones.
     known: Vec<usize>,
 }
 
-/// The dataset of the partitions in `root`, with the types of `given` for its columns where they are named there; `None` if
+/// Opens the dataset of the partitions in `root`, with the types of `given` for the columns named there; `None` if
 /// there is no partition.
 ///
 /// # Errors
-/// `NotFound` if no partition has a file; `InvalidData` for directories that hold partitions and files; `SchemaMismatch` if
-/// partitions differ in their columns; `InvalidArgument` for a type that partitions can't have.
+/// `NotFound` if no partition has a file; `InvalidData` for directories that contain both partitions and files;
+/// `SchemaMismatch` if partitions differ in their columns; `InvalidArgument` for an unsupported type of a partition
+/// column.
 pub(crate) fn open_partitions(root: &Path, given: &Schema, opener: Arc<dyn OpenLeaf>) -> Result<Option<Dataset>> {
     let root = std::path::absolute(root).map_err(|e| Error::io("finding the directory", &e))?;
     if list(&root)?.is_none() {
@@ -105,7 +106,7 @@ pub(crate) fn open_partitions(root: &Path, given: &Schema, opener: Arc<dyn OpenL
     Ok(Some(partitions.dataset()))
 }
 
-/// The columns of a piece's partition with their values; none if it is of no partition.
+/// The partition columns of a piece with their values; empty if it is of no partition.
 pub(crate) fn partition_of(piece: &Piece) -> Result<Vec<(FieldRef, Value<'_>)>> {
     piece.source.constants().iter().map(|constant| Ok((constant.field().clone(), constant.value()?))).collect()
 }
@@ -122,7 +123,7 @@ pub(crate) fn in_partition(stored: &Dataset, partition: &[(FieldRef, Option<Stri
     Ok(stored.with_constants(&constants.into()))
 }
 
-/// The partition columns, with types that all partitions have values of.
+/// The partition columns, with types that fit the values of all partitions.
 fn fields_of(found: &Found, keys: &[PartitionKey], given: &Schema) -> Result<Vec<FieldRef>> {
     let names: Vec<&String> = keys.iter().map(|(name, _)| name).collect();
     if let Some(unknown) = given.fields().iter().find(|field| !names.contains(&field.name())) {
@@ -154,7 +155,7 @@ fn look(root: &Path, opener: &dyn OpenLeaf, known: &[Leaf]) -> Result<Found> {
     while !level.is_empty() {
         let mut candidates = Vec::new();
         for (directory, keys) in std::mem::take(&mut level) {
-            // It may have been dropped since it was found.
+            // It may have been dropped since it was listed.
             let Some((listed, children)) = if_there(list(&directory))?.flatten() else { continue };
             found.listed.push(listed);
             for child in children {
@@ -166,7 +167,7 @@ fn look(root: &Path, opener: &dyn OpenLeaf, known: &[Leaf]) -> Result<Found> {
                 }
             }
         }
-        /// About as much work as copying so many bytes.
+        /// Equivalent to copying this many bytes.
         const WORK: usize = 64 << 10;
         let opened = parallel::map(candidates.len(), candidates.len() * WORK, |job| {
             let (child, _) = &candidates[job];
@@ -186,7 +187,7 @@ fn look(root: &Path, opener: &dyn OpenLeaf, known: &[Leaf]) -> Result<Found> {
     Ok(found)
 }
 
-/// What a directory holds.
+/// The contents of a directory.
 enum DirectoryContents {
     Rows(FileId, Dataset),
     Partitions,
@@ -215,7 +216,7 @@ fn open_once(opener: &dyn OpenLeaf, path: &Path) -> Result<DirectoryContents> {
     }
 }
 
-/// `None` for what is gone.
+/// `None` if it is gone.
 fn if_there<T>(found: Result<T>) -> Result<Option<T>> {
     match found {
         Ok(found) => Ok(Some(found)),
@@ -225,7 +226,7 @@ fn if_there<T>(found: Result<T>) -> Result<Option<T>> {
 }
 
 impl Leaf {
-    /// Makes the pieces, with all columns, of which files have those of `own`.
+    /// Makes the pieces with all columns from those with the columns of files.
     fn fit(&mut self, own: &SchemaRef) -> Result<()> {
         let fitted = self.stored.fitted(own).map_err(|e| e.at(&self.path))?;
         self.pieces = fitted.with_constants(&self.constants).pieces().to_vec();
@@ -234,14 +235,14 @@ impl Leaf {
 }
 
 impl Partitions {
-    /// The columns that files have.
+    /// The columns in files.
     pub(super) fn stored_schema(&self) -> SchemaRef {
         let count = self.schema.fields().len() - self.fields.len();
         let fields = self.schema.fields()[..count].to_vec();
         Arc::new(Schema::new_with_metadata(fields, self.schema.metadata().clone()))
     }
 
-    /// Takes the columns of a partition's rows, in `path`, to those of all; whether these are others now.
+    /// Adds the columns of a partition's rows, in `path`, to those of all; returns whether these have changed.
     pub(super) fn include(&mut self, stored: &Schema, path: &Path) -> Result<bool> {
         let own = self.stored_schema();
         let all = union_of(&own, stored).map_err(|e| self.differs(&e, stored, path))?;
@@ -257,7 +258,7 @@ impl Partitions {
         Ok(true)
     }
 
-    /// The error of a partition with columns that do not go with those of another one.
+    /// The error for a partition with columns incompatible with those of another one.
     fn differs(&self, why: &Error, stored: &Schema, path: &Path) -> Error {
         let clashes = |leaf: &&Leaf| leaf.path != path && union_of(leaf.stored.schema(), stored).is_err();
         let other = self.leaves.iter().find(clashes).map_or("others".into(), |leaf| leaf.path.display().to_string());
@@ -265,13 +266,13 @@ impl Partitions {
         Error::new(ErrorKind::SchemaMismatch, message).at(path)
     }
 
-    /// Makes the pieces of all partitions anew, in a schema that has changed.
+    /// Makes the pieces of all partitions again, after a change of schema.
     fn fit_all(&mut self) -> Result<()> {
         let own = self.stored_schema();
         self.leaves.iter_mut().try_for_each(|leaf| leaf.fit(&own))
     }
 
-    /// Goes on with what was found: the known partitions that are still there, and the new ones.
+    /// Continues with the listed partitions: the known ones that still exist, and the new ones.
     fn take(&mut self, found: Found) -> Result<()> {
         let known = found.known.iter().map(|&number| self.leaves[number].clone()).collect::<Vec<_>>();
         self.leaves = known;
@@ -279,7 +280,7 @@ impl Partitions {
         let mut included: Option<SchemaRef> = None;
         for new in found.new {
             let leaf = self.leaf(new)?;
-            // Most have the schema of the one before.
+            // Most have the schema of the previous one.
             if !included.as_ref().is_some_and(|known| Arc::ptr_eq(known, leaf.stored.schema())) {
                 self.include(leaf.stored.schema(), &leaf.path)?;
                 included = Some(leaf.stored.schema().clone());
@@ -345,17 +346,17 @@ impl Partitions {
         &self.leaves
     }
 
-    /// The directories that hold partitions.
+    /// The directories that contain partitions.
     pub(super) fn directories(&self) -> impl Iterator<Item = &Path> {
         self.listed.iter().map(Listed::path)
     }
 
-    /// Whether the same directories are there.
+    /// Whether the same directories exist.
     pub(super) fn is_settled(&self) -> bool {
         !self.is_pending && !self.listed.iter().any(Listed::may_have_changed)
     }
 
-    /// The partitions that are there now; of those that were known, the rows that were.
+    /// The current partitions; known ones keep their rows.
     pub(super) fn looked(&self) -> Result<Partitions> {
         let mut newer = self.clone();
         if !self.is_settled() {
@@ -400,7 +401,7 @@ fn compare(a: &[Option<Key>], b: &[Option<Key>]) -> Ordering {
     a.iter().zip(b).map(one).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
 
-/// How often directories are looked at anew while partitions are being dropped.
+/// The number of repeated listings while partitions are being dropped.
 const TRIES: usize = 3;
 
 impl Origin for Partitions {
@@ -415,7 +416,7 @@ impl Origin for Partitions {
     fn refresh(&self) -> Result<(Vec<Piece>, Arc<dyn Origin>)> {
         let mut found = self.refreshed();
         for _ in 0..TRIES {
-            // A partition may have been dropped between the two looks at it.
+            // A partition may have been dropped between the two listings.
             if !matches!(&found, Err(e) if e.kind() == ErrorKind::NotFound) {
                 break;
             }
@@ -434,7 +435,7 @@ impl Origin for Partitions {
     }
 }
 
-/// The partitions that a dataset is all of.
+/// The partitions of a whole partitioned dataset.
 pub(super) fn partitions_of(dataset: &Dataset) -> Option<&Partitions> {
     dataset.origin()?.as_any().downcast_ref()
 }

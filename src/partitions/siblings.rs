@@ -14,8 +14,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::ReadOptions;
 use crate::table::{Writer, WriterOptions, holds_table, open_table};
 
-/// Opens the partition of `table` with these values for writing, or makes it if there is a schema, or another partition to
-/// take it from: a table of its own, with one writer at a time. Columns of the partition that the schema has are not stored.
+/// Opens the partition of `table` with these values for writing, or creates it if there is a schema, or another
+/// partition to take the schema from. A partition is a table of its own, with one writer at a time. Partition columns
+/// in the schema are not stored.
 ///
 /// # Errors
 /// As [`Writer::open`] and [`partition_path`]; `SchemaMismatch` if other partitions have other columns; `InvalidArgument` if
@@ -49,7 +50,7 @@ pub fn partition_writer(
     Writer::open(path, stored, &options)
 }
 
-/// `schema` without the columns called `names`.
+/// `schema` without the columns named `names`.
 pub(super) fn without_columns(schema: &SchemaRef, names: &[&str]) -> Result<SchemaRef> {
     let stored: Vec<FieldRef> =
         schema.fields().iter().filter(|field| !names.contains(&field.name().as_str())).cloned().collect();
@@ -59,8 +60,8 @@ pub(super) fn without_columns(schema: &SchemaRef, names: &[&str]) -> Result<Sche
     Ok(Arc::new(Schema::new_with_metadata(stored, schema.metadata().clone())))
 }
 
-/// Makes sure that partitions of columns called `names` fit those that there are, and finds one of these: its directory and
-/// the columns that it stores.
+/// Checks that partitions with columns named `names` fit the existing ones, and finds one of these: its directory and
+/// its stored columns.
 fn check_levels(root: &Path, names: &[&str]) -> Result<Option<(PathBuf, SchemaRef)>> {
     let mut directory = root.to_path_buf();
     let mut depth = 0;
@@ -86,7 +87,7 @@ fn check_levels(root: &Path, names: &[&str]) -> Result<Option<(PathBuf, SchemaRe
     Ok(None)
 }
 
-/// `given` with dictionaries where another partition has them for its text.
+/// `given` with dictionaries for text columns that are dictionaries in another partition.
 fn fitted(given: &SchemaRef, there: &Schema, options: &WriterOptions) -> Result<SchemaRef> {
     let is_text = |data_type: &DataType| matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     let fit = |field: &FieldRef| match there.field_with_name(field.name()).map(|known| known.data_type()) {
@@ -101,7 +102,7 @@ fn fitted(given: &SchemaRef, there: &Schema, options: &WriterOptions) -> Result<
         there.field_with_name(name).is_ok_and(|known| matches!(known.data_type(), DataType::Dictionary(..)))
     };
     match union_of(&Arc::new(there.clone()), &fitted) {
-        // What is to be made a dictionary is compared when it is one.
+        // Columns to become dictionaries are compared as dictionaries.
         Err(e) if options.dictionary.iter().all(is_encoded) => {
             Err(e.context("the schemas of another partition and of the new one differ"))
         }

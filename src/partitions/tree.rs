@@ -1,4 +1,4 @@
-//! The directories of a partitioned dataset: which there are, and whether more have come.
+//! The directories of a partitioned dataset: listing them, and detecting new ones.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub(super) struct Listed {
     names: NamesTime,
 }
 
-/// A directory called `key=value`.
+/// A directory named `key=value`.
 #[derive(Clone, Debug)]
 pub(super) struct Child {
     pub path: PathBuf,
@@ -26,7 +26,7 @@ impl Listed {
         &self.path
     }
 
-    /// Whether directories may have come or gone since.
+    /// Whether directories may have been added or removed since.
     pub fn may_have_changed(&self) -> bool {
         self.names.may_have_changed(&self.path)
     }
@@ -45,7 +45,7 @@ pub(super) fn list(directory: &Path) -> Result<Option<(Listed, Vec<Child>)>> {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name();
         let path = entry.path();
-        // Those that begin so belong to programs: `_temporary`, `.snapshots`.
+        // Names with these prefixes belong to programs: `_temporary`, `.snapshots`.
         if name.as_encoded_bytes().starts_with(b"_") || name.as_encoded_bytes().starts_with(b".") {
             continue;
         }
@@ -71,7 +71,7 @@ pub(super) fn list(directory: &Path) -> Result<Option<(Listed, Vec<Child>)>> {
     Ok(Some((Listed { path: directory.to_path_buf(), names }, children)))
 }
 
-/// The directories of all partitions below `root` in the order of their names; none if there are no partitions.
+/// Lists the directories of all partitions below `root` in the order of their names; none if there are no partitions.
 pub(crate) fn partition_directories(root: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let Some((_, mut children)) = list(root)? else { return Ok(found) };
@@ -87,7 +87,7 @@ pub(crate) fn partition_directories(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The error of a directory that holds something beside partitions.
+/// The error for a directory with other entries beside partitions.
 fn mixed(partition: &Path, other: &str) -> Error {
     let name = partition.file_name().unwrap_or_default().to_string_lossy();
     Error::invalid(format!(

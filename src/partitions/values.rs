@@ -12,8 +12,8 @@ fn category() -> DataType {
     DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
 }
 
-/// The type for all of `values`: integers, dates, else text. Only integers that are written as we would write them count,
-/// so that nothing is lost: `007` is text.
+/// Infers the type for all of `values`: integers, dates, else text. Only integers in canonical form count, so that
+/// nothing is lost: `007` is text.
 pub(super) fn infer<'a>(values: impl Iterator<Item = Option<&'a str>> + Clone) -> DataType {
     let mut known = values.flatten().peekable();
     if known.peek().is_none() {
@@ -50,10 +50,10 @@ pub(super) fn is_supported(data_type: &DataType) -> bool {
     }
 }
 
-/// The value that `text` is for the column `field`.
+/// Parses `text` as a value of the column `field`.
 ///
 /// # Errors
-/// `InvalidData` if it is none.
+/// `InvalidData` if it is not one.
 pub(super) fn parse<'a>(field: &Field, text: Option<&'a str>) -> Result<Value<'a>> {
     let Some(text) = text else { return Ok(Value::Null) };
     let value = match field.data_type() {
@@ -64,7 +64,7 @@ pub(super) fn parse<'a>(field: &Field, text: Option<&'a str>) -> Result<Value<'a
         DataType::UInt64 => text.parse().ok().map(Value::UInt),
         _ => text.parse().ok().map(Value::Int),
     };
-    // Of integers those in the type's range.
+    // For integers, those in the type's range.
     let is_of_type =
         |value: &Value<'_>| !field.data_type().is_integer() || cells::fixed(field.data_type(), value).is_some();
     value.filter(is_of_type).ok_or_else(|| {

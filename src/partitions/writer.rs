@@ -1,4 +1,4 @@
-//! Rows of any partitions, written to the partition that each belongs to.
+//! Writes rows of any partitions, each to its own partition.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -14,8 +14,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::table::{Writer, WriterOptions};
 use crate::types::{per_second, type_name};
 
-/// What rows are split by: a column, whose values are then in the directories' names and not stored, or a part of a time or
-/// date, which stays stored.
+/// A key by which rows are split: a column, whose values are then in the directories' names and not stored, or a part
+/// of a time or date, which stays stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PartitionBy {
     /// The values of the column.
@@ -60,7 +60,7 @@ impl PartitionBy {
         }
     }
 
-    /// The column that decides.
+    /// The source column.
     fn column(&self) -> &str {
         let (PartitionBy::Column(name) | PartitionBy::Day(name) | PartitionBy::Month(name) | PartitionBy::Year(name)) =
             self;
@@ -126,46 +126,45 @@ fn days_of(time: i64, unit: TimeUnit) -> i64 {
 /// The values of a partition, as text.
 type PartitionValues = Vec<Option<String>>;
 
-/// A partition that is open.
+/// An open partition.
 #[derive(Debug)]
 struct OpenPartition {
     writer: Writer,
     has_rows: bool,
-    /// The number of the append that used it last.
+    /// The number of the last append that used it.
     used: u64,
 }
 
-/// Appends rows of a partitioned table, each to its partition, which is made if there is none. Each partition is a table with
-/// one writer, and a commit is atomic within one partition: a reader, or a crash in between, may see it in one and not yet in
-/// another.
+/// Appends rows of a partitioned table, each to its partition, which is created if necessary. Each partition is a table
+/// with one writer, and a commit is atomic within one partition: a reader, or a crash in between, may find it in one
+/// partition and not yet in another.
 #[derive(Debug)]
 pub struct PartitionedWriter {
     root: PathBuf,
     by: Vec<PartitionBy>,
     /// All columns.
     schema: SchemaRef,
-    /// The numbers of those that are stored.
+    /// The numbers of the stored ones.
     stored: Vec<usize>,
     options: WriterOptions,
     most_open: usize,
     open: HashMap<PartitionValues, OpenPartition>,
-    /// Rows of partitions that are not open, as too many are.
+    /// Rows of partitions that are not open because of the limit.
     waiting: VecDeque<(PartitionValues, Dataset)>,
     appends: u64,
-    /// Why nothing can be committed before what was appended is rolled back.
+    /// The reason why nothing can be committed before a rollback.
     broken: Option<String>,
 }
 
-/// How many partitions are open at the same time.
+/// The maximum number of partitions open at the same time.
 const MOST_OPEN: usize = 64;
 
 impl PartitionedWriter {
-    /// A writer of the partitions of `table`, of rows of `schema`, split by `by`, level by level. No partition is opened before
-    /// there are rows for it.
+    /// Creates a writer of the partitions of `table`, for rows of `schema`, split by `by`, level by level. A partition
+    /// is opened when it gets rows.
     ///
     /// # Errors
-    /// `ColumnNotFound`; `InvalidArgument` for columns whose values can't be names of directories, and if two levels are the
-    /// same.
+    /// `ColumnNotFound`; `InvalidArgument` for columns whose values can't be directory names, and for two equal levels.
     pub fn new(
         table: impl AsRef<Path>,
         schema: SchemaRef,
@@ -208,7 +207,7 @@ impl PartitionedWriter {
         })
     }
 
-    /// Sets how many partitions are open at the same time; 64 by default. Rows of others wait in memory for the commit.
+    /// Sets the maximum number of open partitions; 64 by default. Rows of others wait in memory for the commit.
     pub fn most_open(mut self, partitions: usize) -> PartitionedWriter {
         self.most_open = partitions.max(1);
         self
@@ -224,7 +223,7 @@ impl PartitionedWriter {
         &self.root
     }
 
-    /// How many partitions are open.
+    /// The number of open partitions.
     pub fn num_open(&self) -> usize {
         self.open.len()
     }
@@ -232,8 +231,8 @@ impl PartitionedWriter {
     /// Appends all rows of a dataset, whose columns are matched by name.
     ///
     /// # Errors
-    /// `SchemaMismatch`, `InvalidArgument`, `Busy` and `Io` as for [`Writer::append_dataset`], naming the partition. If other
-    /// partitions have rows of the same call by then, nothing more can be appended or committed before
+    /// `SchemaMismatch`, `InvalidArgument`, `Busy` and `Io` as for [`Writer::append_dataset`], naming the partition. If
+    /// other partitions already have rows of the same call, nothing more can be appended or committed before
     /// [`rollback`](PartitionedWriter::rollback).
     pub fn append_dataset(&mut self, dataset: &Dataset) -> Result<()> {
         self.check()?;
@@ -279,7 +278,7 @@ impl PartitionedWriter {
         partition_writer(&self.root, &values, Some(self.schema.clone()), &self.options)
     }
 
-    /// Closes the partition that was not used for longest, and has no rows to commit; false if there is none.
+    /// Closes the least recently used partition without uncommitted rows; returns false if there is none.
     fn close_idle(&mut self) -> Result<bool> {
         let idle = self.open.iter().filter(|(_, partition)| !partition.has_rows);
         let Some(keys) = idle.min_by_key(|(_, partition)| partition.used).map(|(keys, _)| keys.clone()) else {
@@ -293,7 +292,7 @@ impl PartitionedWriter {
     /// Makes all appended rows visible to others, partition by partition, each atomically.
     ///
     /// # Errors
-    /// As [`Writer::commit`] and [`PartitionedWriter::append_dataset`]; partitions before the one that it names are committed.
+    /// As [`Writer::commit`] and [`PartitionedWriter::append_dataset`]; partitions before the named one are committed.
     pub fn commit(&mut self) -> Result<()> {
         self.check()?;
         for partition in self.open.values_mut().filter(|partition| partition.has_rows) {
@@ -305,7 +304,7 @@ impl PartitionedWriter {
                 self.close_idle()?;
             }
             self.append_to(keys.clone(), rows)?;
-            // They are appended: should the commit fail, the next one must not append them again.
+            // They are appended: if the commit fails, the next one must not append them again.
             self.waiting.pop_front();
             if let Some(partition) = self.open.get_mut(&keys) {
                 partition.writer.commit()?;
@@ -323,7 +322,7 @@ impl PartitionedWriter {
         self.open.values_mut().try_for_each(|partition| partition.writer.sync())
     }
 
-    /// Forgets what was appended since the last commit.
+    /// Discards the rows appended since the last commit.
     pub fn rollback(&mut self) {
         for partition in self.open.values_mut().filter(|partition| partition.has_rows) {
             partition.writer.rollback();
@@ -333,10 +332,11 @@ impl PartitionedWriter {
         self.broken = None;
     }
 
-    /// Commits, syncs, and lets others write.
+    /// Commits, syncs, and releases the partitions to other writers.
     ///
     /// # Errors
-    /// As [`commit`](PartitionedWriter::commit); the first of those of [`Writer::close`], after all were closed.
+    /// As [`commit`](PartitionedWriter::commit); the first error of [`Writer::close`], after all partitions were
+    /// closed.
     pub fn close(mut self) -> Result<()> {
         self.commit()?;
         let closed: Vec<_> = self.open.drain().map(|(_, partition)| partition.writer.close()).collect();
@@ -353,13 +353,13 @@ impl PartitionedWriter {
         }
     }
 
-    /// The rows of each partition, in the order in which its first row comes.
+    /// The rows of each partition, in the order of their first rows.
     fn groups(&self, rows: &Dataset) -> Result<Vec<(PartitionValues, RowsOfPartition)>> {
         let columns: Vec<Column> = self.by.iter().map(|by| rows.column(by.column())).collect::<Result<_>>()?;
         let mut values: Vec<_> = columns.iter().map(Column::values).collect();
         let mut groups: Vec<(PartitionValues, RowsOfPartition)> = Vec::new();
         let mut numbers: HashMap<PartitionValues, usize> = HashMap::new();
-        // Rows that follow one another are mostly of one partition.
+        // Consecutive rows are mostly of one partition.
         let mut last: Option<(Vec<Value<'_>>, usize)> = None;
         for row in 0..rows.len()? {
             let mut found = Vec::with_capacity(values.len());
@@ -406,7 +406,7 @@ impl RowsOfPartition {
         self.0.push(row as i64);
     }
 
-    /// The rows: a part of the dataset where they follow one another, else gathered.
+    /// The rows: a slice of the dataset if they are consecutive, else gathered.
     fn of(&self, dataset: &Dataset) -> Result<Dataset> {
         let (Some(&first), Some(&last)) = (self.0.first(), self.0.last()) else { return dataset.slice(0, 0) };
         if (last - first) as usize + 1 == self.0.len() {

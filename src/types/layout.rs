@@ -7,7 +7,7 @@ use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit, UnionMode}
 use crate::error::{Error, Result};
 use crate::visible::visible;
 
-/// What a buffer holds.
+/// The role of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// One bit per row: set = valid.
@@ -162,10 +162,11 @@ pub fn children(data_type: &DataType) -> Vec<&FieldRef> {
     }
 }
 
-/// The items of each list of a `fixed_size_list`, or the bytes of each value of a `fixed_size_binary`, of size `size`.
+/// The number of items in each list of a `fixed_size_list`, or of bytes in each value of a `fixed_size_binary`, of size
+/// `size`.
 ///
 /// # Errors
-/// `Internal` for a negative size, which neither a schema that was parsed nor an array has.
+/// `Internal` for a negative size, which occurs neither in a parsed schema nor in an array.
 pub(crate) fn fixed_size(size: i32) -> Result<usize> {
     usize::try_from(size).map_err(|_| Error::internal(format_args!("a type with a fixed size of {size}")))
 }
@@ -175,10 +176,10 @@ pub(crate) fn fixed_size_or_none(size: i32) -> usize {
     usize::try_from(size).unwrap_or(0)
 }
 
-/// The bytes of each number of a type of numbers, such as a dictionary's keys or run ends.
+/// The size in bytes of each number of a numeric type, such as a dictionary's keys or run ends.
 ///
 /// # Errors
-/// `Internal` for a type of something else.
+/// `Internal` for other types.
 #[cfg(feature = "write")]
 pub(crate) fn number_width(data_type: &DataType) -> Result<usize> {
     let width = data_type.primitive_width();
@@ -193,8 +194,8 @@ fn bare(rest: [Option<Role>; 2]) -> Layout {
     Layout { roles: [rest[0], rest[1], None], variadic: false }
 }
 
-/// The name of a type, much as pyarrow prints it: `dictionary<int8, utf8>`, `timestamp[ms, UTC]`, `list<int32>`. What
-/// is hidden in the names of members and zones stands there as escapes.
+/// The name of a type, much as pyarrow prints it: `dictionary<int8, utf8>`, `timestamp[ms, UTC]`, `list<int32>`. Hidden
+/// characters in the names of members and zones are escaped.
 pub fn type_name(data_type: &DataType) -> String {
     use DataType::*;
     match data_type {
@@ -247,9 +248,9 @@ pub(crate) fn is_utc(zone: &str) -> bool {
     matches!(zone, "UTC" | "Etc/UTC" | "Z" | "+00:00")
 }
 
-/// Whether a time can be one of a column, by the time zones that both have or don't have. The zone of a time of which it
-/// is not known whether it has one is empty, as of NumPy's: such a time is in UTC where the column is, and fits no other
-/// zone, where it may be two instants or none.
+/// Whether a time is compatible with a column, by the time zones that both may have. An empty zone means that it is
+/// unknown whether the time has one, as with NumPy's times: such a time is in UTC if the column is, and incompatible
+/// with any other zone, where it may be ambiguous or nonexistent.
 #[doc(hidden)]
 pub fn zones_agree(column: Option<&str>, time: Option<&str>) -> bool {
     match (column, time) {

@@ -15,8 +15,8 @@ use crate::error::{Error, Result};
 /// The maximum nesting depth of types.
 const DEEPEST: usize = 64;
 
-/// The type that `text` names, as [`type_name`](crate::type_name) writes it: `timestamp[ms, UTC]`, `list<int32>`,
-/// `struct<x: float32, y: float32>`. Types inside another are nullable unless followed by `not null`.
+/// Parses a type as printed by [`type_name`](crate::type_name): `timestamp[ms, UTC]`, `list<int32>`, `struct<x:
+/// float32, y: float32>`. Types inside another are nullable unless followed by `not null`.
 ///
 /// Common names and those of other libraries are accepted as well: `int` and `float` (of 64 bits), `double`, `str`,
 /// `string`, `bytes`, `boolean`, `date`, `time`, `timestamp` or `datetime` (in microseconds), `decimal(10, 2)`,
@@ -34,7 +34,7 @@ const DEEPEST: usize = 64;
 /// ```
 ///
 /// # Errors
-/// `InvalidArgument`, with what was expected at which character.
+/// `InvalidArgument`, with the expected text and the character.
 pub fn parse_type(text: &str) -> Result<DataType> {
     let mut parser = TypeParser { text, at: 0, depth: 0 };
     let data_type = parser.data_type()?;
@@ -42,8 +42,8 @@ pub fn parse_type(text: &str) -> Result<DataType> {
     if parser.rest().is_empty() { Ok(data_type) } else { Err(parser.expected("the end of the type")) }
 }
 
-/// The schema that `text` describes: fields separated by commas or line breaks, nullable unless their type is followed
-/// by `not null`. Names may be quoted. Types are those of [`parse_type`].
+/// Parses a schema: fields separated by commas or line breaks, nullable unless their type is followed by `not null`.
+/// Names may be quoted. Types are those of [`parse_type`].
 ///
 /// ```
 /// let schema = arrowwood::parse_schema("ts: timestamp[us] not null, symbol: category, \"the price\": float")?;
@@ -53,7 +53,7 @@ pub fn parse_type(text: &str) -> Result<DataType> {
 /// ```
 ///
 /// # Errors
-/// `InvalidArgument`, with what was expected at which character, or the duplicate name.
+/// `InvalidArgument`, with the expected text and the character, or the duplicate name.
 pub fn parse_schema(text: &str) -> Result<Schema> {
     let mut parser = TypeParser { text, at: 0, depth: 0 };
     let mut fields: Vec<FieldRef> = Vec::new();
@@ -74,7 +74,7 @@ pub fn parse_schema(text: &str) -> Result<Schema> {
     }
 }
 
-/// A text, and how much of it has been parsed.
+/// A text, and the end of its parsed part.
 struct TypeParser<'a> {
     text: &'a str,
     at: usize,
@@ -96,7 +96,7 @@ impl<'a> TypeParser<'a> {
         self.skip(|c| c.is_whitespace() && (inside || c != '\n' && c != '\r'));
     }
 
-    /// Consumes `token` if that comes next.
+    /// Consumes `token` if it comes next.
     fn eat(&mut self, token: &str) -> bool {
         let start = self.at;
         self.space();
@@ -225,7 +225,7 @@ impl<'a> TypeParser<'a> {
         })
     }
 
-    /// The type called `name`, with the parameters that follow; `None` if there is none.
+    /// The type named `name`, with the parameters that follow; `None` if there is none.
     fn with_parameters(&mut self, name: &str) -> Option<Result<DataType>> {
         use DataType::*;
         Some(match name {
