@@ -12,31 +12,31 @@ use serde_json::json;
 use crate::create::schema;
 use crate::shell::{Outcome, Stdout, named, print_json};
 
-/// Change the columns of a table: add some, widen numbers, let a column hold nulls.
+/// Change the columns of a table: add columns, widen numbers, make columns nullable.
 ///
-/// The change is a commit like any other. Rows that are there are null in new columns, and are widened where they are read.
-/// Readers keep what they have open. What is so already stays.
+/// The change is a commit like any other. Existing rows are null in new columns, and their numbers are widened when
+/// they are read. Open readers are not affected. Changes already made are skipped.
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood alter ticks --add 'vol: int64' --widen 'qty: int64'")]
 pub(crate) struct Alter {
-    /// Columns to add behind the others: name and type of each.
+    /// Columns to add after the existing ones: name and type of each.
     #[arg(long, value_name = "TEXT", value_parser = schema)]
     add: Vec<SchemaRef>,
     /// Columns and their wider types: int8 to int16, int32 or int64, float32 to float64, and so on.
     #[arg(long, value_name = "TEXT", value_parser = schema)]
     widen: Vec<SchemaRef>,
-    /// Columns that may hold nulls from now on.
+    /// Columns to make nullable.
     #[arg(long, value_name = "COLUMN,…", value_delimiter = ',')]
     nullable: Vec<String>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// The table directory, or one of partitions (key=value), all of which are changed.
+    /// The table directory, or a directory of partitions (key=value), all of which are changed.
     #[arg(value_name = "TABLE")]
     table: PathBuf,
 }
 
-/// The columns of all of them.
+/// The columns of all options.
 fn joined(parts: &[SchemaRef]) -> Schema {
     let fields: Vec<FieldRef> = parts.iter().flat_map(|part| part.fields().iter().cloned()).collect();
     Schema::new(fields)

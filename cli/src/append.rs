@@ -42,12 +42,12 @@ pub(crate) struct Append {
     /// interval in seconds.
     #[arg(long, value_name = "WHEN", default_value = "1", value_parser = sync)]
     sync: Sync,
-    /// Leave out files that were appended with this option before: a file's name (without its directory), size and checksum
-    /// are noted in the commit of its rows, as a position of the table, which has 256 of them at most. A file of a known name
-    /// and other content is refused.
+    /// Skip files that were appended with this option before. A file's name (without its directory), size and checksum
+    /// are recorded in the commit of its rows, as a position of the table, which has at most 256 positions. A file with
+    /// a known name and other content is refused.
     #[arg(long)]
     once: bool,
-    /// Wait so many seconds for another process that writes the table.
+    /// Wait up to this many seconds for another writer of the table.
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
     wait: f64,
     /// Print the result as JSON on standard output.
@@ -92,7 +92,7 @@ impl Append {
         WriterOptions { sync: self.sync, ..self.making.options() }
     }
 
-    /// The table, for which others may have to be waited for.
+    /// Opens the table, waiting for another writer if requested.
     fn open(&self, schema: Option<SchemaRef>) -> arrowwood::Result<Writer> {
         let start = Instant::now();
         loop {
@@ -105,7 +105,7 @@ impl Append {
         }
     }
 
-    /// The table, if it exists or its schema is known.
+    /// Opens the table, if it exists or its schema is known.
     fn reopen(&self) -> Outcome<Option<Writer>> {
         match self.open(self.form.schema.clone()) {
             Err(e) if e.kind() == ErrorKind::NotFound && self.form.schema.is_none() => Ok(None),
@@ -147,7 +147,7 @@ impl Append {
         }
     }
 
-    /// Appends rows as they arrive, and commits them in time. Rows before an error stay.
+    /// Appends rows as they arrive, and commits them in time. Rows before an error are kept.
     fn flow(&self, writer: &mut Writer, batches: Batches, patience: Duration) -> Outcome {
         let coming = coming(batches)?;
         let flowed = self.flow_on(writer, &coming, patience);
@@ -190,10 +190,10 @@ impl Append {
     }
 }
 
-/// The name of a file that is appended, and its content as one number: a position of the table.
+/// The name of an appended file, and its content as one number: a position of the table.
 type Noted = Option<(String, i64)>;
 
-/// The position that notes that the file at `path` was appended: its checksum, and 31 bits of its size.
+/// The position that records that the file at `path` was appended: its checksum, and 31 bits of its size.
 fn position(path: &Path) -> Outcome<(String, i64)> {
     if !is_file(path) {
         return Err(Failure::hint("--once needs files, which have a name and a size"));
@@ -231,7 +231,7 @@ fn whole(writer: &mut Writer, dataset: &Dataset, path: &Path, noted: Noted) -> O
     })
 }
 
-/// Commits the rows that `append` appends, or rolls back if it fails.
+/// Commits the rows appended by `append`, or rolls back if it fails.
 fn all_or_nothing(writer: &mut Writer, noted: Noted, append: impl FnOnce(&mut Writer) -> Outcome) -> Outcome {
     let committed = append(writer).and_then(|()| match noted {
         Some((name, content)) => Ok(writer.commit_with(&[(&name, content)])?),

@@ -11,21 +11,21 @@ use crate::shell::{Outcome, Progress, Stdout, named, open_one, print_json};
 
 /// Rewrite the files of a table without a writer as dense Arrow files, without space to grow.
 ///
-/// Small files become one, of up to the rows that the table gives a file and 128 MiB. Readers keep the files they have open,
-/// and rows keep their numbers, but by --sort. The next appended row begins a new file.
+/// Small files are merged into files of up to 128 MiB and the table's maximum number of rows per file. Open readers are
+/// not affected. Rows keep their numbers, except with --sort. The next appended row begins a new file.
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood compact ticks")]
 pub(crate) struct Compact {
-    /// Give all files the table's schema, dense ones too, after `arrowwood alter`; otherwise each keeps its own.
+    /// Give all files the table's schema, including dense ones, after `arrowwood alter`; otherwise each keeps its own.
     #[arg(long)]
     rewrite: bool,
-    /// Put late rows where they belong: in the order of the column that the table is sorted by, across files.
+    /// Sort late rows into place: in the order of the column by which the table is sorted, across files.
     #[arg(long)]
     sort: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// The table directory, or one of partitions (key=value), all of which are compacted.
+    /// The table directory, or a directory of partitions (key=value), all of which are compacted.
     #[arg(value_name = "TABLE")]
     table: PathBuf,
 }

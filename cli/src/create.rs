@@ -46,10 +46,11 @@ pub(crate) struct Making {
     /// A column whose values never decrease; rows less than the last one are refused.
     #[arg(long, value_name = "COLUMN")]
     sorted_by: Option<String>,
-    /// Whether rows less than the last one in the column of --sorted-by are refused or kept where they arrive.
+    /// Whether to refuse rows less than the last one in the column of --sorted-by, or to accept them in order of
+    /// arrival.
     #[arg(long, value_name = "accept|refuse", value_parser = late)]
     late: Option<Late>,
-    /// Columns to find rows by: conditions on them read only blocks of rows that may have some.
+    /// Columns to index: conditions on them read only blocks of rows that may match.
     #[arg(long, value_name = "COLUMN,…", value_delimiter = ',')]
     index: Vec<String>,
     /// Maximum rows per file of the table.
@@ -73,7 +74,7 @@ impl Making {
     }
 }
 
-/// What becomes of late rows, on the command line.
+/// The treatment of late rows, on the command line.
 fn late(text: &str) -> Result<Late, String> {
     match text {
         "accept" => Ok(Late::Accept),

@@ -10,8 +10,8 @@ use crate::rows::{write_csv, write_json};
 use crate::shell::{Failure, Outcome, open};
 use crate::sql::Engine;
 
-/// Write rows as a file of another format, which its name says: .csv, .json, .jsonl or .ndjson (JSON lines), .parquet, .arrow or
-/// .arrows (an IPC stream).
+/// Write rows to a file in the format of its extension: .csv, .json, .jsonl or .ndjson (JSON lines), .parquet, .arrow
+/// or .arrows (an IPC stream).
 ///
 /// Parquet needs the Python package: pip install 'arrowwood[parquet]'.
 #[derive(Args)]
@@ -50,7 +50,7 @@ impl Export {
         open(std::slice::from_ref(&self.path))
     }
 
-    /// Writes a text, which gets its name when it is complete.
+    /// Writes a text file, which gets its name when it is complete.
     fn text(&self, put: impl FnOnce(&Dataset, &mut BufWriter<UnfinishedFile>) -> Outcome) -> Outcome {
         let dataset = self.rows()?;
         let failed = |e: std::io::Error| Error::io("writing", &e).at(&self.out);
@@ -66,18 +66,18 @@ fn extension(path: &Path) -> String {
     path.extension().and_then(|extension| extension.to_str()).unwrap_or_default().to_ascii_lowercase()
 }
 
-/// Whether a path's name is that of a Parquet file.
+/// Whether a path has the extension of a Parquet file.
 pub(crate) fn is_parquet(path: &Path) -> bool {
     ["parquet", "pq"].contains(&extension(path).as_str())
 }
 
-/// The engine, which alone reads and writes Parquet.
+/// The engine, which is required to read and write Parquet.
 pub(crate) fn with_parquet(engine: Option<&dyn Engine>) -> Outcome<&dyn Engine> {
     let missing = "Parquet needs the command of the Python package: pip install 'arrowwood[parquet]'";
     engine.ok_or_else(|| Failure::hint(missing))
 }
 
-/// What the engine says about `path`.
+/// The error of the engine about `path`.
 pub(crate) fn failed(problem: String, path: &Path) -> Error {
     Error::new(ErrorKind::InvalidArgument, problem).at(path)
 }

@@ -16,9 +16,9 @@ use crate::input::{TextForm, extension};
 use crate::shell::{Outcome, Progress, Stdout, is_dash, is_pipe, named, reader, shown};
 use crate::sql::Engine;
 
-/// Convert CSV, or JSON objects, one per line or in an array, to an Arrow file. Types are inferred from all values, so that
-/// a file is read twice; it may be larger than memory, and compressed with gzip or zstd. Parquet, which keeps its types, needs the
-/// Python package: pip install 'arrowwood[parquet]'.
+/// Convert CSV, or JSON objects, one per line or in an array, to an Arrow file. Types are inferred from all values, so
+/// a file is read twice. It may be larger than memory, and compressed with gzip or zstd. Parquet, which keeps its
+/// types, needs the Python package: pip install 'arrowwood[parquet]'.
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood import ticks.csv ticks.arrow --dictionary symbol")]
 pub(crate) struct Import {
@@ -34,7 +34,7 @@ pub(crate) struct Import {
     dictionary: Vec<String>,
     #[command(flatten)]
     form: TextForm,
-    /// Write an IPC stream instead of a file, as to a name in .arrows.
+    /// Write an IPC stream instead of a file, as for names ending in .arrows.
     #[arg(long)]
     stream: bool,
     /// Compress; compressed files are decompressed on reading.
@@ -48,7 +48,7 @@ enum Codec {
     Zstd,
 }
 
-/// Where a text is: a file, or memory that holds what came through a pipe.
+/// The location of a text: a file, or memory filled from a pipe.
 enum Text {
     File(TextFile),
     Memory(Vec<u8>),
@@ -63,7 +63,7 @@ impl Text {
     }
 }
 
-/// Where batches go as they come.
+/// The destination of batches.
 enum Target<'a> {
     File(FileWriter),
     Stream(StreamWriter<&'a mut Stdout>),
@@ -77,7 +77,7 @@ impl Import {
             return self.write(&rows, out);
         }
         let text = self.source().map_err(|e| e.at(shown(&self.text)))?;
-        // A file has one dictionary for all batches, and what is no file is written as a whole.
+        // A file has one dictionary for all batches, and other outputs are written as a whole.
         let is_stream = self.options().format == Format::Stream;
         let is_to_collect = !self.dictionary.is_empty() || !is_dash(&self.out) && (is_stream || is_pipe(&self.out));
         if is_to_collect {
@@ -142,7 +142,7 @@ impl Import {
         Ok(Text::Memory(bytes))
     }
 
-    /// Reads the text, with a bar where that takes long.
+    /// Reads the text, with a progress bar if it takes long.
     fn read(
         &self,
         text: &Text,

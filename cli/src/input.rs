@@ -16,26 +16,27 @@ use clap::{Args, ValueEnum};
 use crate::create::schema;
 use crate::shell::{Bounded, Failure, Outcome, is_dash, open_one, shown};
 
-/// How CSV and JSON are written, and the types of their columns.
+/// The syntax of CSV and JSON, and the types of their columns.
 #[derive(Args)]
 pub(crate) struct TextForm {
-    /// Name and type of each column, as for `create`. By default those of the table, or inferred from all values, for which
-    /// text is read to its end.
+    /// Name and type of each column, as for `create`. By default the table's columns; for a new table they are inferred
+    /// from all values, for which text is read to its end.
     #[arg(long, value_name = "TEXT", value_parser = schema)]
     pub schema: Option<SchemaRef>,
-    /// Delimiter of CSV fields: a character, or tab. By default a comma, and a tab in files called .tsv.
+    /// Delimiter of CSV fields: a character, or tab. By default a comma, or a tab for files named .tsv.
     #[arg(long, value_name = "CHARACTER", value_parser = delimiter)]
     delimiter: Option<u8>,
     /// The quote of CSV fields: a character, or none.
     #[arg(long, value_name = "CHARACTER", default_value = "\"", value_parser = quote)]
     quote: Quote,
-    /// The first line of the CSV is a row: columns are those of the schema in their order, or called column_1 and so on.
+    /// The CSV has no header: columns are those of the schema in their order, or named column_1 and so on.
     #[arg(long)]
     no_header: bool,
-    /// A CSV field that is null; may be repeated. By default empty fields, and in columns that are not text also NA, N/A, null and NULL.
+    /// A CSV field that means null; may be repeated. By default empty fields, and in columns of other types than text
+    /// also NA, N/A, null and NULL.
     #[arg(long, value_name = "TEXT")]
     null: Vec<String>,
-    /// Numbers of the CSV have a comma, as in 1,5.
+    /// The CSV has decimal commas, as in 1,5.
     #[arg(long)]
     decimal_comma: bool,
 }
@@ -81,7 +82,7 @@ fn quote(text: &str) -> Result<Quote, String> {
     }
 }
 
-/// The extension of a file's name, in small letters, without that of a compressed file.
+/// The extension of a file's name, in lower case, without that of compression.
 pub(crate) fn extension(path: &Path) -> String {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_ascii_lowercase();
     let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
@@ -203,7 +204,7 @@ pub(crate) fn is_file(path: &Path) -> bool {
 
 fn by_name(path: &Path) -> Option<Format> {
     match extension(path).as_str() {
-        // Compressed as a whole it can't be mapped.
+        // Compressed text can't be mapped as a file.
         "arrow" | "arrows" | "feather" | "ipc" if !is_packed(path) => Some(Format::Ipc),
         "csv" | "tsv" => Some(Format::Csv),
         "json" | "jsonl" | "ndjson" => Some(Format::Json),

@@ -11,7 +11,7 @@ use crate::shell::Outcome;
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood man ~/.local/share/man/man1, then man arrowwood")]
 pub(crate) struct Man {
-    /// The directory; it is made if there is none.
+    /// The directory; created if it does not exist.
     #[arg(value_name = "DIRECTORY")]
     directory: PathBuf,
 }

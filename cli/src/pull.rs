@@ -8,30 +8,30 @@ use clap::Args;
 
 use crate::shell::{Failure, Outcome, Progress, named};
 
-/// Copy a table of a server into a local one, and with --follow go on as it grows.
+/// Copy a server's table into a local one, and with --follow continue as it grows.
 ///
-/// The local table is a prefix of the other one, and goes on where it stopped. Only rows that would survive a power cut
-/// there are copied.
+/// The local table is a prefix of the server's, and continues where it stopped. Only durable rows, which would survive
+/// a power cut of the server, are copied.
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood pull http://127.0.0.1:7447/ticks copy\n\
                   Example: arrowwood pull --follow --token-file reader.token https://data.example.org:7447/ticks copy")]
 pub(crate) struct Pull {
-    /// Go on with rows that are committed to the server's table, until interrupted.
+    /// Continue with newly committed rows of the server's table, until interrupted.
     #[arg(short, long)]
     follow: bool,
-    /// A file with the token that `arrowwood token add` has printed.
+    /// A file with the token printed by `arrowwood token add`.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Certificates to trust, in PEM, instead of the system's.
+    /// Trusted certificates, in PEM, instead of the system's.
     #[arg(long, value_name = "FILE")]
     cafile: Option<PathBuf>,
-    /// Send the token to another machine without TLS.
+    /// Permit sending the token to another machine without TLS.
     #[arg(long)]
     insecure: bool,
     /// The server's URL and the name of the table: http://HOST:PORT/TABLE or https://HOST:PORT/TABLE.
     #[arg(value_name = "URL")]
     url: String,
-    /// The local table; made if it is missing.
+    /// The local table; created if it does not exist.
     #[arg(value_name = "TABLE")]
     table: PathBuf,
 }

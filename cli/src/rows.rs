@@ -109,7 +109,7 @@ fn csv_rows(dataset: &Dataset, out: &mut impl Write) -> Outcome {
     Ok(())
 }
 
-/// Prints a line of CSV: as it is to a file or a program, with escapes to a terminal, which it could control.
+/// Prints a line of CSV: unchanged to a file or a program, with escapes to a terminal, which it could control.
 fn csv_print(line: &str, is_terminal: bool, out: &mut impl Write) -> Outcome {
     let line = if is_terminal { visible_lines(line) } else { line.into() };
     Ok(writeln!(out, "{line}")?)

@@ -25,7 +25,7 @@ impl Failure {
         Failure(self.0.clone().at(path))
     }
 
-    /// The failure with its input, if it names none or something else.
+    /// The failure with its input, if it names none or another path.
     pub(crate) fn about(self, input: &Path) -> Failure {
         match self.0.path() {
             Some(path) if path != input => Failure(self.0.context(named(input))),
@@ -115,8 +115,8 @@ pub(crate) fn cannot_be_mapped(path: &Path) -> bool {
     is_dash(path) || is_pipe(path)
 }
 
-/// All bytes of an Arrow stream or file that can't be mapped. Other input is refused by its first bytes, as it may never
-/// end.
+/// All bytes of an Arrow stream or file that can't be mapped. Other input is refused by its first bytes, since it may
+/// be endless.
 pub(crate) fn bytes(path: &Path) -> Outcome<Bytes> {
     let failed = |e: io::Error| Error::io("reading", &e).at(shown(path));
     let mut source = reader(path)?;
@@ -131,7 +131,7 @@ pub(crate) fn bytes(path: &Path) -> Outcome<Bytes> {
         let begins = Open::new().partial(true).bytes(Bytes::from(bytes.clone()));
         match begins {
             Ok(_) => break,
-            // The schema may be larger, but not larger than all the room there is.
+            // The schema may be larger, but not larger than the available memory.
             Err(e) if Some(&room) == BEGINNINGS.last() || is_text(&bytes) => return Err(e.at(shown(path)).into()),
             Err(_) => (),
         }
@@ -140,10 +140,10 @@ pub(crate) fn bytes(path: &Path) -> Outcome<Bytes> {
     Ok(Bytes::from(bytes))
 }
 
-/// How much is read at first of what may never end: a schema is nearly always in the first of these.
+/// The first bytes to read of a possibly endless input: they nearly always contain the schema.
 const BEGINNINGS: [u64; 4] = [4 << 10, 64 << 10, 4 << 20, 64 << 20];
 
-/// Whether there is nothing that text does not have. A message has zeros in its lengths.
+/// Whether the bytes may be text. A message has zeros in its lengths.
 fn is_text(bytes: &[u8]) -> bool {
     !bytes.contains(&0) && !bytes.starts_with(&[0xff])
 }
@@ -158,7 +158,7 @@ pub(crate) fn is_pipe(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir())
 }
 
-/// A file, or what comes through a pipe, of which no more is read than there is memory for.
+/// Opens a file, or input from a pipe, of which no more is read than fits into memory.
 pub(crate) fn reader(path: &Path) -> Outcome<Box<dyn Read>> {
     if is_dash(path) {
         return Ok(Box::new(Bounded::new(io::stdin().lock())));
@@ -170,7 +170,7 @@ pub(crate) fn reader(path: &Path) -> Outcome<Box<dyn Read>> {
     Ok(Box::new(file))
 }
 
-/// A reader that fails before what was read of it takes all memory.
+/// A reader that fails before its input takes all memory.
 pub(crate) struct Bounded<R> {
     source: R,
     read: u64,
@@ -179,7 +179,7 @@ pub(crate) struct Bounded<R> {
 
 impl<R: Read> Bounded<R> {
     pub(crate) fn new(source: R) -> Bounded<R> {
-        // The rest is for what is made of it.
+        // The rest is for the results computed from it.
         Bounded { source, read: 0, most: free_memory().map_or(u64::MAX, |bytes| bytes / 4 * 3) }
     }
 }
@@ -197,7 +197,7 @@ impl<R: Read> Read for Bounded<R> {
     }
 }
 
-/// The bytes of memory that a program may take, as far as the system says so.
+/// The bytes of memory available to the program, if the system tells.
 fn free_memory() -> Option<u64> {
     let number = |path: &str| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
     let of_machine = || {
@@ -213,7 +213,7 @@ fn free_memory() -> Option<u64> {
     [of_machine(), of_container()].into_iter().flatten().min()
 }
 
-/// The path as messages name it.
+/// The path as used in messages.
 pub(crate) fn shown(path: &Path) -> &Path {
     if is_dash(path) { Path::new("standard input") } else { path }
 }
@@ -228,7 +228,7 @@ pub(crate) fn on_one_line(text: &str) -> String {
     visible(&text.replace(['\n', '\r'], " ")).into_owned()
 }
 
-/// Prints a line of JSON, with escapes for what could control a terminal.
+/// Prints a line of JSON, with escapes for control characters.
 pub(crate) fn print_json(out: &mut impl Write, json: impl Display) -> io::Result<()> {
     writeln!(out, "{}", visible_json(&json.to_string()))
 }

@@ -52,7 +52,7 @@ impl Tail {
         Ok(())
     }
 
-    /// The last rows of all partitions, then those of any as they come.
+    /// Prints the last rows of all partitions, then new rows of any.
     fn follow_partitions(&self, table: &Dataset, path: &Path, out: &mut Stdout) -> Outcome {
         let next = |partition: Partition| Ok((partition.name, partition.rows.first_row() + partition.rows.len()?));
         let next = table.partitions().into_iter().map(next).collect::<arrowwood::Result<_>>()?;

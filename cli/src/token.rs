@@ -47,10 +47,10 @@ struct Named {
 struct Add {
     #[command(flatten)]
     named: Named,
-    /// A table that may be read; * matches any characters. May be repeated.
+    /// A table to grant reading of; * matches any characters. May be repeated.
     #[arg(long, value_name = "TABLE")]
     read: Vec<String>,
-    /// A table that may be created and appended to; * matches any characters. May be repeated.
+    /// A table to grant creating and appending to; * matches any characters. May be repeated.
     #[arg(long, value_name = "TABLE")]
     write: Vec<String>,
 }
