@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 C_PREFIX := $(abspath $(TARGET))/capi
 
-.PHONY: demo test test-rust features test-datafusion test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-streams bench-builders \
+.PHONY: demo test test-rust features arrowwood-datafusion test-datafusion test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-streams bench-builders \
   bench-paged bench-instructions bench-serve \
   view test-view bench-view interop live torture torture-serve check-all fuzz docs rustdoc wheel sources crates publish-crates dist smoke smoke-jars workflows \
   needs lint msrv msrv-version clean
@@ -48,6 +48,9 @@ features:
 # DataFusion over files and tables: a crate of its own, outside of the workspace, as it needs a newer Rust and 250 packages that
 # nothing else pays for. Building those takes 10 processor minutes and 4 GB.
 DATAFUSION := --manifest-path crates/datafusion/Cargo.toml
+# The command with DataFusion inside, which speaks Flight SQL.
+arrowwood-datafusion:
+	cargo build --release $(DATAFUSION)
 test-datafusion:
 	cargo fmt $(DATAFUSION) --check
 	cargo clippy $(DATAFUSION) --all-targets -- -D warnings

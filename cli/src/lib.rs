@@ -98,7 +98,7 @@ impl Verb {
             #[cfg(feature = "serve")]
             Verb::View(view) => view.run(out, engine),
             #[cfg(feature = "serve")]
-            Verb::Serve(serve) => serve.run(out),
+            Verb::Serve(serve) => serve.run(out, engine.map(|engine| engine as _)),
             #[cfg(feature = "serve")]
             Verb::Token(token) => token.run(out),
             #[cfg(feature = "serve")]

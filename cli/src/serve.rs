@@ -8,6 +8,7 @@ use arrowwood_serve::{Limits, Options, Server};
 use clap::Args;
 
 use crate::shell::{Outcome, Stdout};
+use crate::sql::Engine;
 
 /// Serve the tables and Arrow files of a directory over HTTP.
 ///
@@ -56,7 +57,7 @@ pub(crate) struct Serve {
 }
 
 impl Serve {
-    pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
+    pub(crate) fn run(&self, out: &mut Stdout, engine: Option<&dyn Engine>) -> Outcome {
         let limits = Limits {
             connections: self.max_connections,
             ingest_memory: self.ingest_memory,
@@ -76,6 +77,7 @@ impl Serve {
             insecure: self.insecure,
             hosts: self.host.clone(),
             limits,
+            sql: engine.and_then(Engine::server),
             ..Options::default()
         };
         let server = Server::bind(&self.directory, &options)?;

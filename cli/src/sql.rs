@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use arrowwood::{Dataset, Error, ErrorKind};
+#[cfg(feature = "serve")]
+use arrowwood_serve::SqlEngine;
 use clap::Args;
 
 use crate::rows::{Form, print};
@@ -25,6 +27,13 @@ pub trait Engine: Sync {
     /// # Errors
     /// What is wrong with the query.
     fn look(&self, query: &str, path: &Path, most: u64, given_up: &Arc<AtomicBool>) -> Result<Dataset, String>;
+
+    /// The engine that `arrowwood serve` has, and the page of `arrowwood view` if there is one; `None` where SQL is not for
+    /// clients of a server.
+    #[cfg(feature = "serve")]
+    fn server(&self) -> Option<Arc<dyn SqlEngine>> {
+        None
+    }
 
     /// The rows of a Parquet file, of the types that Arrow has noted there.
     ///

@@ -5,10 +5,11 @@ use std::io::Write;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrowwood::Dataset;
-use arrowwood_serve::{Options, Server, SqlEngine, SqlQuery};
+use arrowwood_serve::{BlockingEngine, Options, Server, SqlEngine, SqlLook};
 use clap::Args;
 
 use crate::shell::{Outcome, Stdout};
@@ -40,8 +41,9 @@ pub(crate) struct View {
 impl View {
     pub(crate) fn run(&self, out: &mut Stdout, engine: Option<&'static dyn Engine>) -> Outcome {
         let sql = engine.map(|engine| {
-            let answer = move |asked: &SqlQuery<'_>| engine.look(asked.text, asked.path, asked.most, asked.given_up);
-            SqlEngine::new(answer).with_parquet(move |rows| parquet(engine, rows))
+            let answer = move |asked: &SqlLook| engine.look(&asked.text, &asked.path, asked.most, &asked.given_up);
+            let of_page = BlockingEngine::new(answer).with_parquet(move |rows| parquet(engine, rows));
+            engine.server().unwrap_or_else(|| Arc::new(of_page) as Arc<dyn SqlEngine>)
         });
         let options = Options { listen: self.listen.clone(), sql, ..Options::default() };
         let server = Server::view(&self.path, &options)?;

@@ -100,7 +100,7 @@ impl Share {
     }
 }
 
-fn too_long(most: Duration) -> Refusal {
+pub(crate) fn too_long(most: Duration) -> Refusal {
     let detail = format!(
         "the server has worked for {} seconds on it, the most that it may (--query-timeout); ask for fewer rows: \
          set from and to, or a condition on a column that the table is sorted or indexed by",

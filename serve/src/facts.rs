@@ -3,7 +3,6 @@
 use arrowwood::{Error, field_type_name, table_stat};
 use serde_json::{Value as Json, json};
 
-use crate::engine::SqlEngine;
 use crate::refusal::{Refusal, Result};
 use crate::session::Session;
 use crate::table::{Kind, Table};
@@ -39,7 +38,7 @@ pub(crate) fn facts(session: &Session, table: &Table) -> Result<Json> {
     let may_write = session.shared.access.may_write(&session.caller, &table.name);
     facts["writable"] = (table.kind == Kind::Table && may_write).into();
     if session.shared.is_view {
-        facts["parquet"] = session.shared.sql.as_ref().is_some_and(SqlEngine::writes_parquet).into();
+        facts["parquet"] = session.shared.sql.as_ref().is_some_and(|engine| engine.writes_parquet()).into();
     }
     if session.peer.address.ip().to_canonical().is_loopback() {
         facts["path"] = table.path.display().to_string().into();

@@ -15,6 +15,7 @@ mod access;
 mod anatomy;
 mod audit;
 mod bins;
+mod blocking;
 mod budget;
 mod catalog;
 mod cells;
@@ -51,6 +52,7 @@ mod seek;
 mod server;
 mod session;
 mod sql;
+mod statement;
 mod statistics;
 mod table;
 mod timeline;
@@ -59,9 +61,10 @@ mod views;
 mod writer;
 
 pub use audit::AuditLog;
+pub use blocking::{BlockingEngine, SqlLook};
 pub use client::ClientOptions;
 pub use condition::{ConditionError, parse_condition};
-pub use engine::{SqlEngine, SqlQuery};
+pub use engine::{SqlEngine, SqlError, SqlFuture, SqlMemory, SqlPlan, SqlQuery, SqlRows, SqlTables};
 #[doc(hidden)]
 pub use flight::meaning_of_call;
 pub use limits::Limits;

@@ -19,6 +19,8 @@ pub struct Limits {
     pub query_memory: usize,
     /// How long one of them may look at rows.
     pub query_timeout: Duration,
+    /// Statements of SQL that run at once. Those of one token are at most half of them.
+    pub statements: usize,
     /// Open connections.
     pub connections: usize,
     /// Streams of an HTTP/2 connection.
@@ -48,6 +50,7 @@ impl Default for Limits {
             ingest_memory: 256 << 20,
             query_memory: 1 << 30,
             query_timeout: seconds(300),
+            statements: 64,
             connections: 2_048,
             streams: 64,
             greeting: seconds(10),

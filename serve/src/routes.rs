@@ -281,7 +281,7 @@ async fn look(session: Session, parts: &Parts, name: &str, look: &str) -> Result
             let grouping = session.work(move |session| Grouping::of(&table, &query, session.clone())).await?;
             return Ok(with_type(StatusCode::OK, Form::JsonLines.media_type(), Outgoing::steps(grouping)));
         }
-        "sql" => return sql::sql(&session, table, &query(sql::PARAMETERS)?).await,
+        "sql" => return sql::sql(&session, &query(sql::PARAMETERS)?).await,
         "save" => return save::save(&session, table, &query(save::PARAMETERS)?).await,
         "seek" => seek::seek(&session, table, &query(seek::PARAMETERS)?).await?,
         "statistics" => statistics::statistics(&session, table, &query(statistics::PARAMETERS)?).await?,

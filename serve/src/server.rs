@@ -28,6 +28,7 @@ use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::receive::Memory;
 use crate::session::Shared;
+use crate::statement::Statements;
 use crate::token::Tokens;
 use crate::views::Views;
 use crate::writer::Writing;
@@ -38,7 +39,7 @@ const RENEWAL: Duration = Duration::from_secs(30);
 const RECOVER: Duration = Duration::from_millis(50);
 
 /// How to serve.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     /// Host and port; port 0 takes a free one.
     pub listen: String,
@@ -56,8 +57,8 @@ pub struct Options {
     pub limits: Limits,
     /// Where a line goes for each request that writes or is refused.
     pub audit: AuditLog,
-    /// What answers SQL on the page of [`Server::view`].
-    pub sql: Option<SqlEngine>,
+    /// What answers SQL: on the page of [`Server::view`], and by Flight SQL.
+    pub sql: Option<Arc<dyn SqlEngine>>,
     /// The disk, which a test may watch.
     #[doc(hidden)]
     pub medium: Medium,
@@ -164,7 +165,8 @@ impl Server {
             decoding: Arc::new(Semaphore::new(cores())),
             audit: options.audit.clone(),
             is_view,
-            sql: options.sql.clone().filter(|_| is_view),
+            sql: options.sql.clone(),
+            statements: Statements::default(),
             views: Views::default(),
             limits,
             metrics,

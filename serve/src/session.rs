@@ -18,6 +18,7 @@ use crate::metrics::Metrics;
 use crate::outgoing::blocking;
 use crate::receive::Memory;
 use crate::refusal::{Refusal, Result};
+use crate::statement::Statements;
 use crate::table::Table;
 use crate::views::Views;
 use crate::writer::Writing;
@@ -37,7 +38,9 @@ pub(crate) struct Shared {
     pub audit: AuditLog,
     /// Whether this is `arrowwood view`: the page is served, and errors have all their words.
     pub is_view: bool,
-    pub sql: Option<SqlEngine>,
+    pub sql: Option<Arc<dyn SqlEngine>>,
+    /// The statements of SQL that run now.
+    pub statements: Statements,
     /// Rows that were found by conditions, or sorted.
     pub views: Views,
     pub stopping: watch::Receiver<bool>,

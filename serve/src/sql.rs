@@ -1,21 +1,20 @@
 //! SQL over what is looked at, where the program that serves it has an engine: the first rows of the answer.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use arrowwood::Error;
+use arrowwood::{Dataset, Error};
 use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
 
 use crate::cells::table;
-use crate::engine::SqlQuery;
+use crate::engine::SqlEngine;
 use crate::outgoing::Outgoing;
 use crate::query::Query;
 use crate::refusal::{Refusal, Result};
 use crate::response::json_response;
 use crate::save::{SavedForm, saved};
 use crate::session::Session;
-use crate::table::Table;
+use crate::statement::{Running, Statement};
 
 pub(crate) const PARAMETERS: &[&str] = &["query", "format"];
 
@@ -23,17 +22,8 @@ pub(crate) const PARAMETERS: &[&str] = &["query", "format"];
 const MOST: u64 = 1_000;
 const SAVED: u64 = 2_000_000;
 
-/// Gives a query up when the client goes.
-struct WhileWanted(Arc<AtomicBool>);
-
-impl Drop for WhileWanted {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// The first rows that a query asks for, or all of them as a file. Ends when the client goes.
-pub(crate) async fn sql(session: &Session, of: Arc<Table>, query: &Query) -> Result<Response<Outgoing>> {
+pub(crate) async fn sql(session: &Session, query: &Query) -> Result<Response<Outgoing>> {
     let text = query.get("query")?.ok_or_else(|| Refusal::bad_request("query: a statement is expected"))?.to_owned();
     let form = SavedForm::of(query)?;
     let Some(engine) = session.shared.sql.clone() else {
@@ -41,14 +31,8 @@ pub(crate) async fn sql(session: &Session, of: Arc<Table>, query: &Query) -> Res
             "SQL needs the Python package and DuckDB: pip install 'arrowwood[sql]', and its command `arrowwood view`";
         return Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, "no_engine", detail));
     };
-    let wanted = WhileWanted(Arc::default());
-    let given_up = wanted.0.clone();
     let most = if form.is_some() { SAVED } else { MOST };
-    let ask = move |_: &Session| {
-        let asked = SqlQuery { text: &text, path: &of.path, most: most + 1, given_up: &given_up };
-        engine.answer(&asked).map_err(Refusal::bad_request)
-    };
-    let found = session.work(ask).await?;
+    let found = first_rows(session, engine, text, most + 1).await?;
     let of_table = |e: Error| Refusal::of_table(&e);
     let len = found.len().map_err(of_table)?;
     if let Some(form) = form {
@@ -67,4 +51,23 @@ pub(crate) async fn sql(session: &Session, of: Arc<Table>, query: &Query) -> Res
     };
     let told: Json = session.work(tell).await?;
     Ok(json_response(StatusCode::OK, &told))
+}
+
+/// The first rows that a statement asks for, at most so many.
+async fn first_rows(session: &Session, engine: Arc<dyn SqlEngine>, text: String, most: u64) -> Result<Dataset> {
+    let of_table = |e: Error| Refusal::of_table(&e);
+    let statement = Statement { text, parameters: None, most: Some(most) };
+    let mut running = Running::begin(session, engine.as_ref(), statement, 0).await?;
+    let mut found = Vec::new();
+    let mut len = 0;
+    while len < most
+        && let Some(rows) = running.next().await?
+    {
+        len += rows.len().map_err(of_table)?;
+        found.push(rows);
+    }
+    if found.is_empty() {
+        return Dataset::from_batches(running.schema(), Vec::new()).map_err(of_table);
+    }
+    session.work(move |_| Dataset::concat(&found).and_then(|found| found.head(most)).map_err(of_table)).await
 }

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray};
 use arrowwood::{Dataset, Late, Value, WriteOptions, Writer, WriterOptions, parse_schema, write};
-use arrowwood_serve::{AuditLog, Options, Server, SqlEngine, Stopper};
+use arrowwood_serve::{AuditLog, BlockingEngine, Options, Server, SqlEngine, Stopper};
 use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 
@@ -30,7 +30,7 @@ impl Viewed {
         Viewed::with_sql(path, None)
     }
 
-    fn with_sql(path: impl AsRef<Path>, sql: Option<SqlEngine>) -> Viewed {
+    fn with_sql(path: impl AsRef<Path>, sql: Option<Arc<dyn SqlEngine>>) -> Viewed {
         let server = Server::view(path, &Options { audit: AuditLog::new(|_| ()), sql, ..options() }).unwrap();
         let (address, token) = server.url().split_once("/?token=").unwrap();
         let port = address.rsplit_once(':').unwrap().1.parse().unwrap();
@@ -610,8 +610,8 @@ fn sql_is_asked_of_the_engine_and_given_up_with_its_client() {
     let given_up = Arc::new(AtomicBool::new(false));
     let seen = given_up.clone();
     // Knows two queries: all rows, and one that never ends.
-    let engine = SqlEngine::new(move |asked| match asked.text {
-        "from self" => Ok(arrowwood::open(asked.path).unwrap().head(asked.most).unwrap()),
+    let engine = BlockingEngine::new(move |asked| match asked.text.as_str() {
+        "from self" => Ok(arrowwood::open(&asked.path).unwrap().head(asked.most).unwrap()),
         "wait" => {
             while !asked.given_up.load(Ordering::Relaxed) {
                 std::thread::sleep(std::time::Duration::from_millis(5));
@@ -621,7 +621,7 @@ fn sql_is_asked_of_the_engine_and_given_up_with_its_client() {
         }
         other => Err(format!("what is {other}?")),
     });
-    let viewed = Viewed::with_sql(&path, Some(engine));
+    let viewed = Viewed::with_sql(&path, Some(Arc::new(engine)));
     let told = viewed.json("/v1/tables/a.arrow/sql?query=from+self");
     assert_eq!((told["cells"].as_array().unwrap().len(), &told["whole"]), (1_000, &json!(false)));
     assert_eq!(told["cells"][7], json!(["7", null, "null"]));
@@ -645,10 +645,10 @@ fn sql_is_asked_of_the_engine_and_given_up_with_its_client() {
 fn what_is_shown_is_saved_whole_and_in_its_order() {
     let folder = tempfile::tempdir().unwrap();
     let path = file(folder.path(), 10_000);
-    let engine = SqlEngine::new(|asked| match asked.text {
-        "from self" => Ok(arrowwood::open(asked.path).unwrap().head(asked.most).unwrap()),
+    let engine = BlockingEngine::new(|asked| match asked.text.as_str() {
+        "from self" => Ok(arrowwood::open(&asked.path).unwrap().head(asked.most).unwrap()),
         _ => {
-            let endless = (0..300).map(|_| arrowwood::open(asked.path).unwrap()).collect::<Vec<_>>();
+            let endless = (0..300).map(|_| arrowwood::open(&asked.path).unwrap()).collect::<Vec<_>>();
             Ok(Dataset::concat(&endless).unwrap().head(asked.most).unwrap())
         }
     });
@@ -660,7 +660,7 @@ fn what_is_shown_is_saved_whole_and_in_its_order() {
         file.rewind().unwrap();
         Ok(file)
     });
-    let viewed = Viewed::with_sql(&path, Some(engine));
+    let viewed = Viewed::with_sql(&path, Some(Arc::new(engine)));
     let lines = |path: &str| -> Vec<Json> {
         let reply = viewed.get(&format!("/v1/tables/a.arrow/{path}"));
         assert_eq!(reply.status, 200, "{path}: {}", reply.text());

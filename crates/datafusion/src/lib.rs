@@ -34,6 +34,9 @@
 //!
 //! [`follow`] is a table as a stream that doesn't end.
 //!
+//! [`QueryEngine`] answers the SQL of `arrowwood serve` and of the command, which the program `arrowwood-datafusion` is as a
+//! whole.
+//!
 //! Rows that are dropped before a running query has read them are an error, which says so: ask again.
 //!
 //! # Trust
@@ -44,12 +47,19 @@
 #![warn(missing_docs)]
 #![deny(unsafe_code)]
 
+mod command;
 mod condition;
+mod engine;
 mod follow;
+mod memory;
+mod parameters;
 mod scan;
 mod statistics;
 mod table;
+mod tables;
 
+pub use command::Command;
+pub use engine::QueryEngine;
 pub use follow::follow;
 pub use scan::Scan;
 pub use table::Table;

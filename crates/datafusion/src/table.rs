@@ -23,6 +23,8 @@ use crate::scan::{Request, Scan};
 pub struct Table {
     schema: SchemaRef,
     is_copied: bool,
+    /// Whether later commits are not seen.
+    is_fixed: bool,
     snapshots: Mutex<Snapshots>,
 }
 
@@ -58,13 +60,19 @@ impl Table {
         }
         let schema = Arc::new(Schema::new(dataset.schema().fields().clone()));
         let snapshots = Mutex::new(Snapshots { newest: dataset, queries: Vec::new() });
-        Ok(Table { schema, is_copied: false, snapshots })
+        Ok(Table { schema, is_copied: false, is_fixed: false, snapshots })
     }
 
     /// Has rows copied before DataFusion sees them: a file that is truncated while a query runs is an error then in all
     /// cases, where the process may end otherwise.
     pub fn copied(mut self) -> Table {
         self.is_copied = true;
+        self
+    }
+
+    /// Keeps to the rows that there are now.
+    pub(crate) fn fixed(mut self) -> Table {
+        self.is_fixed = true;
         self
     }
 
@@ -75,6 +83,9 @@ impl Table {
 
     /// The rows for the query that `state` is of.
     fn snapshot(&self, state: &dyn Session) -> Result<Arc<Dataset>> {
+        if self.is_fixed {
+            return Ok(Arc::new(self.lock().newest.clone()));
+        }
         let begun = state.execution_props().query_execution_start_time;
         let query = begun.and_then(|time| Some((state.session_id().to_owned(), time.timestamp_nanos_opt()?)));
         let mut snapshots = self.lock();

@@ -1,0 +1,104 @@
+//! [`Command`]: the command `arrowwood` with DataFusion as its engine.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use arrowwood::{Dataset, ErrorKind};
+use arrowwood_cli::Engine;
+use arrowwood_serve::{SqlEngine, SqlError, SqlMemory, SqlQuery, SqlTables};
+
+use crate::engine::QueryEngine;
+
+/// What the command takes where the system doesn't say how much there is.
+const MEMORY: usize = 4 << 30;
+const NO_PARQUET: &str = "Parquet needs the command of the Python package: pip install 'arrowwood[parquet]'";
+
+/// The engine of the command `arrowwood-datafusion`.
+pub struct Command(Arc<QueryEngine>);
+
+impl Command {
+    /// The command with `engine`.
+    pub fn new(engine: QueryEngine) -> Command {
+        Command(Arc::new(engine))
+    }
+
+    fn ask(&self, text: &str, tables: Paths, most: Option<u64>) -> Result<Dataset, String> {
+        let memory = Arc::new(Own(half_of_memory()));
+        let query = SqlQuery { text: text.to_owned(), parameters: None, tables: Arc::new(tables), memory, most };
+        self.0.collect(query).map_err(|e| e.to_string())
+    }
+}
+
+impl Engine for Command {
+    fn sql(&self, query: &str) -> Result<Dataset, String> {
+        self.ask(query, Paths { own: None }, None)
+    }
+
+    fn look(&self, query: &str, path: &Path, most: u64, _: &Arc<AtomicBool>) -> Result<Dataset, String> {
+        self.ask(query, Paths { own: Some(path.to_path_buf()) }, Some(most))
+    }
+
+    fn server(&self) -> Option<Arc<dyn SqlEngine>> {
+        Some(self.0.clone())
+    }
+
+    fn read_parquet(&self, _: &Path) -> Result<Dataset, String> {
+        Err(NO_PARQUET.into())
+    }
+
+    fn write_parquet(&self, _: &Dataset, _: &Path) -> Result<(), String> {
+        Err(NO_PARQUET.into())
+    }
+}
+
+/// Tables by their paths; or only one, as `self`.
+struct Paths {
+    own: Option<PathBuf>,
+}
+
+impl SqlTables for Paths {
+    fn names(&self) -> Result<Vec<String>, SqlError> {
+        Ok(self.own.iter().map(|_| "self".to_owned()).collect())
+    }
+
+    fn rows(&self, name: &str) -> Result<Option<Dataset>, SqlError> {
+        let Some(path) = self.path(name) else { return Ok(None) };
+        match arrowwood::open(&path) {
+            Ok(rows) => Ok(Some(rows)),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        match &self.own {
+            Some(own) => (name == "self").then(|| own.clone()),
+            None => Some(name.into()),
+        }
+    }
+}
+
+/// The memory of the only query there is.
+struct Own(usize);
+
+impl SqlMemory for Own {
+    fn most(&self) -> usize {
+        self.0
+    }
+
+    fn take(&self, _: usize) -> bool {
+        // What its parts may have together is bounded already.
+        true
+    }
+
+    fn give_back(&self, _: usize) {}
+}
+
+fn half_of_memory() -> usize {
+    let known = fs::read_to_string("/proc/meminfo").ok();
+    let total = known.as_deref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("MemTotal:")));
+    let kilobytes = total.and_then(|total| total.trim().strip_suffix("kB")?.trim().parse::<usize>().ok());
+    kilobytes.map_or(MEMORY, |kilobytes| kilobytes * 1024 / 2)
+}

@@ -1,0 +1,257 @@
+//! [`QueryEngine`]: answers SQL that only reads, for a server's clients and for the command.
+
+use std::sync::Arc;
+
+use arrowwood::{Dataset, ErrorKind};
+use arrowwood_serve::{SqlEngine, SqlError, SqlFuture, SqlPlan, SqlQuery, SqlRows};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::execution::{SendableRecordBatchStream, context::SQLOptions};
+use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
+use datafusion::physical_plan::execute_stream;
+use datafusion::prelude::SessionConfig;
+use futures::StreamExt;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
+
+use crate::memory::QueryPool;
+use crate::parameters;
+use crate::tables::{CATALOG, QueryCatalogs, SCHEMA};
+
+/// Batches that are made before somebody takes them.
+const AHEAD: usize = 2;
+/// How many times the memory of a query it may write to temporary files.
+const SPILLED: u64 = 8;
+
+/// Queries by DataFusion, on threads of its own.
+///
+/// Statements that only read are answered: `select`, `explain`, `show tables`, `describe`. Nothing but the tables of a query
+/// can be named in it, and no function reaches files.
+pub struct QueryEngine {
+    runtime: Option<Runtime>,
+    /// What all queries have: functions and rules.
+    state: SessionState,
+}
+
+impl QueryEngine {
+    /// An engine with a thread for each processor.
+    ///
+    /// # Errors
+    /// `Io` where threads can't be started.
+    pub fn new() -> arrowwood::Result<QueryEngine> {
+        let threads = std::thread::available_parallelism().map_or(2, usize::from);
+        let runtime =
+            Builder::new_multi_thread().worker_threads(threads).thread_name("arrowwood-sql").enable_all().build();
+        let runtime = runtime.map_err(|e| arrowwood::Error::new(ErrorKind::Io, format!("starting threads: {e}")))?;
+        let config = SessionConfig::new()
+            .with_target_partitions(threads)
+            .with_create_default_catalog_and_schema(false)
+            .with_default_catalog_and_schema(CATALOG, SCHEMA)
+            .with_information_schema(true);
+        let state = SessionStateBuilder::new().with_default_features().with_config(config).build();
+        Ok(QueryEngine { runtime: Some(runtime), state })
+    }
+
+    /// The threads that queries run on, where tasks of other services of an engine may run too.
+    pub fn handle(&self) -> tokio::runtime::Handle {
+        match &self.runtime {
+            Some(runtime) => runtime.handle().clone(),
+            // Only while it is dropped.
+            None => tokio::runtime::Handle::current(),
+        }
+    }
+
+    /// All rows of an answer. Blocks.
+    ///
+    /// # Errors
+    /// As [`SqlEngine::run`].
+    pub fn collect(&self, query: SqlQuery) -> Result<Dataset, SqlError> {
+        let handle = self.handle();
+        handle.block_on(async {
+            let mut rows = self.run(query).await?;
+            let mut found = Vec::new();
+            while let Some(batch) = rows.next().await? {
+                found.push(batch);
+            }
+            let none = || Dataset::from_batches(rows.schema(), Vec::new());
+            Ok(if found.is_empty() { none()? } else { Dataset::concat(&found)? })
+        })
+    }
+}
+
+impl Drop for QueryEngine {
+    fn drop(&mut self) {
+        // Without waiting for queries that nobody wants any more.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// A session for one query.
+fn session(state: &SessionState, query: &SqlQuery) -> Result<SessionState> {
+    let most = query.memory.most();
+    let spilled = (most as u64).saturating_mul(SPILLED);
+    let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::OsTmpDirectory);
+    let runtime = RuntimeEnvBuilder::new()
+        .with_memory_pool(Arc::new(QueryPool::of(query.memory.clone())))
+        .with_disk_manager_builder(disk.with_max_temp_directory_size(spilled))
+        .build_arc()?;
+    let builder = SessionStateBuilder::new_from_existing(state.clone()).with_runtime_env(runtime);
+    Ok(builder.with_catalog_list(Arc::new(QueryCatalogs::of(query.tables.clone()))).build())
+}
+
+/// The plan of a statement that only reads.
+async fn logical(state: &SessionState, query: &SqlQuery) -> Result<LogicalPlan> {
+    let text = parameters::numbered(&query.text)?;
+    let plan = state.create_logical_plan(&text).await?;
+    let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
+    options.verify_plan(&plan)?;
+    Ok(plan)
+}
+
+async fn planned(state: SessionState, query: SqlQuery) -> Result<SqlPlan> {
+    let state = session(&state, &query)?;
+    let plan = logical(&state, &query).await?;
+    let parameters = parameters::schema(&plan)?;
+    let schema = match &query.parameters {
+        Some(values) => state.create_physical_plan(&parameters::bound(plan, values)?).await?.schema(),
+        None if parameters.fields().is_empty() => state.create_physical_plan(&plan).await?.schema(),
+        None => Arc::new(plan.schema().as_arrow().clone()),
+    };
+    Ok(SqlPlan { schema, parameters })
+}
+
+async fn begun(state: SessionState, query: SqlQuery) -> Result<SendableRecordBatchStream> {
+    let state = session(&state, &query)?;
+    let mut plan = logical(&state, &query).await?;
+    let count = parameters::schema(&plan)?.fields().len();
+    match &query.parameters {
+        Some(values) => plan = parameters::bound(plan, values)?,
+        None if count > 0 => {
+            return Err(DataFusionError::Plan(format!("the statement's {count} parameters have no values")));
+        }
+        None => (),
+    }
+    if let Some(most) = query.most {
+        plan = LogicalPlanBuilder::from(plan).limit(0, usize::try_from(most).ok())?.build()?;
+    }
+    let physical = state.create_physical_plan(&plan).await?;
+    execute_stream(physical, state.task_ctx())
+}
+
+/// Aborts what a future does elsewhere when that is dropped.
+struct Aborted(AbortHandle);
+
+impl Drop for Aborted {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn broken() -> SqlError {
+    SqlError::Engine("a task of the query broke off".into())
+}
+
+impl SqlEngine for QueryEngine {
+    fn plan(&self, query: SqlQuery) -> SqlFuture<'_, SqlPlan> {
+        let task = self.handle().spawn(planned(self.state.clone(), query));
+        let aborted = Aborted(task.abort_handle());
+        Box::pin(async move {
+            let _aborted = aborted;
+            task.await.map_err(|_| broken())?.map_err(|e| error_of(&e))
+        })
+    }
+
+    fn run(&self, query: SqlQuery) -> SqlFuture<'_, Box<dyn SqlRows>> {
+        let (schema, begun) = oneshot::channel();
+        let (sender, batches) = mpsc::channel(AHEAD);
+        let task = self.handle().spawn(run(self.state.clone(), query, schema, sender));
+        let aborted = Aborted(task.abort_handle());
+        Box::pin(async move {
+            let schema = begun.await.map_err(|_| broken())?.map_err(|e| error_of(&e))?;
+            Ok(Box::new(Answer { schema, batches, is_whole: false, _aborted: aborted }) as Box<dyn SqlRows>)
+        })
+    }
+
+    fn name(&self) -> (String, String) {
+        ("Arrowwood with DataFusion".into(), datafusion::DATAFUSION_VERSION.into())
+    }
+}
+
+/// Runs a query, and tells its columns and then its batches; `None` is the end.
+async fn run(
+    state: SessionState,
+    query: SqlQuery,
+    schema: oneshot::Sender<Result<SchemaRef>>,
+    sender: mpsc::Sender<Result<Option<RecordBatch>>>,
+) {
+    // Whoever does not listen any more needs nothing.
+    let mut stream = match begun(state, query).await {
+        Ok(stream) => stream,
+        Err(e) => return drop(schema.send(Err(e))),
+    };
+    if schema.send(Ok(stream.schema())).is_err() {
+        return;
+    }
+    while let Some(batch) = stream.next().await {
+        let is_last = batch.is_err();
+        if sender.send(batch.map(Some)).await.is_err() || is_last {
+            return;
+        }
+    }
+    let _ = sender.send(Ok(None)).await;
+}
+
+/// An answer under way.
+struct Answer {
+    schema: SchemaRef,
+    batches: mpsc::Receiver<Result<Option<RecordBatch>>>,
+    is_whole: bool,
+    _aborted: Aborted,
+}
+
+impl Answer {
+    async fn step(&mut self) -> Result<Option<Dataset>, SqlError> {
+        if self.is_whole {
+            return Ok(None);
+        }
+        let batch = self.batches.recv().await.ok_or_else(broken)?.map_err(|e| error_of(&e))?;
+        let Some(batch) = batch else {
+            self.is_whole = true;
+            return Ok(None);
+        };
+        Ok(Some(Dataset::from_batches(self.schema.clone(), vec![batch])?))
+    }
+}
+
+impl SqlRows for Answer {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn next(&mut self) -> SqlFuture<'_, Option<Dataset>> {
+        Box::pin(self.step())
+    }
+}
+
+/// What a client is told of an error.
+pub(crate) fn error_of(error: &DataFusionError) -> SqlError {
+    match error.find_root() {
+        DataFusionError::ResourcesExhausted(message) => SqlError::Memory(message.clone()),
+        DataFusionError::NotImplemented(message) => SqlError::Statement(format!("DataFusion has no {message}")),
+        DataFusionError::External(inner) => match inner.downcast_ref::<arrowwood::Error>() {
+            Some(error) => SqlError::Table(error.clone()),
+            None => SqlError::Engine(error.strip_backtrace()),
+        },
+        DataFusionError::Internal(_) | DataFusionError::ExecutionJoin(_) | DataFusionError::IoError(_) => {
+            SqlError::Engine(error.strip_backtrace())
+        }
+        _ => SqlError::Statement(error.strip_backtrace()),
+    }
+}

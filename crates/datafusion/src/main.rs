@@ -1,0 +1,20 @@
+//! The command `arrowwood`, with DataFusion for SQL: `arrowwood-datafusion serve` speaks Flight SQL.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use arrowwood_datafusion::{Command, QueryEngine};
+
+fn main() -> ExitCode {
+    arrowwood::ignore_file_size_signal();
+    let engine = match QueryEngine::new() {
+        Ok(engine) => engine,
+        Err(e) => {
+            // Without standard error there is nobody to tell.
+            let _ = writeln!(std::io::stderr(), "arrowwood: {e}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let command = Box::leak(Box::new(Command::new(engine)));
+    ExitCode::from(u8::try_from(arrowwood_cli::run_with(std::env::args_os(), Some(command))).unwrap_or(1))
+}

@@ -1,0 +1,96 @@
+//! [`QueryPool`]: the memory of one query, of what it shares with others.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrowwood_serve::SqlMemory;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
+
+/// Shares a query's memory fairly among its parts, which write to temporary files what is beyond; and takes what they have of
+/// the memory of all queries.
+pub(crate) struct QueryPool {
+    parts: FairSpillPool,
+    memory: Arc<dyn SqlMemory>,
+    /// Bytes that were taken: fewer than its parts have where these could not be refused.
+    taken: Mutex<usize>,
+}
+
+impl QueryPool {
+    pub fn of(memory: Arc<dyn SqlMemory>) -> QueryPool {
+        QueryPool { parts: FairSpillPool::new(memory.most()), memory, taken: Mutex::new(0) }
+    }
+
+    fn take(&self, bytes: usize) -> bool {
+        let is_taken = self.memory.take(bytes);
+        if is_taken {
+            *self.taken.lock().unwrap_or_else(PoisonError::into_inner) += bytes;
+        }
+        is_taken
+    }
+}
+
+impl Drop for QueryPool {
+    fn drop(&mut self) {
+        self.memory.give_back(*self.taken.get_mut().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl fmt::Debug for QueryPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QueryPool").field("parts", &self.parts).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for QueryPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "arrowwood({} of {} bytes)", self.reserved(), self.memory.most())
+    }
+}
+
+impl MemoryPool for QueryPool {
+    fn name(&self) -> &str {
+        "arrowwood"
+    }
+
+    fn register(&self, consumer: &MemoryConsumer) {
+        self.parts.register(consumer);
+    }
+
+    fn unregister(&self, consumer: &MemoryConsumer) {
+        self.parts.unregister(consumer);
+    }
+
+    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+        self.parts.grow(reservation, additional);
+        self.take(additional);
+    }
+
+    fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
+        self.parts.shrink(reservation, shrink);
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let more = taken.saturating_sub(self.parts.reserved());
+        *taken -= more;
+        self.memory.give_back(more);
+    }
+
+    fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
+        self.parts.try_grow(reservation, additional)?;
+        if self.take(additional) {
+            return Ok(());
+        }
+        self.parts.shrink(reservation, additional);
+        let who = reservation.consumer().name();
+        Err(DataFusionError::ResourcesExhausted(format!(
+            "other queries have what {additional} bytes for {who} would take"
+        )))
+    }
+
+    fn reserved(&self) -> usize {
+        self.parts.reserved()
+    }
+
+    fn memory_limit(&self) -> MemoryLimit {
+        MemoryLimit::Finite(self.memory.most())
+    }
+}

@@ -1,0 +1,97 @@
+//! Parameters of statements: `?` in their order, `$1`, or `$name`.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::{ParamValues, ScalarValue};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+
+/// The statement with `$1`, `$2`, … for each `?`.
+pub(crate) fn numbered(text: &str) -> Result<String> {
+    if !text.contains('?') {
+        return Ok(text.to_owned());
+    }
+    let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize_with_location();
+    let tokens = tokens.map_err(|e| DataFusionError::Plan(format!("reading the statement: {e}")))?;
+    let is_mark = |token: &Token| matches!(token, Token::Placeholder(mark) if mark == "?");
+    let mut marks = tokens.iter().filter(|token| is_mark(&token.token)).map(|token| token.span.start).peekable();
+    let mut written = String::with_capacity(text.len() + 16);
+    let mut count = 0;
+    for (line, content) in (1..).zip(text.split_inclusive('\n')) {
+        for (column, character) in (1..).zip(content.chars()) {
+            if marks.next_if(|mark| (mark.line, mark.column) == (line, column)).is_some() {
+                count += 1;
+                written.push_str(&format!("${count}"));
+            } else {
+                written.push(character);
+            }
+        }
+    }
+    Ok(written)
+}
+
+/// The order of a parameter, and its name in a schema.
+fn order(id: &str) -> (usize, &str) {
+    let name = id.trim_start_matches('$');
+    (name.parse().unwrap_or(usize::MAX), name)
+}
+
+/// The parameters of a plan in their order; those of unknown type have the type null.
+pub(crate) fn schema(plan: &LogicalPlan) -> Result<SchemaRef> {
+    let mut types: Vec<_> = plan.get_parameter_types()?.into_iter().collect();
+    types.sort_by(|(a, _), (b, _)| order(a).cmp(&order(b)));
+    let field =
+        |(id, known): (String, Option<DataType>)| Field::new(order(&id).1, known.unwrap_or(DataType::Null), true);
+    Ok(Arc::new(Schema::new(types.into_iter().map(field).collect::<Vec<_>>())))
+}
+
+/// The plan with `values` for its parameters: those with numbers in the order of columns, others by name.
+pub(crate) fn bound(plan: LogicalPlan, values: &RecordBatch) -> Result<LogicalPlan> {
+    let parameters = schema(&plan)?;
+    let wanted = parameters.fields().len();
+    if values.num_rows() != 1 || values.num_columns() != wanted {
+        let (rows, columns) = (values.num_rows(), values.num_columns());
+        let message = format!("one row of {wanted} parameters is expected, got {rows} rows of {columns}");
+        return Err(DataFusionError::Plan(message));
+    }
+    let is_numbered = parameters.fields().iter().all(|field| field.name().parse::<usize>().is_ok());
+    let value = |(number, field): (usize, &Arc<Field>)| {
+        let column = if is_numbered { Some(values.column(number)) } else { values.column_by_name(field.name()) };
+        let missing = || DataFusionError::Plan(format!("parameter ${} has no value", field.name()));
+        let value = ScalarValue::try_from_array(column.ok_or_else(missing)?, 0)?;
+        let is_known = *field.data_type() != DataType::Null && value.data_type() != *field.data_type();
+        let value = if is_known { value.cast_to(field.data_type())? } else { value };
+        Ok((field.name().clone(), value))
+    };
+    let found = parameters.fields().iter().enumerate().map(value).collect::<Result<Vec<_>>>()?;
+    let values = if is_numbered {
+        ParamValues::from(found.into_iter().map(|(_, value)| value).collect::<Vec<_>>())
+    } else {
+        ParamValues::from(found)
+    };
+    plan.with_param_values(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_numbered_where_they_are_no_text() {
+        for (text, expected) in [
+            ("select 1", "select 1"),
+            (
+                "select ?, '?', \"?\" -- ?\n from t where a = ? /* ? */ and b > ?",
+                "select $1, '?', \"?\" -- ?\n from t where a = $2 /* ? */ and b > $3",
+            ),
+            ("select 'ü?', ?", "select 'ü?', $1"),
+        ] {
+            assert_eq!(numbered(text).unwrap(), expected);
+        }
+        assert!(numbered("select '?").is_err());
+    }
+}

@@ -1,0 +1,97 @@
+//! [`QueryCatalogs`]: the tables of one query, as DataFusion looks for them.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrowwood_serve::{SqlError, SqlTables};
+use async_trait::async_trait;
+use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
+use datafusion::error::{DataFusionError, Result};
+
+use crate::external;
+use crate::table::Table;
+
+/// The only catalog, and the schema that has all tables.
+pub(crate) const CATALOG: &str = "arrowwood";
+pub(crate) const SCHEMA: &str = "public";
+
+/// The tables of one query: each is opened once, so that all mentions are of one commit.
+#[derive(Clone)]
+pub(crate) struct QueryCatalogs {
+    tables: Arc<dyn SqlTables>,
+    known: Arc<Mutex<HashMap<String, Arc<Table>>>>,
+}
+
+impl QueryCatalogs {
+    pub fn of(tables: Arc<dyn SqlTables>) -> QueryCatalogs {
+        QueryCatalogs { tables, known: Arc::default() }
+    }
+
+    fn opened(&self, name: &str) -> Result<Option<Arc<Table>>> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(table) = known.get(name) {
+            return Ok(Some(table.clone()));
+        }
+        let Some(rows) = self.tables.rows(name).map_err(failed)? else { return Ok(None) };
+        let table = Arc::new(Table::new(rows).map_err(external)?.fixed());
+        known.insert(name.to_owned(), table.clone());
+        Ok(Some(table))
+    }
+}
+
+fn failed(error: SqlError) -> DataFusionError {
+    match error {
+        SqlError::Table(error) => external(error),
+        other => DataFusionError::External(Box::new(other)),
+    }
+}
+
+impl fmt::Debug for QueryCatalogs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("QueryCatalogs")
+    }
+}
+
+impl CatalogProviderList for QueryCatalogs {
+    fn register_catalog(&self, _: String, _: Arc<dyn CatalogProvider>) -> Option<Arc<dyn CatalogProvider>> {
+        None
+    }
+
+    fn catalog_names(&self) -> Vec<String> {
+        vec![CATALOG.into()]
+    }
+
+    fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
+        (name == CATALOG).then(|| Arc::new(self.clone()) as Arc<dyn CatalogProvider>)
+    }
+}
+
+impl CatalogProvider for QueryCatalogs {
+    fn schema_names(&self) -> Vec<String> {
+        vec![SCHEMA.into()]
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        (name == SCHEMA).then(|| Arc::new(self.clone()) as Arc<dyn SchemaProvider>)
+    }
+}
+
+#[async_trait]
+impl SchemaProvider for QueryCatalogs {
+    fn table_names(&self) -> Vec<String> {
+        self.tables.names().unwrap_or_default()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        let catalogs = self.clone();
+        let name = name.to_owned();
+        let opened = tokio::task::spawn_blocking(move || catalogs.opened(&name)).await;
+        let opened = opened.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))??;
+        Ok(opened.map(|table| table as Arc<dyn TableProvider>))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        matches!(self.opened(name), Ok(Some(_)))
+    }
+}

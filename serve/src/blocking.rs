@@ -1,0 +1,117 @@
+//! [`BlockingEngine`]: an engine of a function that blocks, which answers the page of `arrowwood view`.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arrow_schema::SchemaRef;
+use arrowwood::Dataset;
+
+use crate::engine::{SqlEngine, SqlError, SqlFuture, SqlPlan, SqlQuery, SqlRows};
+use crate::outgoing::blocking;
+
+/// What the table that is looked at is called.
+pub(crate) const SELF: &str = "self";
+
+/// A query, as such an engine is asked it.
+#[derive(Clone, Debug)]
+pub struct SqlLook {
+    /// One statement that only reads.
+    pub text: String,
+    /// What it calls `self`.
+    pub path: PathBuf,
+    /// The most rows that are wanted.
+    pub most: u64,
+    /// Set when nobody waits for the answer any more.
+    pub given_up: Arc<AtomicBool>,
+}
+
+type Answer = dyn Fn(&SqlLook) -> Result<Dataset, String> + Send + Sync;
+type ParquetFile = dyn Fn(&Dataset) -> Result<File, String> + Send + Sync;
+
+/// An engine of functions whose errors are messages.
+#[derive(Clone)]
+pub struct BlockingEngine {
+    answer: Arc<Answer>,
+    parquet: Option<Arc<ParquetFile>>,
+}
+
+impl BlockingEngine {
+    /// An engine that answers by `answer`, which may block.
+    pub fn new(answer: impl Fn(&SqlLook) -> Result<Dataset, String> + Send + Sync + 'static) -> BlockingEngine {
+        BlockingEngine { answer: Arc::new(answer), parquet: None }
+    }
+
+    /// The same, which also writes rows as Parquet: `write` returns a file that nobody else has, and may block.
+    #[must_use]
+    pub fn with_parquet(
+        self,
+        write: impl Fn(&Dataset) -> Result<File, String> + Send + Sync + 'static,
+    ) -> BlockingEngine {
+        BlockingEngine { parquet: Some(Arc::new(write)), ..self }
+    }
+}
+
+/// Gives a query up when its future is dropped.
+struct WhileWanted(Arc<AtomicBool>);
+
+impl Drop for WhileWanted {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl SqlEngine for BlockingEngine {
+    fn plan(&self, _: SqlQuery) -> SqlFuture<'_, SqlPlan> {
+        Box::pin(async { Err(SqlError::Unsupported("this engine answers nothing but the page".into())) })
+    }
+
+    fn run(&self, query: SqlQuery) -> SqlFuture<'_, Box<dyn SqlRows>> {
+        let wanted = WhileWanted(Arc::default());
+        let given_up = wanted.0.clone();
+        Box::pin(async move {
+            let nothing = || SqlError::Unsupported("this engine answers nothing but the page".into());
+            let path = query.tables.path(SELF).ok_or_else(nothing)?;
+            let look = SqlLook { text: query.text, path, most: query.most.unwrap_or(u64::MAX), given_up };
+            let answer = self.answer.clone();
+            let done = blocking(move || answer(&look)).await;
+            drop(wanted);
+            let rows = done.map_err(|e| SqlError::Engine(e.to_string()))?.map_err(SqlError::Statement)?;
+            Ok(Box::new(Whole { schema: rows.schema().clone(), rows: Some(rows) }) as Box<dyn SqlRows>)
+        })
+    }
+
+    fn name(&self) -> (String, String) {
+        ("arrowwood".into(), env!("CARGO_PKG_VERSION").into())
+    }
+
+    fn has_plans(&self) -> bool {
+        false
+    }
+
+    fn writes_parquet(&self) -> bool {
+        self.parquet.is_some()
+    }
+
+    fn parquet(&self, rows: &Dataset) -> Option<Result<File, String>> {
+        self.parquet.as_ref().map(|write| write(rows))
+    }
+}
+
+/// An answer that is there as a whole.
+struct Whole {
+    schema: SchemaRef,
+    rows: Option<Dataset>,
+}
+
+impl SqlRows for Whole {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn next(&mut self) -> SqlFuture<'_, Option<Dataset>> {
+        let rows = self.rows.take();
+        Box::pin(async move { Ok(rows) })
+    }
+}

@@ -1,0 +1,307 @@
+//! Statements of SQL as a session asks them: of the tables that it may read, within the memory and the time of a query.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use arrowwood::Dataset;
+use hyper::StatusCode;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::timeout;
+
+use crate::blocking::SELF;
+use crate::budget::too_long;
+use crate::engine::{SqlEngine, SqlError, SqlFuture, SqlMemory, SqlPlan, SqlQuery, SqlRows, SqlTables};
+use crate::receive::{Memory, UNIT};
+use crate::refusal::{Refusal, Result};
+use crate::session::Session;
+use crate::table::Table;
+
+/// A statement and the values of its parameters.
+pub(crate) struct Statement {
+    pub text: String,
+    pub parameters: Option<RecordBatch>,
+    /// The most rows that are wanted.
+    pub most: Option<u64>,
+}
+
+impl Statement {
+    fn query(self, session: &Session) -> SqlQuery {
+        SqlQuery {
+            text: self.text,
+            parameters: self.parameters,
+            tables: Arc::new(SessionTables(session.clone())),
+            memory: Arc::new(QueryMemory::of(&session.shared.queries, session.shared.limits.query_memory / 2)),
+            most: self.most,
+        }
+    }
+}
+
+/// The engine that answers statements.
+///
+/// # Errors
+/// 501 where the program has none.
+pub(crate) fn engine_of(session: &Session) -> Result<Arc<dyn SqlEngine>> {
+    session.shared.sql.clone().filter(|engine| engine.has_plans()).ok_or_else(|| {
+        let detail = "this server has no SQL: start it by `arrowwood-datafusion serve`, or put that program beside \
+                      `arrowwood` (cargo install --path crates/datafusion)";
+        Refusal::new(StatusCode::NOT_IMPLEMENTED, "no_engine", detail)
+    })
+}
+
+/// The columns and the parameters of a statement.
+pub(crate) async fn plan(session: &Session, engine: &dyn SqlEngine, statement: Statement) -> Result<SqlPlan> {
+    let _place = session.shared.statements.begin(session, 0)?;
+    let most = session.shared.limits.query_timeout;
+    let planned = timeout(most, engine.plan(statement.query(session))).await;
+    planned.map_err(|_| too_long(most))?.map_err(refused)
+}
+
+/// An answer under way. Time is what the engine takes, not what the client does.
+pub(crate) struct Running {
+    rows: Box<dyn SqlRows>,
+    session: Session,
+    left: Duration,
+    place: Place,
+}
+
+impl Running {
+    /// Runs a statement, which whoever knows `id` can cancel.
+    pub async fn begin(session: &Session, engine: &dyn SqlEngine, statement: Statement, id: u64) -> Result<Running> {
+        let mut left = session.shared.limits.query_timeout;
+        let mut place = session.shared.statements.begin(session, id)?;
+        let run = engine.run(statement.query(session));
+        let rows = within(session, &mut place, &mut left, run).await?;
+        Ok(Running { rows, session: session.clone(), left, place })
+    }
+
+    pub fn schema(&self) -> SchemaRef {
+        self.rows.schema()
+    }
+
+    /// The next rows; `None` behind the last.
+    pub async fn next(&mut self) -> Result<Option<Dataset>> {
+        within(&self.session, &mut self.place, &mut self.left, self.rows.next()).await
+    }
+}
+
+/// Waits for the engine, as long as it may work, nobody cancels it, and the server doesn't stop.
+async fn within<T>(session: &Session, place: &mut Place, left: &mut Duration, work: SqlFuture<'_, T>) -> Result<T> {
+    let begun = Instant::now();
+    let done = tokio::select! {
+        done = timeout(*left, work) => done,
+        () = place.cancelled() => {
+            return Err(Refusal::new(StatusCode::GONE, "cancelled", "the query was cancelled"));
+        }
+        () = session.stopping() => return Err(Refusal::unavailable("the server is stopping")),
+    };
+    *left = left.saturating_sub(begun.elapsed());
+    done.map_err(|_| too_long(session.shared.limits.query_timeout))?.map_err(refused)
+}
+
+/// What a client is told of an engine's error.
+pub(crate) fn refused(error: SqlError) -> Refusal {
+    match error {
+        SqlError::Statement(message) => Refusal::new(StatusCode::BAD_REQUEST, "sql", message),
+        SqlError::Memory(message) => {
+            let detail = format!("the query takes more memory than it may (--query-memory): {message}");
+            Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "query_memory", detail)
+        }
+        SqlError::Unsupported(message) => Refusal::new(StatusCode::NOT_IMPLEMENTED, "not_implemented", message),
+        SqlError::Table(error) => Refusal::of_table(&error),
+        SqlError::Engine(message) => {
+            let error = arrowwood::Error::new(arrowwood::ErrorKind::Internal, message);
+            Refusal::internal("the query failed; the server's log says more").logged(&error)
+        }
+    }
+}
+
+// ---- statements that run ----
+
+/// The statements that run now.
+#[derive(Default)]
+pub(crate) struct Statements {
+    running: Mutex<HashMap<u64, Entry>>,
+    last: AtomicU64,
+}
+
+struct Entry {
+    /// What clients call it.
+    id: u64,
+    token: Option<String>,
+    cancel: watch::Sender<bool>,
+}
+
+/// The place of a statement that runs.
+struct Place {
+    number: u64,
+    session: Session,
+    cancelled: watch::Receiver<bool>,
+}
+
+impl Place {
+    /// Waits until somebody cancels it.
+    async fn cancelled(&mut self) {
+        if self.cancelled.wait_for(|is_cancelled| *is_cancelled).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.session.shared.statements.lock().remove(&self.number);
+    }
+}
+
+impl Statements {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Entry>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place for one more.
+    ///
+    /// # Errors
+    /// 503 where there are as many as there may be, of all clients or of this one.
+    fn begin(&self, session: &Session, id: u64) -> Result<Place> {
+        let token = session.caller.name().map(str::to_owned);
+        let most = session.shared.limits.statements;
+        let mut running = self.lock();
+        let own = running.values().filter(|entry| token.is_some() && entry.token == token).count();
+        if running.len() >= most || own >= most.div_ceil(2) {
+            return Err(Refusal::unavailable(format!("{} queries run already; try again", running.len())));
+        }
+        let number = self.last.fetch_add(1, Ordering::Relaxed);
+        let (cancel, cancelled) = watch::channel(false);
+        running.insert(number, Entry { id, token, cancel });
+        Ok(Place { number, session: session.clone(), cancelled })
+    }
+
+    /// Cancels what the caller calls `id`; whether something of that name runs.
+    pub fn cancel(&self, session: &Session, id: u64) -> bool {
+        let running = self.lock();
+        let mut found =
+            running.values().filter(|entry| entry.id == id && entry.token.as_deref() == session.caller.name());
+        found.fold(false, |_, entry| {
+            entry.cancel.send_replace(true);
+            true
+        })
+    }
+}
+
+// ---- what a statement may read and take ----
+
+/// The tables that a session may read.
+struct SessionTables(Session);
+
+impl SessionTables {
+    /// The table called `name`, if it may be read.
+    fn table(&self, name: &str) -> Result<Option<Arc<Table>>> {
+        let Session { shared, caller, .. } = &self.0;
+        let only = if shared.is_view && name == SELF { shared.catalog.list()?.pop() } else { None };
+        let name = only.as_ref().map_or(name, |only| &only.name);
+        if !caller.rights().may_read(name) {
+            return Ok(None);
+        }
+        match shared.catalog.get(name) {
+            Ok(table) => Ok(Some(table)),
+            Err(refusal) if refusal.status() == StatusCode::NOT_FOUND => Ok(None),
+            Err(refusal) => Err(refusal),
+        }
+    }
+}
+
+fn engine_error(refusal: &Refusal) -> SqlError {
+    SqlError::Engine(refusal.to_string())
+}
+
+impl SqlTables for SessionTables {
+    fn names(&self) -> Result<Vec<String>, SqlError> {
+        let Session { shared, caller, .. } = &self.0;
+        let entries = shared.catalog.list().map_err(|refusal| engine_error(&refusal))?;
+        Ok(entries.into_iter().map(|entry| entry.name).filter(|name| caller.rights().may_read(name)).collect())
+    }
+
+    fn rows(&self, name: &str) -> Result<Option<Dataset>, SqlError> {
+        let table = self.table(name).map_err(|refusal| engine_error(&refusal))?;
+        Ok(table.map(|table| table.rows()).transpose()?)
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        Some(self.table(name).ok()??.path.clone())
+    }
+}
+
+/// The memory of one query, which is a part of that of all that look at rows.
+struct QueryMemory {
+    all: Memory,
+    most: usize,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Default)]
+struct Taken {
+    bytes: usize,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl QueryMemory {
+    fn of(all: &Memory, most: usize) -> QueryMemory {
+        QueryMemory { all: all.clone(), most, taken: Mutex::default() }
+    }
+}
+
+impl SqlMemory for QueryMemory {
+    fn most(&self) -> usize {
+        self.most
+    }
+
+    fn take(&self, bytes: usize) -> bool {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(all) = taken.bytes.checked_add(bytes).filter(|all| *all <= self.most) else { return false };
+        let has = taken.permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits) * UNIT;
+        if all > has {
+            let Some(more) = self.all.try_share(all - has) else { return false };
+            match &mut taken.permit {
+                Some(permit) => permit.merge(more),
+                none => *none = Some(more),
+            }
+        }
+        taken.bytes = all;
+        true
+    }
+
+    fn give_back(&self, bytes: usize) {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.bytes = taken.bytes.saturating_sub(bytes);
+        let needed = taken.bytes.div_ceil(UNIT);
+        if let Some(permit) = &mut taken.permit {
+            drop(permit.split(permit.num_permits().saturating_sub(needed)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_has_its_part_of_the_memory_and_gives_it_back() {
+        let all = Memory::new(16 * UNIT);
+        let query = QueryMemory::of(&all, 8 * UNIT);
+        assert!(query.take(UNIT / 2) && query.take(UNIT / 2) && query.take(7 * UNIT));
+        assert!(!query.take(1), "it has its most");
+        let other = all.try_share(8 * UNIT).unwrap();
+        assert!(all.try_share(1).is_none());
+        query.give_back(3 * UNIT + 1);
+        assert!(all.try_share(3 * UNIT).is_some() && all.try_share(4 * UNIT).is_none());
+        let more = all.try_share(3 * UNIT).unwrap();
+        assert!(!query.take(2), "others have it");
+        drop((other, more, query));
+        assert!(all.try_share(16 * UNIT).is_some());
+    }
+}
