@@ -174,15 +174,20 @@ fn host_name(host: &str) -> &str {
     }
 }
 
+/// The password of a client that comes with a name and one.
+pub(crate) fn password_of(headers: &HeaderMap) -> Option<String> {
+    let (scheme, rest) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    let decoded = String::from_utf8(STANDARD.decode(rest.trim()).ok()?).ok()?;
+    let is_basic = scheme.eq_ignore_ascii_case("basic");
+    decoded.split_once(':').filter(|_| is_basic).map(|(_, password)| password.to_owned())
+}
+
 fn token_of(method: &Method, headers: &HeaderMap, cookie: &str) -> Option<String> {
     if let Some(value) = headers.get(header::AUTHORIZATION) {
         let (scheme, rest) = value.to_str().ok()?.split_once(' ')?;
         return match scheme.to_ascii_lowercase().as_str() {
             "bearer" | "token" => Some(rest.trim().to_owned()),
-            "basic" => {
-                let decoded = String::from_utf8(STANDARD.decode(rest.trim()).ok()?).ok()?;
-                decoded.split_once(':').map(|(_, password)| password.to_owned())
-            }
+            "basic" => password_of(headers),
             _ => None,
         };
     }

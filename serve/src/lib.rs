@@ -45,6 +45,7 @@ mod reading;
 mod receive;
 mod refusal;
 mod response;
+mod results;
 mod routes;
 mod save;
 mod search;

@@ -268,15 +268,28 @@ fn block_of(rows: &Dataset, most: u64) -> arrowwood::Result<(Dataset, u64)> {
 }
 
 /// What makes bytes of rows.
-enum Maker {
+pub(crate) enum Maker {
     Arrow(Box<StreamEncoder>, Framing),
     JsonLines(JsonLines),
     Csv,
 }
 
 impl Maker {
+    /// Of rows in one of the forms over HTTP.
+    pub fn of(form: Form, schema: &SchemaRef) -> arrowwood::Result<Maker> {
+        match form {
+            Form::Arrow => Maker::arrow(schema, Framing::Stream),
+            Form::JsonLines => Ok(Maker::JsonLines(JsonLines::new(schema))),
+            Form::Csv => Ok(Maker::Csv),
+        }
+    }
+
+    pub fn arrow(schema: &SchemaRef, framing: Framing) -> arrowwood::Result<Maker> {
+        Ok(Maker::Arrow(Box::new(StreamEncoder::new(schema.clone())?), framing))
+    }
+
     /// The first of `rows`, as bytes, and how many those are.
-    fn piece(&mut self, rows: &Dataset) -> arrowwood::Result<(Vec<Bytes>, u64)> {
+    pub fn piece(&mut self, rows: &Dataset) -> arrowwood::Result<(Vec<Bytes>, u64)> {
         if let Maker::Arrow(encoder, framing) = self {
             let (messages, count) = encoder.encode(rows, PIECE)?;
             return Ok((frames(messages, *framing)?, count));
@@ -300,7 +313,7 @@ impl Maker {
 
 impl Maker {
     /// What stands before rows.
-    fn heading(&self, schema: &SchemaRef) -> arrowwood::Result<Option<Bytes>> {
+    pub fn heading(&self, schema: &SchemaRef) -> arrowwood::Result<Option<Bytes>> {
         Ok(match self {
             Maker::Arrow(encoder, framing) => Some(framing.head(&encoder.schema_message())?.into()),
             Maker::JsonLines(_) => None,
@@ -309,7 +322,7 @@ impl Maker {
     }
 
     /// What stands behind them.
-    fn end(&self) -> Option<Bytes> {
+    pub fn end(&self) -> Option<Bytes> {
         match self {
             Maker::Arrow(_, framing) => Some(Bytes::from_static(framing.end())),
             _ => None,
@@ -331,17 +344,13 @@ struct RowStream {
 
 /// The body of an answer with rows. It begins when rows are found, so that a condition that takes too long before is refused.
 pub(crate) async fn body(selection: Selection, form: Form, session: Session) -> Result<Outgoing> {
-    let maker = match form {
-        Form::Arrow => arrow(&selection, Framing::Stream)?,
-        Form::JsonLines => Maker::JsonLines(JsonLines::new(&selection.schema)),
-        Form::Csv => Maker::Csv,
-    };
+    let maker = Maker::of(form, &selection.schema).map_err(|e| Refusal::of_table(&e))?;
     stream(selection, maker, session).await
 }
 
 /// The body of Flight's answer with rows.
 pub(crate) async fn flight_body(selection: Selection, session: Session) -> Result<Outgoing> {
-    let maker = arrow(&selection, Framing::Flight)?;
+    let maker = Maker::arrow(&selection.schema, Framing::Flight).map_err(|e| Refusal::of_table(&e))?;
     stream(selection, maker, session).await
 }
 
@@ -353,11 +362,6 @@ async fn stream(mut selection: Selection, maker: Maker, session: Session) -> Res
         (selection, is_found) = budget.work(budget.step(), look).await?;
     }
     Ok(Outgoing::steps(RowStream { selection, maker, session, budget, current: None, is_begun: false }))
-}
-
-fn arrow(selection: &Selection, framing: Framing) -> Result<Maker> {
-    let encoder = StreamEncoder::new(selection.schema.clone()).map_err(|e| Refusal::of_table(&e))?;
-    Ok(Maker::Arrow(Box::new(encoder), framing))
 }
 
 impl Steps for RowStream {
@@ -389,15 +393,13 @@ impl Steps for RowStream {
 
 /// The body of an answer with rows that are there already.
 pub(crate) fn whole_body(rows: Dataset, form: Form, session: Session) -> Result<Outgoing> {
-    let schema = rows.schema();
-    let maker = match form {
-        Form::Arrow => {
-            let encoder = StreamEncoder::new(schema.clone()).map_err(|e| Refusal::of_table(&e))?;
-            Maker::Arrow(Box::new(encoder), Framing::Stream)
-        }
-        Form::JsonLines => Maker::JsonLines(JsonLines::new(schema)),
-        Form::Csv => Maker::Csv,
-    };
+    let maker = Maker::of(form, rows.schema()).map_err(|e| Refusal::of_table(&e))?;
+    Ok(Outgoing::steps(WholeRows { rows, maker, session, is_begun: false }))
+}
+
+/// The same of Flight's answer.
+pub(crate) fn whole_flight_body(rows: Dataset, session: Session) -> Result<Outgoing> {
+    let maker = Maker::arrow(rows.schema(), Framing::Flight).map_err(|e| Refusal::of_table(&e))?;
     Ok(Outgoing::steps(WholeRows { rows, maker, session, is_begun: false }))
 }
 

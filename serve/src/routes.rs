@@ -30,6 +30,7 @@ use crate::reading::{self, Form, Selection};
 use crate::receive::receive;
 use crate::refusal::{Refusal, Result};
 use crate::response::{allow, empty, json_response, text, with_type};
+use crate::results;
 use crate::save::{self, SavedForm};
 use crate::search::{self, Search};
 use crate::seek;
@@ -122,6 +123,7 @@ async fn route(
         ["metrics"] => metrics(&session, &parts),
         ["write"] => ingest::line_protocol(session, &parts, body, trace, true).await,
         ["api", "v2", "write"] => ingest::line_protocol(session, &parts, body, trace, false).await,
+        ["v1", "sql"] => statement(session, &parts).await,
         ["v1", "tables"] => tables(session, &parts).await,
         ["v1", "tables", name] => table(session, &parts, body, name, trace).await,
         ["v1", "tables", name, "rows"] if parts.method == Method::POST => {
@@ -134,6 +136,17 @@ async fn route(
         ["v1", "tables", name, "producers", producer] => ingest::producer(session, &parts, name, producer).await,
         _ => Err(Refusal::not_found("there is no such route")),
     }
+}
+
+/// The answer to a statement of SQL over the tables that the caller may read.
+async fn statement(session: Session, parts: &Parts) -> Result<Response<Outgoing>> {
+    allow(parts, &[Method::GET])?;
+    let query = Query::parse(parts.uri.query(), sql::PARAMETERS)?;
+    let form = Form::of(&query, &parts.headers)?;
+    let running = sql::statement(&session, &query).await?;
+    let is_head = parts.method == Method::HEAD;
+    let body = if is_head { Outgoing::empty() } else { results::body(running, form, session)? };
+    Ok(with_type(StatusCode::OK, form.media_type(), body))
 }
 
 fn stopping() -> Refusal {
@@ -281,7 +294,7 @@ async fn look(session: Session, parts: &Parts, name: &str, look: &str) -> Result
             let grouping = session.work(move |session| Grouping::of(&table, &query, session.clone())).await?;
             return Ok(with_type(StatusCode::OK, Form::JsonLines.media_type(), Outgoing::steps(grouping)));
         }
-        "sql" => return sql::sql(&session, &query(sql::PARAMETERS)?).await,
+        "sql" => return sql::sql(&session, table, &query(sql::PARAMETERS)?).await,
         "save" => return save::save(&session, table, &query(save::PARAMETERS)?).await,
         "seek" => seek::seek(&session, table, &query(seek::PARAMETERS)?).await?,
         "statistics" => statistics::statistics(&session, table, &query(statistics::PARAMETERS)?).await?,

@@ -14,7 +14,8 @@ use crate::refusal::{Refusal, Result};
 use crate::response::json_response;
 use crate::save::{SavedForm, saved};
 use crate::session::Session;
-use crate::statement::{Running, Statement};
+use crate::statement::{Running, Statement, engine_of};
+use crate::table::Table;
 
 pub(crate) const PARAMETERS: &[&str] = &["query", "format"];
 
@@ -22,17 +23,29 @@ pub(crate) const PARAMETERS: &[&str] = &["query", "format"];
 const MOST: u64 = 1_000;
 const SAVED: u64 = 2_000_000;
 
+fn text(query: &Query) -> Result<String> {
+    let text = query.get("query")?.ok_or_else(|| Refusal::bad_request("query: a statement is expected"))?;
+    Ok(text.to_owned())
+}
+
+/// The rows that a statement asks of all tables.
+pub(crate) async fn statement(session: &Session, query: &Query) -> Result<Running> {
+    let engine = engine_of(session)?;
+    let statement = Statement { text: text(query)?, parameters: None, most: None, own: None };
+    Running::begin(session, engine.as_ref(), statement, 0).await
+}
+
 /// The first rows that a query asks for, or all of them as a file. Ends when the client goes.
-pub(crate) async fn sql(session: &Session, query: &Query) -> Result<Response<Outgoing>> {
-    let text = query.get("query")?.ok_or_else(|| Refusal::bad_request("query: a statement is expected"))?.to_owned();
+pub(crate) async fn sql(session: &Session, of: Arc<Table>, query: &Query) -> Result<Response<Outgoing>> {
+    let text = text(query)?;
     let form = SavedForm::of(query)?;
     let Some(engine) = session.shared.sql.clone() else {
-        let detail =
-            "SQL needs the Python package and DuckDB: pip install 'arrowwood[sql]', and its command `arrowwood view`";
+        let detail = "SQL needs the Python package and DuckDB: pip install 'arrowwood[sql]', and its command `arrowwood view`; or \
+             the program `arrowwood-datafusion`";
         return Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, "no_engine", detail));
     };
     let most = if form.is_some() { SAVED } else { MOST };
-    let found = first_rows(session, engine, text, most + 1).await?;
+    let found = first_rows(session, engine, (text, of), most + 1).await?;
     let of_table = |e: Error| Refusal::of_table(&e);
     let len = found.len().map_err(of_table)?;
     if let Some(form) = form {
@@ -54,9 +67,14 @@ pub(crate) async fn sql(session: &Session, query: &Query) -> Result<Response<Out
 }
 
 /// The first rows that a statement asks for, at most so many.
-async fn first_rows(session: &Session, engine: Arc<dyn SqlEngine>, text: String, most: u64) -> Result<Dataset> {
+async fn first_rows(
+    session: &Session,
+    engine: Arc<dyn SqlEngine>,
+    (text, of): (String, Arc<Table>),
+    most: u64,
+) -> Result<Dataset> {
     let of_table = |e: Error| Refusal::of_table(&e);
-    let statement = Statement { text, parameters: None, most: Some(most) };
+    let statement = Statement { text, parameters: None, most: Some(most), own: Some(of) };
     let mut running = Running::begin(session, engine.as_ref(), statement, 0).await?;
     let mut found = Vec::new();
     let mut len = 0;

@@ -27,6 +27,8 @@ pub(crate) struct Statement {
     pub parameters: Option<RecordBatch>,
     /// The most rows that are wanted.
     pub most: Option<u64>,
+    /// The table that it calls `self`.
+    pub own: Option<Arc<Table>>,
 }
 
 impl Statement {
@@ -34,7 +36,7 @@ impl Statement {
         SqlQuery {
             text: self.text,
             parameters: self.parameters,
-            tables: Arc::new(SessionTables(session.clone())),
+            tables: Arc::new(SessionTables { session: session.clone(), own: self.own }),
             memory: Arc::new(QueryMemory::of(&session.shared.queries, session.shared.limits.query_memory / 2)),
             most: self.most,
         }
@@ -184,8 +186,7 @@ impl Statements {
     /// Cancels what the caller calls `id`; whether something of that name runs.
     pub fn cancel(&self, session: &Session, id: u64) -> bool {
         let running = self.lock();
-        let mut found =
-            running.values().filter(|entry| entry.id == id && entry.token.as_deref() == session.caller.name());
+        let found = running.values().filter(|entry| entry.id == id && entry.token.as_deref() == session.caller.name());
         found.fold(false, |_, entry| {
             entry.cancel.send_replace(true);
             true
@@ -196,14 +197,19 @@ impl Statements {
 // ---- what a statement may read and take ----
 
 /// The tables that a session may read.
-struct SessionTables(Session);
+struct SessionTables {
+    session: Session,
+    /// The one called `self`, which may be read.
+    own: Option<Arc<Table>>,
+}
 
 impl SessionTables {
     /// The table called `name`, if it may be read.
     fn table(&self, name: &str) -> Result<Option<Arc<Table>>> {
-        let Session { shared, caller, .. } = &self.0;
-        let only = if shared.is_view && name == SELF { shared.catalog.list()?.pop() } else { None };
-        let name = only.as_ref().map_or(name, |only| &only.name);
+        let Session { shared, caller, .. } = &self.session;
+        if let Some(own) = self.own.as_ref().filter(|_| name == SELF) {
+            return Ok(Some(own.clone()));
+        }
         if !caller.rights().may_read(name) {
             return Ok(None);
         }
@@ -221,7 +227,7 @@ fn engine_error(refusal: &Refusal) -> SqlError {
 
 impl SqlTables for SessionTables {
     fn names(&self) -> Result<Vec<String>, SqlError> {
-        let Session { shared, caller, .. } = &self.0;
+        let Session { shared, caller, .. } = &self.session;
         let entries = shared.catalog.list().map_err(|refusal| engine_error(&refusal))?;
         Ok(entries.into_iter().map(|entry| entry.name).filter(|name| caller.rights().may_read(name)).collect())
     }

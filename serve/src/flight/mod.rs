@@ -2,12 +2,14 @@
 //!
 //! A ticket is text that anybody can write: a table's name, and the parameters of its route for rows behind a `?`, as in
 //! `ticks?from=1000&columns=ts,price&where=price > 100`, or `ticks?follow=true`. A descriptor is a path of one name, or the same
-//! text as a command. Bodies are sent as they lie in the mapping.
+//! text as a command. Bodies are sent as they lie in the mapping. Commands and tickets of [Flight SQL](sql) are messages of protobuf, which no table's
+//! name begins like.
 
 mod calls;
 mod exchange;
 pub(crate) mod messages;
 mod put;
+mod sql;
 mod status;
 mod target;
 
@@ -15,15 +17,19 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::body::Incoming;
+use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, Version};
 
 use self::calls::{Calls, decoded};
 pub(crate) use self::messages::SERVICE;
 use self::messages::{DescriptorType, FlightDescriptor, FlightEndpoint, FlightInfo, SchemaResult, Ticket, framed};
+use self::sql::Question;
+use self::sql::messages::Any;
 use self::status::answered;
 pub(crate) use self::status::refused;
 use self::target::{target_of, target_of_ticket};
+use crate::access::password_of;
 use crate::following::{self, Follower};
 use crate::frames::Framing;
 use crate::outgoing::Outgoing;
@@ -56,30 +62,60 @@ pub(crate) async fn answer(
         "ListFlights" => session.work(list).await,
         "GetFlightInfo" => {
             let descriptor = calls.question::<FlightDescriptor>().await?;
-            flight_info(session, descriptor).await
+            match Question::parse(&descriptor.command)? {
+                Some(question) => sql::flight_info(session, descriptor, question).await,
+                None => flight_info(session, descriptor).await,
+            }
         }
         "GetSchema" => {
-            let (name, query) = target_of(&calls.question().await?, PARAMETERS)?;
+            let descriptor = calls.question::<FlightDescriptor>().await?;
+            if let Some(question) = Question::parse(&descriptor.command)? {
+                return sql::schema(session, question).await;
+            }
+            let (name, query) = target_of(&descriptor, PARAMETERS)?;
             session.check_facts(&name)?;
             let selection = selection(&session, &name, query).await?;
             let schema = selection.schema_message().map_err(|e| Refusal::of_table(&e))?.into();
             Ok(whole(framed(&SchemaResult { schema })))
         }
         "DoGet" => {
-            let (name, query) = target_of_ticket(&calls.question().await?, PARAMETERS)?;
+            let ticket = calls.question::<Ticket>().await?;
+            if let Some(question) = Question::parse(&ticket.ticket)? {
+                return sql::get(session, question).await;
+            }
+            let (name, query) = target_of_ticket(&ticket, PARAMETERS)?;
             get(session, &name, query).await
         }
         "DoPut" => {
+            let (descriptor, header) = put::opening(&session, &mut calls).await?;
+            if let Some(command) = Any::parse(&descriptor.command) {
+                return sql::put(session, calls, command, header).await;
+            }
             trace.is_write = true;
-            Ok(answered(Outgoing::steps(put::begin(session, calls).await?)))
+            Ok(answered(Outgoing::steps(put::begin(session, calls, &descriptor, &header).await?)))
         }
         "DoExchange" => exchange::begin(session, calls).await,
-        "ListActions" => Ok(answered(Outgoing::empty())),
+        "DoAction" => {
+            let action = calls.question().await?;
+            sql::action(session, action).await
+        }
+        "ListActions" => Ok(sql::list_actions()),
+        "Handshake" => Ok(handshake(parts)),
         _ => {
-            let detail = "calls are ListFlights, GetFlightInfo, GetSchema, DoGet, DoPut and DoExchange";
+            let detail = "calls are ListFlights, GetFlightInfo, GetSchema, DoGet, DoPut, DoExchange and DoAction";
             Err(Refusal::new(hyper::StatusCode::NOT_IMPLEMENTED, "not_implemented", detail))
         }
     }
+}
+
+/// Greets a client that comes with a name and a password, which is its token, and tells it the token as further calls have it.
+fn handshake(parts: &Parts) -> Response<Outgoing> {
+    let mut response = answered(Outgoing::empty());
+    let token = password_of(&parts.headers).and_then(|token| HeaderValue::try_from(format!("Bearer {token}")).ok());
+    if let Some(token) = token {
+        response.headers_mut().insert(header::AUTHORIZATION, token);
+    }
+    response
 }
 
 /// The table that the message of a call is about, if it means one. For tests, which send any bytes.

@@ -30,11 +30,10 @@ pub(crate) struct Put {
     front: Vec<u8>,
 }
 
-/// Reads the first message, which says what comes, and where it is to go.
-pub(crate) async fn begin(session: Session, mut calls: Calls) -> Result<Put> {
-    let Called { message, .. } = first(&session, &mut calls).await?;
-    let ((name, query), header) = target_of_first(message)?;
-    Put::of(session, calls, (&name, &query), &header).await
+/// What the first message, of this descriptor and header, begins.
+pub(crate) async fn begin(session: Session, calls: Calls, descriptor: &FlightDescriptor, header: &[u8]) -> Result<Put> {
+    let (name, query) = target_of(descriptor, PARAMETERS)?;
+    Put::of(session, calls, (&name, &query), header).await
 }
 
 /// What the first message says of where rows are to go, and its schema if it has one.
@@ -90,7 +89,7 @@ fn kind_of(metadata: &[u8]) -> Option<Kind> {
 }
 
 /// Appends a message as a stream has it.
-fn push(stream: &mut Vec<u8>, metadata: &[u8], body: &[u8]) {
+pub(super) fn push(stream: &mut Vec<u8>, metadata: &[u8], body: &[u8]) {
     let padded = metadata.len().next_multiple_of(8);
     stream.extend_from_slice(&u32::MAX.to_le_bytes());
     // Messages are at most as long as the limits of a body.

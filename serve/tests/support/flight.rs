@@ -11,8 +11,8 @@ use prost::Message;
 use super::{Served, TIMEOUT};
 
 pub const SERVICE: &str = "/arrow.flight.protocol.FlightService";
-pub const METHODS: [&str; 7] =
-    ["ListFlights", "GetFlightInfo", "GetSchema", "DoGet", "DoPut", "ListActions", "DoExchange"];
+pub const METHODS: [&str; 8] =
+    ["ListFlights", "GetFlightInfo", "GetSchema", "DoGet", "DoPut", "DoAction", "ListActions", "DoExchange"];
 
 #[derive(Clone, PartialEq, Message)]
 pub struct Descriptor {

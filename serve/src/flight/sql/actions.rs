@@ -1,0 +1,98 @@
+//! Actions: statements are prepared and closed, queries cancelled.
+
+use bytes::Bytes;
+use hyper::Response;
+use prost::Message;
+
+use super::handle::schema_message;
+use super::messages::{
+    Action, ActionResult, ActionType, Any, CancelFlightInfo, CancelQuery, Done, PreparedStatement, StatementHandle,
+    StatementText, WithHandle,
+};
+use super::{not_spoken, whole};
+use crate::flight::calls::decoded;
+use crate::flight::messages::{FlightInfo, framed};
+use crate::flight::status::answered;
+use crate::outgoing::Outgoing;
+use crate::refusal::{Refusal, Result};
+use crate::session::Session;
+use crate::statement::{self, engine_of};
+
+/// What was done, and what can't be.
+const DONE: i32 = 1;
+const NOT_DONE: i32 = 3;
+
+const ACTIONS: &[(&str, &str)] = &[
+    ("CreatePreparedStatement", "Prepare a statement."),
+    ("ClosePreparedStatement", "Close a statement that was prepared; the server keeps nothing of it."),
+    ("CancelFlightInfo", "Cancel a query."),
+    ("CancelQuery", "Cancel a query."),
+    ("CloseSession", "Close a session; the server keeps none."),
+];
+
+pub(in crate::flight) fn list_actions() -> Response<Outgoing> {
+    let told = |(kind, description): &(&str, &str)| {
+        framed(&ActionType { kind: (*kind).into(), description: (*description).into() })
+    };
+    answered(Outgoing::several(ACTIONS.iter().map(told).collect()))
+}
+
+pub(in crate::flight) async fn action(session: Session, action: Action) -> Result<Response<Outgoing>> {
+    engine_of(&session)?;
+    match action.kind.as_str() {
+        "CreatePreparedStatement" => create(&session, message(action.body)?).await,
+        "ClosePreparedStatement" => {
+            message::<WithHandle>(action.body)?;
+            Ok(answered(Outgoing::empty()))
+        }
+        "CancelFlightInfo" => {
+            let asked: CancelFlightInfo = decoded(action.body)?;
+            let status = cancel(&session, asked.info.as_ref())?;
+            Ok(result(&Done { status }))
+        }
+        "CancelQuery" => {
+            let asked: CancelQuery = message(action.body)?;
+            let status = cancel(&session, Some(&decoded(asked.info)?))?;
+            Ok(result(&Any::of("ActionCancelQueryResult", &Done { status })))
+        }
+        "CloseSession" => Ok(result(&Done { status: DONE })),
+        other => Err(not_spoken(other)),
+    }
+}
+
+/// The message of an action of Flight SQL, which says what it is.
+fn message<M: Message + Default>(body: Bytes) -> Result<M> {
+    let (_, value) = Any::parse(&body).ok_or_else(|| Refusal::bad_request("a message of Flight SQL is expected"))?;
+    decoded(value)
+}
+
+fn result(message: &impl Message) -> Response<Outgoing> {
+    whole(framed(&ActionResult { body: message.encode_to_vec().into() }))
+}
+
+async fn create(session: &Session, text: StatementText) -> Result<Response<Outgoing>> {
+    let engine = engine_of(session)?;
+    let handle = StatementHandle::of(text)?;
+    let plan = statement::plan(session, engine.as_ref(), handle.statement()?).await?;
+    let prepared = PreparedStatement {
+        handle: handle.bytes(),
+        dataset_schema: schema_message(&plan.schema)?,
+        parameter_schema: schema_message(&plan.parameters)?,
+    };
+    Ok(result(&Any::of("ActionCreatePreparedStatementResult", &prepared)))
+}
+
+/// Cancels the queries that the tickets of a flight are of.
+fn cancel(session: &Session, info: Option<&FlightInfo>) -> Result<i32> {
+    let tickets = info.into_iter().flat_map(|info| &info.endpoints).filter_map(|endpoint| endpoint.ticket.as_ref());
+    let mut is_cancelled = false;
+    for ticket in tickets {
+        if let Some((name, value)) = Any::parse(&ticket.ticket)
+            && name == "TicketStatementQuery"
+        {
+            let handle = StatementHandle::parse(decoded::<WithHandle>(value)?.handle)?;
+            is_cancelled |= handle.id > 0 && session.shared.statements.cancel(session, handle.id);
+        }
+    }
+    Ok(if is_cancelled { DONE } else { NOT_DONE })
+}

@@ -1,0 +1,172 @@
+//! What is told of the server's SQL: `CommandGetSqlInfo`.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, BooleanArray, Int32Array, Int64Array, ListArray, MapArray, RecordBatch, StringArray};
+use arrow_array::{StructArray, UInt32Array, UnionArray, new_empty_array};
+use arrow_buffer::{OffsetBuffer, ScalarBuffer};
+use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, UnionFields};
+
+use crate::engine::SqlEngine;
+use crate::limits::Limits;
+
+/// A fact.
+enum Fact {
+    Text(String),
+    Flag(bool),
+    Number(i64),
+    Bits(i32),
+    Texts(Vec<&'static str>),
+    /// No conversions.
+    Conversions,
+}
+
+/// The facts by their numbers in `SqlInfo`. All that drivers ask for is there: some take what isn't for a failure.
+fn facts(engine: &dyn SqlEngine, limits: &Limits) -> Vec<(u32, Fact)> {
+    let (name, version) = engine.name();
+    let text = |value: &str| Fact::Text(value.into());
+    let mut facts = vec![
+        (0, Fact::Text(name)),
+        (1, Fact::Text(version)),
+        (2, text("1.5")),
+        (3, Fact::Flag(true)),
+        (4, Fact::Flag(true)),
+        (5, Fact::Flag(false)),
+        // No transactions of the protocol; queries can be cancelled; handles don't expire.
+        (8, Fact::Bits(0)),
+        (9, Fact::Flag(true)),
+        (10, Fact::Flag(false)),
+        (11, Fact::Flag(false)),
+        (100, Fact::Bits(0)),
+        (101, Fact::Bits(0)),
+        // Names without quotes are taken as lower case.
+        (503, Fact::Bits(3)),
+        (504, text("\"")),
+        (505, Fact::Bits(1)),
+        (506, Fact::Flag(true)),
+        // Nulls are greater than all else.
+        (507, Fact::Bits(0)),
+        (513, text("\\")),
+        (514, text("")),
+        (517, Fact::Conversions),
+        // Any expressions in GROUP BY; SQL of entry and intermediate level; all outer joins.
+        (522, Fact::Bits(3)),
+        (525, Fact::Bits(3)),
+        (526, Fact::Bits(3)),
+        (528, Fact::Bits(2)),
+        (529, text("schema")),
+        (530, text("")),
+        (531, text("catalog")),
+        (533, Fact::Bits(0)),
+        (534, Fact::Bits(0)),
+        (535, Fact::Bits(0)),
+        // Subqueries in comparisons, EXISTS and IN; UNION and UNION ALL.
+        (538, Fact::Bits(7)),
+        (540, Fact::Bits(3)),
+        (557, Fact::Number(super::handle::LONGEST as i64)),
+        (558, Fact::Number(i64::try_from(limits.statements).unwrap_or(i64::MAX))),
+        (562, Fact::Bits(0)),
+        (564, Fact::Bits(1)),
+        // Results are read forward, and not updated.
+        (567, Fact::Bits(2)),
+    ];
+    facts.extend((508..513).map(|number| (number, Fact::Texts(Vec::new()))));
+    let is_so = [515, 516, 518, 520, 521, 523, 524, 532, 539, 574];
+    let flags = [500, 501, 502, 519, 527, 536, 537, 556, 563, 565, 566, 572, 573, 575, 576].into_iter().chain(is_so);
+    facts.extend(flags.map(|number| (number, Fact::Flag(is_so.contains(&number)))));
+    // No limits.
+    facts.extend((541..=561).filter(|n| ![556, 557, 558].contains(n)).map(|number| (number, Fact::Number(0))));
+    facts.extend((568..572).map(|number| (number, Fact::Bits(if number == 569 { 2 } else { 0 }))));
+    facts.sort_by_key(|(number, _)| *number);
+    facts
+}
+
+fn list(items: Field) -> DataType {
+    DataType::List(Arc::new(items))
+}
+
+fn entries() -> Fields {
+    let values = list(Field::new("$data$", DataType::Int32, true));
+    vec![Field::new("key", DataType::Int32, false), Field::new("value", values, true)].into()
+}
+
+/// The types of values, in the order of their numbers in the union.
+fn members() -> [Field; 6] {
+    let map = DataType::Map(Arc::new(Field::new("entries", DataType::Struct(entries()), false)), false);
+    [
+        Field::new("string_value", DataType::Utf8, true),
+        Field::new("bool_value", DataType::Boolean, true),
+        Field::new("bigint_value", DataType::Int64, true),
+        Field::new("int32_bitmask", DataType::Int32, true),
+        Field::new("string_list", list(Field::new("item", DataType::Utf8, true)), true),
+        Field::new("int32_to_int32_list_map", map, true),
+    ]
+}
+
+fn fields() -> UnionFields {
+    (0..).zip(members().map(Arc::new)).collect()
+}
+
+/// The columns of what is told.
+pub(super) fn schema() -> Arc<Schema> {
+    let value = DataType::Union(fields(), arrow_schema::UnionMode::Dense);
+    Arc::new(Schema::new(vec![Field::new("info_name", DataType::UInt32, false), Field::new("value", value, false)]))
+}
+
+/// What is told of `wanted`, or of all there is.
+pub(super) fn info(engine: &dyn SqlEngine, limits: &Limits, wanted: &[u32]) -> Result<RecordBatch, ArrowError> {
+    let mut facts = facts(engine, limits);
+    facts.retain(|(number, _)| wanted.is_empty() || wanted.contains(number));
+    let mut texts = Vec::new();
+    let mut flags = Vec::new();
+    let mut numbers = Vec::new();
+    let mut bits = Vec::new();
+    let mut lists: Vec<Vec<&str>> = Vec::new();
+    let mut maps = 0;
+    let mut types: Vec<i8> = Vec::new();
+    let mut places: Vec<i32> = Vec::new();
+    for (_, fact) in &facts {
+        let (kind, place) = match fact {
+            Fact::Text(text) => (0, push(&mut texts, text.as_str())),
+            Fact::Flag(flag) => (1, push(&mut flags, *flag)),
+            Fact::Number(number) => (2, push(&mut numbers, *number)),
+            Fact::Bits(value) => (3, push(&mut bits, *value)),
+            Fact::Texts(values) => (4, push(&mut lists, values.clone())),
+            Fact::Conversions => (5, std::mem::replace(&mut maps, 1)),
+        };
+        types.push(kind);
+        places.push(i32::try_from(place).unwrap_or(i32::MAX));
+    }
+    let children: Vec<ArrayRef> = vec![
+        Arc::new(StringArray::from(texts)),
+        Arc::new(BooleanArray::from(flags)),
+        Arc::new(Int64Array::from(numbers)),
+        Arc::new(Int32Array::from(bits)),
+        lists_of(&lists)?,
+        empty_maps(maps)?,
+    ];
+    let union = UnionArray::try_new(fields(), ScalarBuffer::from(types), Some(ScalarBuffer::from(places)), children)?;
+    let names = UInt32Array::from_iter_values(facts.iter().map(|(number, _)| *number));
+    RecordBatch::try_new(schema(), vec![Arc::new(names), Arc::new(union)])
+}
+
+/// Adds a value; its place.
+fn push<T>(values: &mut Vec<T>, value: T) -> usize {
+    values.push(value);
+    values.len() - 1
+}
+
+fn lists_of(lists: &[Vec<&str>]) -> Result<ArrayRef, ArrowError> {
+    let items = Arc::new(StringArray::from_iter_values(lists.concat()));
+    let offsets = OffsetBuffer::from_lengths(lists.iter().map(Vec::len));
+    let field = Arc::new(Field::new("item", DataType::Utf8, true));
+    Ok(Arc::new(ListArray::try_new(field, offsets, items, None)?))
+}
+
+fn empty_maps(count: usize) -> Result<ArrayRef, ArrowError> {
+    let columns = entries().iter().map(|field| new_empty_array(field.data_type())).collect();
+    let inner = StructArray::try_new(entries(), columns, None)?;
+    let field = Arc::new(Field::new("entries", DataType::Struct(entries()), false));
+    let offsets = OffsetBuffer::from_lengths(std::iter::repeat_n(0, count));
+    Ok(Arc::new(MapArray::try_new(field, offsets, inner, None, false)?))
+}

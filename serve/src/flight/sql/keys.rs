@@ -1,0 +1,38 @@
+//! Primary and foreign keys, which tables have none of.
+
+use std::sync::Arc;
+
+use arrow_schema::DataType::{Int32, UInt8, Utf8};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+
+const PRIMARY: &[(&str, DataType, bool)] = &[
+    ("catalog_name", Utf8, true),
+    ("db_schema_name", Utf8, true),
+    ("table_name", Utf8, false),
+    ("column_name", Utf8, false),
+    ("key_name", Utf8, true),
+    ("key_sequence", Int32, false),
+];
+
+const FOREIGN: &[(&str, DataType, bool)] = &[
+    ("pk_catalog_name", Utf8, true),
+    ("pk_db_schema_name", Utf8, true),
+    ("pk_table_name", Utf8, false),
+    ("pk_column_name", Utf8, false),
+    ("fk_catalog_name", Utf8, true),
+    ("fk_db_schema_name", Utf8, true),
+    ("fk_table_name", Utf8, false),
+    ("fk_column_name", Utf8, false),
+    ("key_sequence", Int32, false),
+    ("fk_key_name", Utf8, true),
+    ("pk_key_name", Utf8, true),
+    ("update_rule", UInt8, false),
+    ("delete_rule", UInt8, false),
+];
+
+/// The columns of what is told of primary keys, or of foreign ones.
+pub(super) fn schema(is_primary: bool) -> SchemaRef {
+    let columns = if is_primary { PRIMARY } else { FOREIGN };
+    let field = |(name, data_type, nullable): &(&str, DataType, bool)| Field::new(*name, data_type.clone(), *nullable);
+    Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()))
+}

@@ -1,0 +1,149 @@
+//! The messages of Flight SQL that are spoken here, as `FlightSql.proto` numbers their fields.
+
+use bytes::Bytes;
+use prost::Message;
+
+use crate::flight::messages::FlightInfo;
+
+/// What the type of a message of Flight SQL begins with.
+const TYPE: &str = "type.googleapis.com/arrow.flight.protocol.sql.";
+
+/// A message that says what it is.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Any {
+    #[prost(string, tag = "1")]
+    pub type_url: String,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub value: Bytes,
+}
+
+impl Any {
+    pub fn of(name: &str, message: &impl Message) -> Any {
+        Any { type_url: format!("{TYPE}{name}"), value: message.encode_to_vec().into() }
+    }
+
+    /// The message in `bytes` and its name, if it is one of Flight SQL. What other calls send is text.
+    pub fn parse(bytes: &Bytes) -> Option<(String, Bytes)> {
+        let any = Any::decode(bytes.clone()).ok()?;
+        Some((any.type_url.strip_prefix(TYPE)?.to_owned(), any.value))
+    }
+}
+
+/// `CommandStatementQuery`, and what asks for a statement to be prepared.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct StatementText {
+    #[prost(string, tag = "1")]
+    pub query: String,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub transaction: Bytes,
+}
+
+/// What has nothing but a handle: `TicketStatementQuery`, `CommandPreparedStatementQuery`,
+/// `ActionClosePreparedStatementRequest` and `DoPutPreparedStatementResult`.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct WithHandle {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub handle: Bytes,
+}
+
+/// What a handle says: all that is known of a statement, so that the server need not keep it.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct StatementHandle {
+    #[prost(string, tag = "1")]
+    pub query: String,
+    /// A stream of Arrow with the values of its parameters.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub parameters: Bytes,
+    /// What whoever cancels it calls it.
+    #[prost(fixed64, tag = "3")]
+    pub id: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct PreparedStatement {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub handle: Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub dataset_schema: Bytes,
+    #[prost(bytes = "bytes", tag = "3")]
+    pub parameter_schema: Bytes,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct GetDbSchemas {
+    #[prost(string, optional, tag = "1")]
+    pub catalog: Option<String>,
+    #[prost(string, optional, tag = "2")]
+    pub schema_pattern: Option<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct GetTables {
+    #[prost(string, optional, tag = "1")]
+    pub catalog: Option<String>,
+    #[prost(string, optional, tag = "2")]
+    pub schema_pattern: Option<String>,
+    #[prost(string, optional, tag = "3")]
+    pub table_pattern: Option<String>,
+    #[prost(string, repeated, tag = "4")]
+    pub table_types: Vec<String>,
+    #[prost(bool, tag = "5")]
+    pub include_schema: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct GetSqlInfo {
+    #[prost(uint32, repeated, tag = "1")]
+    pub info: Vec<u32>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct GetXdbcTypeInfo {
+    #[prost(int32, optional, tag = "1")]
+    pub data_type: Option<i32>,
+}
+
+/// `Action` of Flight.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Action {
+    #[prost(string, tag = "1")]
+    pub kind: String,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub body: Bytes,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ActionType {
+    #[prost(string, tag = "1")]
+    pub kind: String,
+    #[prost(string, tag = "2")]
+    pub description: String,
+}
+
+/// `Result` of Flight.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ActionResult {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub body: Bytes,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct CancelFlightInfo {
+    #[prost(message, optional, tag = "1")]
+    pub info: Option<FlightInfo>,
+}
+
+/// `ActionCancelQueryRequest`.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct CancelQuery {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub info: Bytes,
+}
+
+/// The results of `CancelFlightInfo`, `CancelQuery` and `CloseSession`, which have numbers of one meaning.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Done {
+    /// 1 for what was done, 3 for what can't be.
+    #[prost(int32, tag = "1")]
+    pub status: i32,
+}

@@ -1,0 +1,190 @@
+//! Flight SQL: statements and what is told of tables, as calls of Flight whose commands and tickets are messages of their own.
+//!
+//! The server keeps nothing of statements that are prepared: their handles say it all. What runs is known by a number in its
+//! ticket, by which it is cancelled.
+
+mod actions;
+mod handle;
+mod info;
+mod keys;
+pub(super) mod messages;
+mod tables;
+mod types;
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{ArrowError, SchemaRef};
+use bytes::Bytes;
+use hyper::{Response, StatusCode};
+use prost::Message;
+
+pub(super) use self::actions::{action, list_actions};
+use self::handle::{dataset, schema_message};
+use self::messages::{
+    Any, GetDbSchemas, GetSqlInfo, GetTables, GetXdbcTypeInfo, StatementHandle, StatementText, WithHandle,
+};
+use super::calls::{Calls, decoded};
+use super::messages::{
+    FlightData, FlightDescriptor, FlightEndpoint, FlightInfo, PutResult, SchemaResult, Ticket, framed,
+};
+use super::put::push;
+use super::status::answered;
+use super::whole;
+use crate::engine::SqlEngine;
+use crate::frames::Framing;
+use crate::outgoing::Outgoing;
+use crate::reading::whole_flight_body;
+use crate::refusal::{Refusal, Result};
+use crate::results;
+use crate::session::Session;
+use crate::statement::{self, Running, engine_of};
+
+/// What a command or a ticket asks for.
+pub(super) enum Question {
+    /// A statement, of which the text or all is known.
+    Statement(StatementHandle),
+    Catalogs,
+    DbSchemas(GetDbSchemas),
+    Tables(GetTables),
+    TableTypes,
+    SqlInfo(GetSqlInfo),
+    TypeInfo(GetXdbcTypeInfo),
+    /// Keys, primary or foreign.
+    Keys(bool),
+}
+
+impl Question {
+    /// The question in a command or a ticket; `None` for those that are text.
+    pub fn parse(bytes: &Bytes) -> Result<Option<Question>> {
+        let Some((name, value)) = Any::parse(bytes) else { return Ok(None) };
+        Ok(Some(match name.as_str() {
+            "CommandStatementQuery" => Question::Statement(StatementHandle::of(decoded::<StatementText>(value)?)?),
+            "TicketStatementQuery" | "CommandPreparedStatementQuery" => {
+                Question::Statement(StatementHandle::parse(decoded::<WithHandle>(value)?.handle)?)
+            }
+            "CommandGetCatalogs" => Question::Catalogs,
+            "CommandGetDbSchemas" => Question::DbSchemas(decoded(value)?),
+            "CommandGetTables" => Question::Tables(decoded(value)?),
+            "CommandGetTableTypes" => Question::TableTypes,
+            "CommandGetSqlInfo" => Question::SqlInfo(decoded(value)?),
+            "CommandGetXdbcTypeInfo" => Question::TypeInfo(decoded(value)?),
+            "CommandGetPrimaryKeys" => Question::Keys(true),
+            "CommandGetExportedKeys" | "CommandGetImportedKeys" | "CommandGetCrossReference" => Question::Keys(false),
+            other => return Err(not_spoken(other)),
+        }))
+    }
+
+    /// The columns of the answer.
+    async fn schema(&self, session: &Session, engine: &dyn SqlEngine) -> Result<SchemaRef> {
+        Ok(match self {
+            Question::Statement(handle) => statement::plan(session, engine, handle.statement()?).await?.schema,
+            Question::Catalogs => tables::catalogs()?.schema(),
+            Question::DbSchemas(asked) => tables::db_schemas(asked)?.schema(),
+            Question::Tables(asked) => tables::tables_schema(asked),
+            Question::TableTypes => tables::table_types()?.schema(),
+            Question::SqlInfo(_) => info::schema(),
+            Question::TypeInfo(_) => types::schema(),
+            Question::Keys(is_primary) => keys::schema(*is_primary),
+        })
+    }
+}
+
+fn not_spoken(name: &str) -> Refusal {
+    let detail = format!("{name} is not done here: the server answers statements that only read");
+    Refusal::new(StatusCode::NOT_IMPLEMENTED, "not_implemented", detail)
+}
+
+fn internal(e: ArrowError) -> Refusal {
+    Refusal::internal(e.to_string())
+}
+
+/// Where the answer to a command can be had: here, by one ticket.
+pub(super) async fn flight_info(
+    session: Session,
+    descriptor: FlightDescriptor,
+    question: Question,
+) -> Result<Response<Outgoing>> {
+    let engine = engine_of(&session)?;
+    let schema = question.schema(&session, engine.as_ref()).await?;
+    let ticket = match question {
+        Question::Statement(handle) => {
+            let ticket = WithHandle { handle: handle.named()?.bytes() };
+            Any::of("TicketStatementQuery", &ticket).encode_to_vec().into()
+        }
+        _ => descriptor.command.clone(),
+    };
+    let endpoint = FlightEndpoint { ticket: Some(Ticket { ticket }) };
+    Ok(whole(framed(&FlightInfo {
+        schema: schema_message(&schema)?,
+        descriptor: Some(descriptor),
+        endpoints: vec![endpoint],
+        total_records: -1,
+        total_bytes: -1,
+        ordered: true,
+    })))
+}
+
+/// The columns of the answer to a command.
+pub(super) async fn schema(session: Session, question: Question) -> Result<Response<Outgoing>> {
+    let engine = engine_of(&session)?;
+    let schema = question.schema(&session, engine.as_ref()).await?;
+    Ok(whole(framed(&SchemaResult { schema: schema_message(&schema)? })))
+}
+
+/// The answer itself.
+pub(super) async fn get(session: Session, question: Question) -> Result<Response<Outgoing>> {
+    let engine = engine_of(&session)?;
+    if let Question::Statement(handle) = question {
+        let running = Running::begin(&session, engine.as_ref(), handle.statement()?, handle.id).await?;
+        return Ok(answered(results::flight_body(running, session)?));
+    }
+    let rows = session.work(move |session| told(session, &engine, &question)).await?;
+    Ok(answered(whole_flight_body(dataset(rows)?, session)?))
+}
+
+/// What is told of tables and of the server. Blocks.
+fn told(session: &Session, engine: &Arc<dyn SqlEngine>, question: &Question) -> Result<RecordBatch> {
+    match question {
+        Question::Statement(_) => Err(Refusal::internal("a statement is not told")),
+        Question::Catalogs => tables::catalogs(),
+        Question::DbSchemas(asked) => tables::db_schemas(asked),
+        Question::Tables(asked) => tables::tables(session, asked),
+        Question::TableTypes => tables::table_types(),
+        Question::SqlInfo(asked) => info::info(engine.as_ref(), &session.shared.limits, &asked.info).map_err(internal),
+        Question::TypeInfo(asked) => types::types(asked.data_type).map_err(internal),
+        Question::Keys(is_primary) => Ok(RecordBatch::new_empty(keys::schema(*is_primary))),
+    }
+}
+
+/// Takes values for the parameters of a statement that was prepared; answers its handle with them.
+pub(super) async fn put(
+    session: Session,
+    mut calls: Calls,
+    command: (String, Bytes),
+    header: Bytes,
+) -> Result<Response<Outgoing>> {
+    engine_of(&session)?;
+    let (name, value) = command;
+    if name != "CommandPreparedStatementQuery" {
+        return Err(not_spoken(&name));
+    }
+    let handle = StatementHandle::parse(decoded::<WithHandle>(value)?.handle)?;
+    let mut stream = Vec::new();
+    if !header.is_empty() {
+        push(&mut stream, &header, &[]);
+    }
+    while let Some(called) = calls.next(handle::LONGEST).await? {
+        let data: FlightData = decoded(called.message)?;
+        if !data.header.is_empty() {
+            push(&mut stream, &data.header, &data.body);
+        }
+        if stream.len() > handle::LONGEST {
+            return Err(Refusal::too_large(format!("parameters have at most {} bytes", handle::LONGEST)));
+        }
+    }
+    stream.extend_from_slice(Framing::Stream.end());
+    let bound = session.work(move |_| handle.bound(stream)).await?;
+    let told = WithHandle { handle: bound.bytes() }.encode_to_vec().into();
+    Ok(whole(framed(&PutResult { app_metadata: told })))
+}
