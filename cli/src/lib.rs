@@ -8,6 +8,7 @@ mod compact;
 mod completions;
 mod create;
 mod export;
+mod handover;
 mod head;
 mod import;
 mod input;
@@ -35,6 +36,7 @@ use std::io::Write;
 use arrowwood::visible_lines;
 use clap::{CommandFactory, Parser, Subcommand};
 
+use handover::hand_over;
 use shell::{Outcome, Stdout};
 pub use sql::Engine;
 
@@ -78,6 +80,18 @@ enum Verb {
 }
 
 impl Verb {
+    /// Whether it needs an engine that is not there.
+    fn lacks(&self, engine: Option<&dyn Engine>) -> bool {
+        match self {
+            Verb::Sql(_) => engine.is_none(),
+            #[cfg(feature = "serve")]
+            Verb::View(_) => engine.is_none(),
+            #[cfg(feature = "serve")]
+            Verb::Serve(_) => engine.and_then(Engine::server).is_none(),
+            _ => false,
+        }
+    }
+
     /// The exit code of a verb that succeeded: 0, or the result of `check`.
     fn run(&self, out: &mut Stdout, engine: Option<&'static dyn Engine>) -> Outcome<i32> {
         match self {
@@ -125,9 +139,11 @@ fn tell(usage: &clap::Error) -> std::io::Result<()> {
     }
 }
 
-/// As [`run`], with an engine for SQL queries and Parquet.
+/// As [`run`], with an engine for SQL queries and Parquet. `sql`, `view` and `serve` become the command `arrowwood-datafusion`,
+/// if it is beside this program or on `PATH`, where the engine does not do what they need.
 pub fn run_with(args: impl IntoIterator<Item = OsString>, engine: Option<&'static dyn Engine>) -> i32 {
-    let command = match Command::try_parse_from(args) {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let command = match Command::try_parse_from(&args) {
         Ok(command) => command,
         Err(usage) => {
             // If even this can't be printed, there is no one to tell.
@@ -135,6 +151,9 @@ pub fn run_with(args: impl IntoIterator<Item = OsString>, engine: Option<&'stati
             return usage.exit_code();
         }
     };
+    if command.verb.lacks(engine.map(|engine| engine as _)) {
+        hand_over(&args);
+    }
     let mut out = Stdout::new();
     let outcome = command.verb.run(&mut out, engine);
     let flushed = out.flush().map_err(Into::into);

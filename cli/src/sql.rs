@@ -48,10 +48,11 @@ pub trait Engine: Sync {
     fn write_parquet(&self, dataset: &Dataset, path: &Path) -> Result<(), String>;
 }
 
-/// Run an SQL query by DuckDB.
+/// Run an SQL query by DuckDB, or by DataFusion.
 ///
-/// Name tables by their path in quotes: any PATH of the other verbs, and Parquet, CSV and JSON files. Needs the Python
-/// package: pip install 'arrowwood[sql]'.
+/// Name tables by their path in quotes: any PATH of the other verbs, and with DuckDB Parquet, CSV and JSON files. DuckDB comes
+/// with the Python package: pip install 'arrowwood[sql]'; DataFusion is in the program arrowwood-datafusion, which this command
+/// becomes where it is installed.
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood sql 'select symbol, avg(price) from \"ticks/\" group by symbol' --csv")]
 pub(crate) struct Sql {
@@ -64,7 +65,11 @@ pub(crate) struct Sql {
 
 impl Sql {
     pub(crate) fn run(&self, out: &mut Stdout, engine: Option<&dyn Engine>) -> Outcome {
-        let missing = || Failure::hint("sql needs the Python package: pip install 'arrowwood[sql]'");
+        let missing = || {
+            Failure::hint(
+                "sql needs the Python package: pip install 'arrowwood[sql]'; or the program arrowwood-datafusion",
+            )
+        };
         let answer = engine.ok_or_else(missing)?.sql(&self.text()?);
         print(&answer.map_err(|problem| Error::new(ErrorKind::InvalidArgument, problem))?, &self.form, out)
     }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, StatusCode};
 
@@ -177,7 +177,8 @@ fn host_name(host: &str) -> &str {
 /// The password of a client that comes with a name and one.
 pub(crate) fn password_of(headers: &HeaderMap) -> Option<String> {
     let (scheme, rest) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
-    let decoded = String::from_utf8(STANDARD.decode(rest.trim()).ok()?).ok()?;
+    // Some clients leave the padding out.
+    let decoded = String::from_utf8(STANDARD_NO_PAD.decode(rest.trim().trim_end_matches('=')).ok()?).ok()?;
     let is_basic = scheme.eq_ignore_ascii_case("basic");
     decoded.split_once(':').filter(|_| is_basic).map(|(_, password)| password.to_owned())
 }

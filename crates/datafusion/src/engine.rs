@@ -19,6 +19,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
+use crate::bounded::{Most, bound};
 use crate::memory::QueryPool;
 use crate::parameters;
 use crate::tables::{CATALOG, QueryCatalogs, SCHEMA};
@@ -36,6 +37,7 @@ pub struct QueryEngine {
     runtime: Option<Runtime>,
     /// What all queries have: functions and rules.
     state: SessionState,
+    most: Arc<Most>,
 }
 
 impl QueryEngine {
@@ -53,8 +55,10 @@ impl QueryEngine {
             .with_create_default_catalog_and_schema(false)
             .with_default_catalog_and_schema(CATALOG, SCHEMA)
             .with_information_schema(true);
-        let state = SessionStateBuilder::new().with_default_features().with_config(config).build();
-        Ok(QueryEngine { runtime: Some(runtime), state })
+        let mut builder = SessionStateBuilder::new().with_default_features().with_config(config);
+        let most = Arc::default();
+        bound(&mut builder, &most);
+        Ok(QueryEngine { runtime: Some(runtime), state: builder.build(), most })
     }
 
     /// The threads that queries run on, where tasks of other services of an engine may run too.
@@ -160,6 +164,7 @@ fn broken() -> SqlError {
 
 impl SqlEngine for QueryEngine {
     fn plan(&self, query: SqlQuery) -> SqlFuture<'_, SqlPlan> {
+        self.most.set(query.memory.most());
         let task = self.handle().spawn(planned(self.state.clone(), query));
         let aborted = Aborted(task.abort_handle());
         Box::pin(async move {
@@ -169,6 +174,7 @@ impl SqlEngine for QueryEngine {
     }
 
     fn run(&self, query: SqlQuery) -> SqlFuture<'_, Box<dyn SqlRows>> {
+        self.most.set(query.memory.most());
         let (schema, begun) = oneshot::channel();
         let (sender, batches) = mpsc::channel(AHEAD);
         let task = self.handle().spawn(run(self.state.clone(), query, schema, sender));

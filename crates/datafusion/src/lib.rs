@@ -47,6 +47,7 @@
 #![warn(missing_docs)]
 #![deny(unsafe_code)]
 
+mod bounded;
 mod command;
 mod condition;
 mod engine;

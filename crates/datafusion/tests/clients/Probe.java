@@ -20,21 +20,19 @@ public final class Probe {
             print("product", data.getDatabaseProductName() + ", quoted by " + data.getIdentifierQuoteString());
             print("read-only", data.isReadOnly());
             print("search escape", data.getSearchStringEscape());
-            print("nulls sorted high", data.nullsAreSortedHigh());
-            print("outer joins", data.supportsFullOuterJoins() + " " + data.supportsTransactions());
-            print("catalogs", data.getCatalogs());
-            print("schemas", data.getSchemas());
-            print("table types", data.getTableTypes());
-            print("tables", data.getTables(null, "public", "%", new String[] {"TABLE"}), 3);
-            print("columns", data.getColumns(null, null, "ticks.arrow", "%"), 4, 5);
-            print("types", data.getTypeInfo(), 1, 2);
-            print("primary keys", data.getPrimaryKeys(null, null, "ticks.arrow"));
+            print("transactions", data.supportsTransactions());
+            rows("catalogs", data.getCatalogs());
+            rows("schemas", data.getSchemas());
+            rows("table types", data.getTableTypes());
+            rows("tables", data.getTables(null, "public", "%", new String[] {"TABLE"}), 3);
+            rows("columns", data.getColumns(null, null, "ticks.arrow", "%"), 4, 5);
+            rows("primary keys", data.getPrimaryKeys(null, null, "ticks.arrow"));
             try (Statement statement = connection.createStatement()) {
                 String grouped = "select symbol, count(*), max(price) from \"ticks.arrow\" group by symbol order by 1";
-                print("grouped", statement.executeQuery(grouped));
-                print("dates", statement.executeQuery("select day, price from \"ticks.arrow\" where ts in (9, 110) order by ts"));
+                rows("grouped", statement.executeQuery(grouped));
+                rows("dates", statement.executeQuery("select day, price from \"ticks.arrow\" where ts in (9, 110) order by ts"));
                 try {
-                    print("refused", statement.executeQuery("drop table grown"));
+                    rows("refused", statement.executeQuery("drop table grown"));
                 } catch (SQLException e) {
                     print("refused", e.getMessage().contains("DDL not supported"));
                 }
@@ -46,7 +44,7 @@ public final class Probe {
                     statement.setString(1, "IBM");
                     statement.setLong(2, most);
                     statement.setDouble(3, 0.25);
-                    print("prepared " + most, statement.executeQuery());
+                    rows("prepared " + most, statement.executeQuery());
                 }
             }
         }
@@ -56,7 +54,7 @@ public final class Probe {
         System.out.println(name + ": " + value);
     }
 
-    private static void print(String name, ResultSet rows, int... wanted) throws SQLException {
+    private static void rows(String name, ResultSet rows, int... wanted) throws SQLException {
         StringBuilder told = new StringBuilder();
         int columns = rows.getMetaData().getColumnCount();
         while (rows.next()) {

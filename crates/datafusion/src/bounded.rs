@@ -1,0 +1,402 @@
+//! Functions whose results can be far larger than what they are of, such as `repeat`: refused where the process has not the
+//! memory. DataFusion's pool has what sorts, joins and groups keep, and not what a function makes.
+
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int64Type, IntervalMonthDayNanoType, Schema};
+use datafusion::common::DFSchema;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
+use datafusion::logical_expr::{
+    ColumnarValue, Documentation, Expr, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility,
+};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column};
+use datafusion::sql::sqlparser::ast::BinaryOperator;
+
+/// Results below this are made without a look at the process.
+const SMALL: u128 = 1 << 20;
+/// What a program takes before it answers anything.
+const OWN: u64 = 512 << 20;
+
+/// How large a result may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Growth {
+    /// A text, and how many times it is repeated.
+    Repeat,
+    /// A number of characters is the second argument.
+    Pad,
+    /// A list from one number or time to another.
+    Range,
+    /// A value, and how many of it.
+    Fill,
+    /// A list, and its new length.
+    Resize,
+    /// A text, what is replaced in it, and by what; or by a pattern, which may be between any two characters.
+    Replace,
+    Pattern,
+    /// As large as the arguments together.
+    Sum,
+}
+
+const FUNCTIONS: &[(&str, Growth)] = &[
+    ("repeat", Growth::Repeat),
+    ("lpad", Growth::Pad),
+    ("rpad", Growth::Pad),
+    ("range", Growth::Range),
+    ("generate_series", Growth::Range),
+    ("array_repeat", Growth::Fill),
+    ("array_resize", Growth::Resize),
+    ("replace", Growth::Replace),
+    ("regexp_replace", Growth::Pattern),
+    ("concat", Growth::Sum),
+    ("concat_ws", Growth::Sum),
+    ("array_concat", Growth::Sum),
+    ("array_append", Growth::Sum),
+    ("array_prepend", Growth::Sum),
+    ("make_array", Growth::Sum),
+    ("array_to_string", Growth::Sum),
+];
+
+/// The most memory of its own that the process may have when a large result is made.
+#[derive(Debug, Default)]
+pub(crate) struct Most(AtomicU64);
+
+impl Most {
+    /// That for queries of so many bytes.
+    pub fn set(&self, bytes: usize) {
+        self.0.store(OWN.saturating_add((bytes as u64).saturating_mul(4)), Ordering::Relaxed);
+    }
+
+    fn check(&self, bytes: u128, name: &str) -> Result<()> {
+        if bytes < SMALL {
+            return Ok(());
+        }
+        let most = self.0.load(Ordering::Relaxed);
+        let has = own_memory().unwrap_or(0);
+        if u128::from(has) + bytes <= u128::from(most) {
+            return Ok(());
+        }
+        let message = format!("{name} would make {bytes} bytes, and there are {} left", most.saturating_sub(has));
+        Err(DataFusionError::ResourcesExhausted(message))
+    }
+}
+
+/// Bytes of memory that the process has beside files.
+fn own_memory() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
+/// Puts bounded functions in the place of those that a session has.
+pub(crate) fn bound(builder: &mut SessionStateBuilder, most: &Arc<Most>) {
+    for function in builder.scalar_functions().iter_mut().flatten() {
+        let growth = FUNCTIONS.iter().find(|(name, _)| *name == function.name());
+        if let Some((_, growth)) = growth {
+            let inner = function.inner().clone();
+            let bounded = Bounded { inner, growth: *growth, most: most.clone() };
+            *function = Arc::new(ScalarUDF::new_from_impl(bounded));
+        }
+    }
+    let joined = ScalarUDF::new_from_impl(Joined {
+        signature: Signature::user_defined(Volatility::Immutable),
+        most: most.clone(),
+    });
+    builder.expr_planners().get_or_insert_default().push(Arc::new(Joining(Arc::new(joined))));
+}
+
+/// A function whose result may be large.
+#[derive(Debug)]
+struct Bounded {
+    inner: Arc<dyn ScalarUDFImpl>,
+    growth: Growth,
+    most: Arc<Most>,
+}
+
+impl PartialEq for Bounded {
+    fn eq(&self, other: &Bounded) -> bool {
+        self.growth == other.growth && self.inner.name() == other.inner.name()
+    }
+}
+
+impl Eq for Bounded {}
+
+impl Hash for Bounded {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.inner.name().hash(state);
+    }
+}
+
+impl ScalarUDFImpl for Bounded {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        self.inner.schema_name(args)
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
+        self.inner.return_type(arg_types)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        self.inner.return_field_from_args(args)
+    }
+
+    fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        // What concatenates constants while it plans makes no more than there was.
+        self.inner.simplify(args, info)
+    }
+
+    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
+        self.inner.coerce_types(arg_types)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.inner.documentation()
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        self.most.check(predicted(self.growth, &args)?, self.name())?;
+        self.inner.invoke_with_args(args)
+    }
+}
+
+/// An argument, whose values are all the same if it is a scalar.
+struct Argument {
+    array: ArrayRef,
+    is_scalar: bool,
+}
+
+impl Argument {
+    fn of(value: &ColumnarValue) -> Result<Argument> {
+        Ok(match value {
+            ColumnarValue::Array(array) => Argument { array: array.clone(), is_scalar: false },
+            ColumnarValue::Scalar(value) => Argument { array: value.to_array()?, is_scalar: true },
+        })
+    }
+
+    fn place(&self, row: usize) -> usize {
+        if self.is_scalar { 0 } else { row }
+    }
+
+    /// The bytes of a value; of nested ones the mean.
+    fn bytes(&self, row: usize) -> u128 {
+        let place = self.place(row);
+        let bytes = match self.array.data_type() {
+            DataType::Utf8 => self.array.as_string::<i32>().value_length(place) as u64,
+            DataType::LargeUtf8 => self.array.as_string::<i64>().value_length(place) as u64,
+            // The lower half of a view is its length.
+            DataType::Utf8View => self.array.as_string_view().views().get(place).map_or(0, |view| *view as u32).into(),
+            other => other.primitive_width().map_or_else(
+                || (self.array.get_array_memory_size() / self.array.len().max(1)) as u64,
+                |width| width as u64,
+            ),
+        };
+        bytes.into()
+    }
+
+    /// The same with values as whole numbers.
+    fn counted(self) -> Result<Argument> {
+        let array = if self.array.data_type().is_integer() {
+            cast(&self.array, &DataType::Int64)?
+        } else {
+            counts(&self.array)?
+        };
+        Ok(Argument { array, ..self })
+    }
+
+    fn number(&self, row: usize) -> i128 {
+        let place = self.place(row);
+        if self.array.is_null(place) { 0 } else { self.array.as_primitive::<Int64Type>().value(place).into() }
+    }
+}
+
+/// Times as nanoseconds, about. An interval has months of 28 days.
+fn counts(array: &ArrayRef) -> Result<ArrayRef> {
+    const DAY: i64 = 86_400_000_000_000;
+    Ok(match array.data_type() {
+        DataType::Interval(_) => {
+            let intervals = cast(array, &DataType::Interval(datafusion::arrow::datatypes::IntervalUnit::MonthDayNano))?;
+            let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>();
+            let count = |value: datafusion::arrow::datatypes::IntervalMonthDayNano| {
+                let days = i64::from(value.months) * 28 + i64::from(value.days);
+                days.saturating_mul(DAY).saturating_add(value.nanoseconds)
+            };
+            Arc::new(intervals.unary::<_, Int64Type>(count))
+        }
+        DataType::Date32 | DataType::Date64 => {
+            let days = cast(&cast(array, &DataType::Date32)?, &DataType::Int32)?;
+            let days = cast(&days, &DataType::Int64)?;
+            Arc::new(days.as_primitive::<Int64Type>().unary::<_, Int64Type>(|day| day.saturating_mul(DAY)))
+        }
+        DataType::Timestamp(unit, _) => {
+            let factor = match unit {
+                datafusion::arrow::datatypes::TimeUnit::Second => 1_000_000_000,
+                datafusion::arrow::datatypes::TimeUnit::Millisecond => 1_000_000,
+                datafusion::arrow::datatypes::TimeUnit::Microsecond => 1_000,
+                datafusion::arrow::datatypes::TimeUnit::Nanosecond => 1,
+            };
+            let values = cast(array, &DataType::Int64)?;
+            Arc::new(values.as_primitive::<Int64Type>().unary::<_, Int64Type>(|value| value.saturating_mul(factor)))
+        }
+        _ => cast(array, &DataType::Int64)?,
+    })
+}
+
+/// How many bytes a function's result will have, at most.
+fn predicted(growth: Growth, args: &ScalarFunctionArgs) -> Result<u128> {
+    let arguments = args.args.iter().map(Argument::of).collect::<Result<Vec<_>>>()?;
+    let is_scalar = arguments.iter().all(|argument| argument.is_scalar);
+    let rows = if is_scalar { 1 } else { args.number_rows };
+    let sum = |bytes: &dyn Fn(usize) -> u128| (0..rows).map(bytes).fold(0, u128::saturating_add);
+    let count = |number: i128| u128::try_from(number).unwrap_or(0);
+    let mut arguments = arguments.into_iter();
+    Ok(match (growth, arguments.next(), arguments.next(), arguments.next()) {
+        (Growth::Sum, first, second, third) => {
+            let all: Vec<_> = [first, second, third].into_iter().flatten().chain(arguments).collect();
+            sum(&|row| all.iter().map(|argument| argument.bytes(row)).sum())
+        }
+        (Growth::Range, Some(first), second, third) => {
+            let first = first.counted()?;
+            let second = second.map(Argument::counted).transpose()?;
+            let third = third.map(Argument::counted).transpose()?;
+            sum(&|row| {
+                let (start, stop) = match &second {
+                    Some(second) => (first.number(row), second.number(row)),
+                    None => (0, first.number(row)),
+                };
+                let step = third.as_ref().map_or(1, |third| third.number(row)).unsigned_abs().max(1);
+                (start.abs_diff(stop) / step).saturating_mul(8)
+            })
+        }
+        (Growth::Repeat | Growth::Fill, Some(value), Some(times), _) => {
+            let times = times.counted()?;
+            sum(&|row| value.bytes(row).max(1).saturating_mul(count(times.number(row))))
+        }
+        (Growth::Pad, Some(_), Some(length), _) => {
+            let length = length.counted()?;
+            sum(&|row| count(length.number(row)).saturating_mul(4))
+        }
+        (Growth::Resize, Some(_), Some(length), value) => {
+            let length = length.counted()?;
+            let width = |row| value.as_ref().map_or(8, |value| value.bytes(row)).max(8);
+            sum(&|row| count(length.number(row)).saturating_mul(width(row)))
+        }
+        (Growth::Replace, Some(text), Some(from), Some(to)) => sum(&|row| {
+            let places = text.bytes(row) / from.bytes(row).max(1) + 1;
+            text.bytes(row) + places.saturating_mul(to.bytes(row))
+        }),
+        (Growth::Pattern, Some(text), _, Some(to)) => {
+            sum(&|row| text.bytes(row) + (text.bytes(row) + 1).saturating_mul(to.bytes(row)))
+        }
+        _ => 0,
+    })
+}
+
+// ---- || ----
+
+/// Makes `||` of texts a function that is bounded too.
+#[derive(Debug)]
+struct Joining(Arc<ScalarUDF>);
+
+impl ExprPlanner for Joining {
+    fn plan_binary_op(&self, expr: RawBinaryExpr, _: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+        if expr.op != BinaryOperator::StringConcat {
+            return Ok(PlannerResult::Original(expr));
+        }
+        let joined = ScalarFunction::new_udf(self.0.clone(), vec![expr.left, expr.right]);
+        Ok(PlannerResult::Planned(Expr::ScalarFunction(joined)))
+    }
+}
+
+/// Two texts as one; null if one of them is.
+#[derive(Debug)]
+struct Joined {
+    signature: Signature,
+    most: Arc<Most>,
+}
+
+impl PartialEq for Joined {
+    fn eq(&self, _: &Joined) -> bool {
+        true
+    }
+}
+
+impl Eq for Joined {}
+
+impl Hash for Joined {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name().hash(state);
+    }
+}
+
+fn two(arg_types: &[DataType]) -> Result<[&DataType; 2]> {
+    let found: Vec<_> = arg_types.iter().collect();
+    <[&DataType; 2]>::try_from(found).map_err(|_| DataFusionError::Plan("|| has two sides".into()))
+}
+
+impl ScalarUDFImpl for Joined {
+    fn name(&self) -> &str {
+        "||"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        let shown = args.iter().map(|side| side.schema_name().to_string()).collect::<Vec<_>>();
+        Ok(shown.join(" || "))
+    }
+
+    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
+        let [left, right] = two(arg_types)?;
+        let (left, right) = BinaryTypeCoercer::new(left, &Operator::StringConcat, right).get_input_types()?;
+        Ok(vec![left, right])
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
+        let [left, right] = two(arg_types)?;
+        BinaryTypeCoercer::new(left, &Operator::StringConcat, right).get_result_type()
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        self.most.check(predicted(Growth::Sum, &args)?, "||")?;
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        let field =
+            |(number, array): (usize, &ArrayRef)| Field::new(number.to_string(), array.data_type().clone(), true);
+        let schema = Arc::new(Schema::new(arrays.iter().enumerate().map(field).collect::<Vec<_>>()));
+        let options = RecordBatchOptions::new().with_row_count(arrays.first().map(|array| array.len()));
+        let batch = RecordBatch::try_new_with_options(schema, arrays, &options)?;
+        let side = |number: usize| Arc::new(Column::new(&number.to_string(), number)) as Arc<dyn PhysicalExpr>;
+        let found = BinaryExpr::new(side(0), Operator::StringConcat, side(1)).evaluate(&batch)?;
+        let is_scalar = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
+        match found {
+            ColumnarValue::Array(array) if is_scalar => {
+                Ok(ColumnarValue::Scalar(datafusion::common::ScalarValue::try_from_array(&array, 0)?))
+            }
+            other => Ok(other),
+        }
+    }
+}
