@@ -158,11 +158,11 @@ def map(
     """
 
 def concat(datasets: Sequence[_ArrowData]) -> Dataset:
-    """The rows of all `datasets`, one after the other, without copying.
+    """Concatenate the rows of all `datasets`, without copying.
 
     Raises:
         SchemaMismatch: names or types of columns differ; the message has the first difference.
-        InvalidArgument: there is none.
+        InvalidArgument: `datasets` is empty.
     """
 
 def col(name: str) -> Expression:
@@ -171,12 +171,12 @@ def col(name: str) -> Expression:
 def from_arrow(data: _ArrowData) -> Dataset:
     """A dataset of the batches of any object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, without copying.
 
-    A stream is taken to its end. Arrays that are no structs, as those of a chunked array, a series or one array, become a
-    dataset with the one column ``values``. A ``Dataset`` of Hugging Face is taken as it stands, over its mapped files. The
-    producer vouches for the values.
+    A stream is read to its end. Arrays that are not structs, such as a chunked array, a series or a single array,
+    become a dataset with the one column ``values``. A ``Dataset`` of Hugging Face keeps its order, over its mapped
+    files. The producer vouches for the values.
 
     Raises:
-        InvalidArgument: the producer fails, gives what was taken before, or rows that are null as a whole.
+        InvalidArgument: the producer fails, its data was exported before, or whole rows are null.
     """
 
 def write(
@@ -224,21 +224,22 @@ def read_csv(
 ) -> Dataset:
     """Read CSV text, whose first line names the columns, into memory. It may be compressed with gzip or zstd.
 
-    An empty field is null, and a quoted one an empty text, but null in columns of other types. Types that are not given hold all
-    values: decimal fractions become ``float64``, which keeps 15 to 17 digits; for money give
-    ``schema="m: decimal(20, 2)"``. Dates are found as ``2000-01-31``, ``Jan 31 2000`` and ``31 January 2000``, times as
-    ``2000-01-31T12:00:00``. A file is parsed by several threads, and read twice if its types are to be inferred.
+    An unquoted empty field is null; a quoted one is an empty text, or null in columns of other types. Types that are
+    not given are inferred from all values: decimal fractions become ``float64``, which keeps 15 to 17 digits; for
+    money give ``schema="m: decimal(20, 2)"``. Dates are recognised as ``2000-01-31``, ``Jan 31 2000`` and ``31
+    January 2000``, times as ``2000-01-31T12:00:00``. A file is parsed by several threads, and read twice if its
+    types have to be inferred.
 
     Args:
         source: a path, or an object with ``read()``.
-        schema: the columns to read, found by name, and their types; by default all, with types that fit all values.
+        schema: the columns to read, found by name, and their types; by default all, with inferred types.
         dictionary: the names of text columns to dictionary-encode, or the name of one.
         delimiter: the ASCII character between fields.
-        quote: the ASCII character around fields that contain delimiters or line breaks; None: nothing quotes.
-        header: whether the first line has the names. Without, columns are those of the schema in their order, or called
-            ``column_1`` and so on.
-        null_values: fields that are null, or one such, unless they are quoted. By default ``NA``, ``N/A``, ``null`` and ``NULL`` are, in columns
-            other than text.
+        quote: the ASCII character around fields that contain delimiters or line breaks; None for no quoting.
+        header: whether the first line has the names. Otherwise columns are those of the schema in their order, or
+            named ``column_1`` and so on.
+        null_values: the text or texts of unquoted fields that mean null. By default ``NA``, ``N/A``, ``null`` and
+            ``NULL``, in columns other than text.
         decimal: ``"."``, or ``","`` for numbers such as 1,5.
 
     Raises:
@@ -252,12 +253,12 @@ def read_json(
 
     Args:
         source: a path, or an object with ``read()``.
-        schema: the columns to read and their types, as for :func:`writer`; by default all, with types that fit all values.
+        schema: the columns to read and their types, as for :func:`writer`; by default all, with inferred types.
         dictionary: the names of text columns to dictionary-encode, or the name of one.
 
     Raises:
-        InvalidData: a line is no object, a value is not of its type, or no type holds all numbers of a column; the message
-            says where.
+        InvalidData: a line is not an object, a value is not of its type, or no type holds all numbers of a column;
+            the message says where.
     """
 
 @final
@@ -463,41 +464,41 @@ class Dataset:
         """Pickling carries paths, options, rows and columns, not the data; what is in memory travels as an Arrow stream."""
     def __iter__(self) -> Iterator[dict[str, Any]]: ...
     def take(self, indices: _Indices) -> Dataset:
-        """The rows `indices`, in that order, in memory of their own; ``ds[[3, 1, -1]]`` says the same.
+        """Gather the rows `indices`, in that order, as a copy; ``ds[[3, 1, -1]]`` is the same.
 
         Args:
-            indices: a list, a NumPy array or a column of integers. Negative ones count from the end; a row may be asked
-                for many times.
+            indices: a list, a NumPy array or a column of integers. Negative ones count from the end; rows may be
+                repeated.
 
         Raises:
-            RowOutOfRange: naming the first index that there is no row for.
+            RowOutOfRange: naming the first index out of range.
         """
     def filter(self, predicate: Predicate) -> Dataset:
-        """The rows of which `predicate` is true, in their order, in memory of their own; ``ds[ds["price"] > 100]`` says the
+        """Return the rows for which `predicate` is true, in their order, as a copy; ``ds[ds["price"] > 100]`` is the
         same.
 
-        Of a table that is sorted by a column, only the rows between its bounds are looked at.
+        In a table sorted by a column, only the rows between the predicate's bounds are read.
 
         Raises:
             ColumnNotFound: there is no such column.
-            InvalidArgument: a column can't be compared with a value of that type, or the predicate was made of a column
-                of other rows.
+            InvalidArgument: a column can't be compared with a value of that type, or the predicate was made from a
+                column of other rows.
             Unsupported: values of the column's type can't be compared.
-            TypeError: it is no such predicate; a mask goes into brackets: ``ds[mask]``.
+            TypeError: it is not a predicate; a mask goes into brackets: ``ds[mask]``.
         """
     def sample(self, n: int, seed: int | None = None) -> Dataset:
-        """`n` different rows, chosen with equal chances, in the order in which they were drawn.
+        """Return `n` distinct rows, chosen with equal probability, in the order in which they were drawn.
 
-        One `seed` gives one sample, on every machine; without one it is another each time.
+        The same `seed` gives the same sample on every machine; without a seed, each sample is different.
 
         Raises:
-            InvalidArgument: there are fewer rows.
+            InvalidArgument: there are fewer than `n` rows.
         """
     def shuffle(self, seed: int | None = None) -> Dataset:
-        """All rows in a random order: a view. Single rows are read in place; of a column that is used the rows are gathered in
-        batches of 65,536, and of a slice, ``ds.shuffle(3)[:256]``, those of the slice.
+        """Return all rows in random order, as a view. Single rows are read in place; for columns that are used, the
+        rows are gathered in batches of 65,536, and for a slice, ``ds.shuffle(3)[:256]``, only those of the slice.
 
-        One `seed` gives one order, on every machine; without one it is another each time.
+        The same `seed` gives the same order on every machine; without a seed, each order is different.
         """
     def loader(
         self,
@@ -554,11 +555,11 @@ class Dataset:
             InvalidArgument: several columns have one name, which a dict cannot hold; see :meth:`row`.
         """
     def sort(self, *by: str | Sequence[str], descending: bool | Sequence[bool] | None = None) -> Dataset:
-        """All rows in the order of one column or several: ``ds.sort("price")``, ``ds.sort("symbol", "price")``. A view of row
-        numbers: single rows are read in place; of a column that is used, the rows are gathered in batches of 65,536.
+        """Sort all rows by one column or several: ``ds.sort("price")``, ``ds.sort("symbol", "price")``. Returns a view
+        of row numbers: single rows are read in place; for columns that are used, the rows are gathered in batches of
+        65,536.
 
-        Rows that are equal in all of them stay in their order. Nulls are last, behind NaN, either way. Text is in the order
-        of its bytes.
+        Equal rows keep their order. Nulls come last, after NaN, in either direction. Text is ordered by its bytes.
 
         Args:
             by: names of columns.
@@ -569,26 +570,26 @@ class Dataset:
             Unsupported: the type of a column has no order.
         """
     def unique(self, *names: str | Sequence[str]) -> Dataset:
-        """The first row of each group of rows that have the same values in the columns called `names`, or in all; in their
-        order, in memory of their own.
+        """Return the first row of each group of rows with equal values in the columns `names`, or in all; in their
+        order, copied.
 
         Raises:
             ColumnNotFound: there is no such column.
             Unsupported: a column is nested.
         """
     def drop_nulls(self, *names: str | Sequence[str]) -> Dataset:
-        """The rows without a null in the columns called `names`, or in all; in memory of their own, or the dataset's own if there
-        is no null. NaN is no null.
+        """Return the rows without a null in the columns `names`, or in all; copied, or the dataset's own rows if there
+        is no null. NaN is not null.
 
         Raises:
             ColumnNotFound: there is no such column.
         """
     def rename(self, names: AbstractMapping[str, str]) -> Dataset:
-        """The same rows with other names of columns: ``ds.rename({"price": "close"})``. Nothing is copied.
+        """Rename columns: ``ds.rename({"price": "close"})``. Nothing is copied.
 
         Raises:
             ColumnNotFound: there is no such column.
-            InvalidArgument: two columns would have one name.
+            InvalidArgument: two columns would have the same name.
         """
     def aggregate(
         self,
@@ -597,34 +598,35 @@ class Dataset:
         where: Predicate | None = None,
         **columns: str | Expression | tuple[str | Expression, _Function],
     ) -> Dataset:
-        """Something of each group of rows, in one pass: ``ds.aggregate(by="symbol", price="mean", n="count")``.
+        """Aggregate groups of rows, in one pass: ``ds.aggregate(by="symbol", price="mean", n="count")``.
 
-        Groups come in the order in which they appear. Nulls are left out, NaN is left out of ``"min"`` and ``"max"`` unless
-        there is nothing else. Integers and decimals are summed exactly; the variance is that of a sample (divided by n − 1).
-        The result is the same for any number of threads and any cut into batches.
+        Groups come in order of first appearance. Nulls are skipped, and ``"min"`` and ``"max"`` skip NaN unless all
+        values are NaN. Integers and decimals are summed exactly; the variance is that of a sample (divided by n −
+        1). The result is the same for any number of threads and any division into batches.
 
         Args:
-            by: the columns, numbers, text, times, booleans or dictionary-encoded, whose values make a group; all rows are
-                one group without any. One name, or several.
-            where: only rows of which this is true.
-            columns: a function for the column of that name, or a column's name and a function for a column to be called
-                so, as in ``total=("price", "sum")``: ``"sum"``, ``"mean"``, ``"min"``, ``"max"``, ``"count"`` (of values
-                that are not null), ``"n_unique"`` (where null counts as one), ``"median"`` (which keeps 8 bytes a row),
-                ``"var"``, ``"std"``, ``"first"`` or ``"last"`` (the value of that row, null or not). ``n="count"`` is the
-                number of rows, where no column is called ``n``. By a function's name a column's: ``mean="price"`` is
-                ``mean=("price", "mean")``. An :class:`Expression` stands for a column as
-                well: ``sum=aw.col("price") * aw.col("qty")``, ``total=(aw.col("price") * 2, "sum")``.
+            by: the columns whose values make a group: numbers, text, times, booleans or dictionary-encoded. One
+                name, or several; without any, all rows are one group.
+            where: use only the rows for which this is true.
+            columns: a function for the column of that name, or ``name=(column, function)``, as in ``total=("price",
+                "sum")``. Functions are ``"sum"``, ``"mean"``, ``"min"``, ``"max"``, ``"count"`` (of non-null
+                values), ``"n_unique"`` (null counts as one value), ``"median"`` (uses 8 bytes per row), ``"var"``,
+                ``"std"``, ``"first"`` and ``"last"`` (the value of that row, null or not). ``n="count"`` is the
+                number of rows if no column is named ``n``. A function's name as keyword aggregates the given column:
+                ``mean="price"`` is ``mean=("price", "mean")``. An :class:`Expression` can replace a column:
+                ``sum=aw.col("price") * aw.col("qty")``, ``total=(aw.col("price") * 2, "sum")``.
 
         Raises:
             ColumnNotFound: there is no such column.
-            Unsupported: a type has no groups, or not that function.
-            InvalidArgument: there is no such function, a sum does not fit its type, or two columns would have one name.
+            Unsupported: a type can't be grouped, or lacks the function.
+            InvalidArgument: there is no such function, a sum does not fit its type, or two columns would have the
+                same name.
         """
     def describe(self) -> Dataset:
-        """What there is to say of each column: a row for each of ``count``, ``null_count``, ``mean``, ``std``, ``min``,
-        ``25%``, ``50%``, ``75%`` and ``max``, which the first column, ``statistic``, names.
+        """Summarize each column: a row for each of ``count``, ``null_count``, ``mean``, ``std``, ``min``, ``25%``,
+        ``50%``, ``75%`` and ``max``, named in the first column, ``statistic``.
 
-        Numbers and booleans are described by floats, all else by text.
+        Numbers and booleans are described by floats, other types by text.
         """
     def row(self, index: int) -> tuple[Any, ...]:
         """A row as a tuple, in the order of the columns. Raises :class:`RowOutOfRange`."""
@@ -737,13 +739,13 @@ class Column:
         """The name."""
     @property
     def dtype(self) -> str:
-        """The type in words, such as ``"timestamp[ms, UTC]"``, or ``"fixed_shape_tensor<uint8>[32, 32, 3]"``."""
+        """The name of the type, such as ``"timestamp[ms, UTC]"``, or ``"fixed_shape_tensor<uint8>[32, 32, 3]"``."""
     @property
     def field(self) -> Field:
         """Name, type and metadata."""
     @property
     def null_count(self) -> int:
-        """How many values are ``None``, wherever the nulls stand: in dictionaries, runs and unions as well."""
+        """The number of values that are ``None``, including nulls in dictionaries, runs and unions."""
     def __len__(self) -> int:
         """The number of rows."""
     def __bool__(self) -> NoReturn:
@@ -760,13 +762,13 @@ class Column:
     def __gt__(self, value: Any, /) -> Predicate: ...
     def __ge__(self, value: Any, /) -> Predicate: ...
     def is_in(self, values: Iterable[Any]) -> Predicate:
-        """The rows whose value is one of `values`, to filter the dataset by: ``ds[ds["symbol"].is_in(["A", "B"])]``."""
+        """A predicate: whether the value is one of `values`: ``ds[ds["symbol"].is_in(["A", "B"])]``."""
     def is_between(self, low: Any, high: Any) -> Predicate:
-        """The rows whose value lies between `low` and `high`, both included, to filter the dataset by."""
+        """A predicate: whether the value lies between `low` and `high`, both included."""
     def is_null(self) -> Predicate:
-        """The rows whose value is null, to filter the dataset by: ``ds[ds["price"].is_null()]``."""
+        """A predicate: whether the value is null: ``ds[ds["price"].is_null()]``."""
     def is_not_null(self) -> Predicate:
-        """The rows whose value is not null, to filter the dataset by: ``ds[ds["price"].is_not_null()]``."""
+        """A predicate: whether the value is not null: ``ds[ds["price"].is_not_null()]``."""
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
         """NumPy's functions take the values as :meth:`to_numpy` gives them; a comparison with a scalar of NumPy's is a
         :class:`Predicate`, on either side.
@@ -776,91 +778,96 @@ class Column:
     ) -> Any:
         """NumPy's other functions, such as ``np.mean(column, axis=0)``, take the values as :meth:`to_numpy` gives them."""
     def sum(self) -> Any:
-        """The sum of all values that are not null, 0 of none; exact for integers and decimals.
+        """The sum of all non-null values, 0 if there are none; exact for integers and decimals.
 
-        Floats are added in pairs, so that the result is the same for any number of threads and its error small.
+        Floats are added pairwise, so that the result is the same for any number of threads and its error small.
 
         Raises:
             Unsupported: the type has no sum.
         """
     def mean(self) -> float | None:
-        """The mean, ``None`` of no values. Raises :class:`Unsupported` for types that are no numbers."""
+        """The mean, ``None`` if there are no values. Raises :class:`Unsupported` for types other than numbers."""
     def min(self) -> Any:
-        """The smallest value, ``None`` of no values; NaN is left out unless there is nothing else."""
+        """The smallest value, ``None`` if there are no values; skips NaN unless all values are NaN."""
     def max(self) -> Any:
-        """The largest value, ``None`` of no values; NaN is left out unless there is nothing else."""
+        """The largest value, ``None`` if there are no values; skips NaN unless all values are NaN."""
     def count(self) -> int:
-        """The number of values that are not null."""
+        """The number of non-null values."""
     def any(self) -> bool:
-        """Whether any value is true; false of none. Raises :class:`Unsupported` for types other than booleans."""
+        """Whether any value is true; false if there are none. Raises :class:`Unsupported` for types other than
+        booleans.
+        """
     def all(self) -> bool:
-        """Whether no value is false; true of none. Raises :class:`Unsupported` for types other than booleans."""
+        """Whether no value is false; true if there are none. Raises :class:`Unsupported` for types other than booleans.
+        """
     def var(self) -> float | None:
-        """The variance of a sample (divided by n − 1), ``None`` of fewer than two values; NaN makes it NaN.
+        """The sample variance (divided by n − 1), ``None`` for fewer than two values; NaN if any value is NaN.
 
         Raises:
-            Unsupported: the type is no number.
+            Unsupported: the type is not a number.
         """
     def std(self) -> float | None:
         """The square root of the variance."""
     def quantile(self, q: float) -> float | None:
-        """The value that a share `q` of the values lies below, exactly; between two values it lies on the line between them.
+        """The exact `q` quantile: the value below which a share `q` of the values lies, with linear interpolation.
 
-        Numbers count as floats of 64 bits: integers beyond 2⁵³ and decimals are rounded to the nearest one first. Nulls and NaN
-        are left out; ``None`` of nothing else. Takes two passes of the column, seldom more, and no copy.
+        Numbers are converted to 64-bit floats: integers beyond 2⁵³ and decimals are rounded first. Nulls and NaN are
+        skipped; ``None`` if there is nothing else. Takes two passes over the column, rarely more, and no copy.
 
         Raises:
-            InvalidArgument: `q` does not lie between 0 and 1.
-            Unsupported: the type is no number.
+            InvalidArgument: `q` is not between 0 and 1.
+            Unsupported: the type is not a number.
         """
     def approx_quantile(self, q: float) -> float | None:
-        """The quantile of a sample of 1,048,576 rows, the same each time; the quantile itself of a column of no more rows, or
-        where more than half of the sample is null or NaN.
+        """The quantile of a sample of 1,048,576 rows, the same sample each time; the exact quantile if the column has
+        no more rows, or if more than half of the sample is null or NaN.
 
-        Costs the same however large the column is. The share of values below what is found differs from `q` by more than
-        0.005 less than once in a hundred million columns.
+        The cost does not depend on the column's size. The share of values below the result differs from `q` by more
+        than 0.005 less than once in a hundred million columns.
 
         Raises:
-            InvalidArgument: `q` does not lie between 0 and 1.
-            Unsupported: the type is no number.
+            InvalidArgument: `q` is not between 0 and 1.
+            Unsupported: the type is not a number.
         """
     def median(self) -> float | None:
-        """The value in the middle: ``quantile(0.5)``."""
+        """The median: ``quantile(0.5)``."""
     def unique(self) -> Column:
-        """The different values, in the order in which they appear; ``None`` is one, and all NaN are one."""
+        """The distinct values, in order of first appearance; ``None`` is one, and all NaN are one."""
     def sort(self, *, descending: bool = False) -> Column:
-        """The values in their order, as :meth:`Dataset.sort` has it."""
+        """The values in sorted order, as in :meth:`Dataset.sort`."""
     def drop_nulls(self) -> Column:
-        """The values that are not null."""
+        """The non-null values."""
     def n_unique(self) -> int:
-        """How many different values there are; ``None`` is one, and all NaN are one."""
+        """The number of distinct values; ``None`` is one, and all NaN are one."""
     def value_counts(self) -> Dataset:
-        """Each value and how often it is there, in the columns of this name and ``count``: the most frequent first."""
+        """Each distinct value and its number of occurrences, in the columns of this name and ``count``, the most
+        frequent first.
+        """
     def map_reduce(self, function: Callable[[npt.NDArray[Any]], _T], combine: Callable[[_T, _T], _T]) -> _T | None:
-        """`function` of each chunk of at most 65,536 rows, then `combine` of the results, from first to last.
+        """Apply `function` to each chunk of at most 65,536 rows, then `combine` to the results, from first to last.
 
-        Chunks are read-only NumPy arrays in place. `function` runs in several threads at once, so it gains where NumPy
-        lets go of the interpreter's lock. ``None`` of no rows.
+        Chunks are read-only NumPy arrays in place. `function` runs in several threads at once, so it gains if NumPy
+        releases the interpreter's lock. Returns ``None`` if there are no rows.
 
         Raises:
             InvalidArgument: the column has nulls.
-            Unsupported: its type is none of fixed width that NumPy has.
+            Unsupported: its type is not a fixed-width type of NumPy.
         """
     def to_numpy(self, copy: bool | None = None) -> npt.NDArray[Any]:
-        """The values as an array of shape ``(len(column),)``, of lists of one length ``(len(column), length)``, of such lists of
-        lists ``(len(column), outer, inner)``.
+        """The values as an array of shape ``(len(column),)``; for fixed-size lists ``(len(column), length)``, for
+        fixed-size lists of lists ``(len(column), outer, inner)``.
 
-        Numbers stay what they are; integers with nulls become float64 with NaN. Timestamps become ``datetime64`` of
-        their unit, in UTC, dates ``datetime64[D]``, durations ``timedelta64``, all with NaT for null. Booleans become
-        ``bool``. Lists of numbers of one length become rows, lists of such lists planes, and so on. All else, and booleans and lists with nulls,
-        become Python objects.
+        Numbers keep their type; integers with nulls become float64 with NaN. Timestamps become ``datetime64`` of
+        their unit, in UTC, dates ``datetime64[D]``, durations ``timedelta64``, all with NaT for null. Booleans
+        become ``bool``. Lists of numbers with one length become rows, lists of such lists planes, and so on. Other
+        types, and booleans and lists with nulls, become Python objects.
 
         Args:
-            copy: ``None``: without a copy where one chunk holds numbers, timestamps or durations without nulls; such
-                an array is read-only. ``True``: always a copy. ``False``: never.
+            copy: ``None``: no copy if one chunk contains numbers, timestamps or durations without nulls; such an
+                array is read-only. ``True``: always a copy. ``False``: never.
 
         Raises:
-            CopyNeeded: `copy` is ``False`` and there is no way without one; the message says why.
+            CopyNeeded: `copy` is ``False`` and a copy is necessary; the message says why.
         """
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]: ...
     def to_pylist(self) -> list[Any]:
@@ -881,14 +888,14 @@ class Column:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> object:
-        """The values for another library, such as PyTorch, by the DLPack protocol: those of :meth:`to_numpy`, as it gives them.
+        """The values for another library, such as PyTorch, by the DLPack protocol, as in :meth:`to_numpy`.
 
-        In place, they cannot be written to, which only consumers learn that ask for version 1.0 or later; others are
+        In place, they are read-only, which only consumers that ask for version 1.0 or later can see; others are
         refused.
 
         Raises:
-            BufferError: the values are no numbers, the consumer can't be told that they are read-only, or `copy` is
-                ``False`` and there is no way without one.
+            BufferError: the values are not numbers, the consumer can't be told that they are read-only, or `copy` is
+                ``False`` and a copy is necessary.
         """
     def __dlpack_device__(self) -> tuple[int, int]:
         """The device of the values as DLPack numbers it: the processor's memory."""
@@ -1159,9 +1166,9 @@ class Writer:
 
 @final
 class Builder:
-    """Gathers rows in memory, which :meth:`finish` hands over as a dataset of one batch, without copying.
+    """Collects rows in memory, which :meth:`finish` returns as a dataset of one batch, without copying.
 
-    Columns are of the types that a table has. Memory grows in place: what was appended is never moved.
+    Columns have the types of tables. Memory grows in place: appended rows are never moved.
 
     Args:
         schema: names and types of the columns, anything with ``__arrow_c_schema__``.
@@ -1172,23 +1179,24 @@ class Builder:
 
     def __new__(cls, schema: _Schema) -> Self: ...
     def append(self, data: Any) -> None:
-        """Append rows: whatever :meth:`Writer.append` takes.
+        """Append rows: any data accepted by :meth:`Writer.append`.
 
         Raises:
             SchemaMismatch: a column is missing or of another type.
             ColumnNotFound: the builder has no column of that name.
-            InvalidArgument: a null where there are none, or a value out of range; the message names column and row. In
-                all these cases nothing was appended.
+            InvalidArgument: a null in a non-nullable column, or a value out of range; the message names column and
+                row. In all these cases nothing was appended.
         """
     def append_row(self, **values: Any) -> None:
-        """Append one row; a column that is not named is null.
+        """Append one row; columns not given are null.
 
         Raises:
-            InvalidArgument: a value is not of its column's type, or null where there are none; nothing was appended.
+            InvalidArgument: a value is not of its column's type, or null in a non-nullable column; nothing was
+                appended.
             ColumnNotFound: the builder has no column of that name.
         """
     def finish(self) -> Dataset:
-        """The rows as a dataset, in the memory where they are. The builder is closed then."""
+        """Return the rows as a dataset, in place. This closes the builder."""
     @property
     def schema(self) -> Schema:
         """Names and types of the columns."""
@@ -1199,30 +1207,30 @@ class Builder:
 class Buffer:
     """Memory that grows at its end without being moved, and can be opened in place.
 
-    It has ``write(bytes)``, so Arrow data can be written to it, and the buffer protocol, read-only: a
-    ``memoryview`` of it, or a dataset that :func:`open` has made of it, sees the bytes that were there then, and stays
-    as it is when more are written.
+    It has ``write(bytes)``, so Arrow data can be written to it, and the read-only buffer protocol: a ``memoryview``
+    of it, or a dataset opened from it by :func:`open`, covers the bytes present at that time, and does not change
+    when more are written.
     """
 
     def __new__(cls) -> Self: ...
     def write(self, data: _HasBuffer) -> int:
-        """Append the bytes of any object with the buffer protocol; how many they were.
+        """Append the bytes of any object with the buffer protocol; return their number.
 
         Raises:
             Busy: the memory would have to move, which it cannot while a view of it is in use.
             FileChanged: the bytes are those of a mapped file that was truncated; nothing was appended.
         """
     def flush(self) -> None:
-        """Does nothing: what is written is there."""
+        """Does nothing: written bytes are visible at once."""
     def truncate(self, length: int = 0) -> None:
-        """Forget all bytes from `length` on; the memory is kept for what comes.
+        """Discard all bytes from `length` on; the memory is kept for reuse.
 
         Raises:
             Busy: a view of the buffer is in use.
             InvalidArgument: there are fewer bytes.
         """
     def clear(self) -> None:
-        """Forget all bytes, as ``truncate(0)``."""
+        """Discard all bytes, as ``truncate(0)``."""
     def __len__(self) -> int:
         """The number of bytes."""
     def __buffer__(self, flags: int, /) -> memoryview: ...
@@ -1268,28 +1276,29 @@ class Follow:
 
 @final
 class Aggregation:
-    """Aggregates of groups of a table that grows, made by :func:`aggregation`."""
+    """Aggregates of groups of a growing table, made by :func:`aggregation`."""
 
     def refresh(self) -> Dataset:
-        """The groups and their aggregates as the table is now: what :meth:`Dataset.aggregate` returns for it, bit for bit.
+        """Return the current groups and their aggregates: the result of :meth:`Dataset.aggregate`, bit for bit.
 
-        After the first call only new rows are read, and those of a block that was not full: some 8,000, or 260,000 where there are
-        thousands of groups. All rows are read again where earlier ones were dropped or put in order, or where the schema has
-        changed; of partitions, and of several tables, whenever rows have come. Floats may differ in their last bits where
-        `where` is about an indexed column, and where there are thousands of groups.
+        After the first call only new rows are read, and those of the last block if it was not full: some 8,000, or
+        260,000 if there are thousands of groups. All rows are read again if rows were dropped or sorted, or the
+        schema has changed; for partitions, and for several tables, at each change. Floats may differ in their last
+        bits if `where` uses an indexed column, or if there are thousands of groups.
 
         Raises:
-            FileChanged: another table has its place, or rows that were not seen were put in order; make the aggregation anew.
-            NotFound: the table has gone.
+            FileChanged: the table was replaced by another one, or unread rows were sorted; make the aggregation
+                again.
+            NotFound: the table was removed.
             ColumnNotFound: a column was removed.
             InvalidArgument: a sum does not fit its type.
         """
     @property
     def dataset(self) -> Dataset:
-        """The rows that the last answer is of; before the first, those that were there at the beginning."""
+        """The number of rows included in the last result; before the first, those in the table at the beginning."""
     @property
     def rows_read(self) -> int:
-        """How many rows were read for the last answer."""
+        """The number of rows read for the last result."""
 
 @overload
 def writer(
@@ -1470,20 +1479,20 @@ def read_stream(source: _Path | IO[bytes] | int | socket | Buffer) -> StreamRead
     """
 
 def check(path: _Path) -> Report:
-    """Check all that a file or table says about itself, and every value; a table may be written meanwhile.
+    """Check all metadata and values of a file or table; a table may be written at the same time.
 
     Args:
         path: a file, a table's folder, a glob, or a directory of ``*.arrow`` files.
 
     Raises:
-        NotFound, PermissionDenied, IoError: it could not be looked at. What is damaged is in the report.
+        NotFound, PermissionDenied, IoError: it could not be read. Damage is in the report.
     """
 def repair(path: _Path) -> Report:
-    """Check, and keep the rows before the first damage where there is any.
+    """Check, and if there is damage, keep the rows before it.
 
-    A damaged file is never written to: it gets a name that ends in ``.damaged``; the damaged segment of a table and all
-    behind it go into a folder of such a name beside the table. The findings are those of before, the other numbers what
-    there is now.
+    A damaged file is never written to: it is renamed to end in ``.damaged``; a table's damaged segment and all later
+    ones move to a folder of such a name beside the table. The findings describe the state before, the other numbers
+    the state after.
 
     Args:
         path: as for :func:`check`.
@@ -1491,7 +1500,7 @@ def repair(path: _Path) -> Report:
     Raises:
         Busy: the table is being written.
         InvalidArgument: it is a single segment of a table.
-        NotFound, PermissionDenied, IoError: it could not be looked at.
+        NotFound, PermissionDenied, IoError: it could not be read.
     """
 @final
 class PartitionedWriter:
@@ -1610,23 +1619,23 @@ def aggregation(
     where: Predicate | None = None,
     **columns: str | Expression | tuple[str | Expression, _Function],
 ) -> Aggregation:
-    """Aggregates of groups of a table that grows, kept up to date: ``aw.aggregation("ticks", by="symbol", mean="price",
+    """Keep aggregates of groups of a growing table up to date: ``aw.aggregation("ticks", by="symbol", mean="price",
     last="price")``.
 
-    Each :meth:`Aggregation.refresh` returns what :meth:`Dataset.aggregate` would return for all rows that are there now, and reads
+    Each :meth:`Aggregation.refresh` returns the result of :meth:`Dataset.aggregate` for all current rows, and reads
     only the new ones.
 
     Args:
         table: a table's folder, or a dataset of one.
         by: as in :meth:`Dataset.aggregate`.
         where: likewise; a condition on columns by their names.
-        columns: likewise, but for ``"median"`` and ``"n_unique"``, for which all rows have to be read each time.
+        columns: likewise, except ``"median"`` and ``"n_unique"``, which would have to read all rows each time.
 
     Raises:
         NotFound: there is no table.
         ColumnNotFound: there is no such column.
-        Unsupported: a type has no groups, or not that function; or the function needs all rows each time.
-        InvalidArgument: there is no such function, or two columns would have one name.
+        Unsupported: a type can't be grouped, or lacks the function; or the function needs all rows each time.
+        InvalidArgument: there is no such function, or two columns would have the same name.
     """
 def follow(
     table: _Path | Dataset | Sequence[_Path | Dataset],

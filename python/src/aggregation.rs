@@ -14,28 +14,29 @@ use crate::predicate::{Expression, Predicate};
 
 #[pymethods]
 impl Dataset {
-    /// Something of each group of rows, in one pass: ``ds.aggregate(by="symbol", price="mean", n="count")``.
+    /// Aggregate groups of rows, in one pass: ``ds.aggregate(by="symbol", price="mean", n="count")``.
     ///
-    /// Groups come in the order in which they appear. Nulls are left out, NaN is left out of ``"min"`` and ``"max"`` unless
-    /// there is nothing else. Integers and decimals are summed exactly; the variance is that of a sample (divided by n − 1).
-    /// The result is the same for any number of threads and any cut into batches.
+    /// Groups come in order of first appearance. Nulls are skipped, and ``"min"`` and ``"max"`` skip NaN unless all
+    /// values are NaN. Integers and decimals are summed exactly; the variance is that of a sample (divided by n −
+    /// 1). The result is the same for any number of threads and any division into batches.
     ///
     /// Args:
-    ///     by: the columns, numbers, text, times, booleans or dictionary-encoded, whose values make a group; all rows are
-    ///         one group without any. One name, or several.
-    ///     where: only rows of which this is true.
-    ///     columns: a function for the column of that name, or a column's name and a function for a column to be called
-    ///         so, as in ``total=("price", "sum")``: ``"sum"``, ``"mean"``, ``"min"``, ``"max"``, ``"count"`` (of values
-    ///         that are not null), ``"n_unique"`` (where null counts as one), ``"median"`` (which keeps 8 bytes a row),
-    ///         ``"var"``, ``"std"``, ``"first"`` or ``"last"`` (the value of that row, null or not). ``n="count"`` is the
-    ///         number of rows, where no column is called ``n``. By a function's name a column's: ``mean="price"`` is
-    ///         ``mean=("price", "mean")``. An :class:`Expression` stands for a column as
-    ///         well: ``sum=aw.col("price") * aw.col("qty")``, ``total=(aw.col("price") * 2, "sum")``.
+    ///     by: the columns whose values make a group: numbers, text, times, booleans or dictionary-encoded. One
+    ///         name, or several; without any, all rows are one group.
+    ///     where: use only the rows for which this is true.
+    ///     columns: a function for the column of that name, or ``name=(column, function)``, as in ``total=("price",
+    ///         "sum")``. Functions are ``"sum"``, ``"mean"``, ``"min"``, ``"max"``, ``"count"`` (of non-null
+    ///         values), ``"n_unique"`` (null counts as one value), ``"median"`` (uses 8 bytes per row), ``"var"``,
+    ///         ``"std"``, ``"first"`` and ``"last"`` (the value of that row, null or not). ``n="count"`` is the
+    ///         number of rows if no column is named ``n``. A function's name as keyword aggregates the given column:
+    ///         ``mean="price"`` is ``mean=("price", "mean")``. An :class:`Expression` can replace a column:
+    ///         ``sum=aw.col("price") * aw.col("qty")``, ``total=(aw.col("price") * 2, "sum")``.
     ///
     /// Raises:
     ///     ColumnNotFound: there is no such column.
-    ///     Unsupported: a type has no groups, or not that function.
-    ///     InvalidArgument: there is no such function, a sum does not fit its type, or two columns would have one name.
+    ///     Unsupported: a type can't be grouped, or lacks the function.
+    ///     InvalidArgument: there is no such function, a sum does not fit its type, or two columns would have the
+    ///         same name.
     #[pyo3(signature = (by = None, *, r#where = None, **columns))]
     fn aggregate(
         &self,
@@ -52,29 +53,29 @@ impl Dataset {
     }
 }
 
-/// Aggregates of groups of a table that grows, made by :func:`aggregation`.
+/// Aggregates of groups of a growing table, made by :func:`aggregation`.
 #[pyclass(frozen, module = "arrowwood")]
 pub struct Aggregation {
     state: Mutex<IncrementalAggregation>,
 }
 
-/// Aggregates of groups of a table that grows, kept up to date: ``aw.aggregation("ticks", by="symbol", mean="price",
+/// Keep aggregates of groups of a growing table up to date: ``aw.aggregation("ticks", by="symbol", mean="price",
 /// last="price")``.
 ///
-/// Each :meth:`Aggregation.refresh` returns what :meth:`Dataset.aggregate` would return for all rows that are there now, and reads
+/// Each :meth:`Aggregation.refresh` returns the result of :meth:`Dataset.aggregate` for all current rows, and reads
 /// only the new ones.
 ///
 /// Args:
 ///     table: a table's folder, or a dataset of one.
 ///     by: as in :meth:`Dataset.aggregate`.
 ///     where: likewise; a condition on columns by their names.
-///     columns: likewise, but for ``"median"`` and ``"n_unique"``, for which all rows have to be read each time.
+///     columns: likewise, except ``"median"`` and ``"n_unique"``, which would have to read all rows each time.
 ///
 /// Raises:
 ///     NotFound: there is no table.
 ///     ColumnNotFound: there is no such column.
-///     Unsupported: a type has no groups, or not that function; or the function needs all rows each time.
-///     InvalidArgument: there is no such function, or two columns would have one name.
+///     Unsupported: a type can't be grouped, or lacks the function; or the function needs all rows each time.
+///     InvalidArgument: there is no such function, or two columns would have the same name.
 #[pyfunction]
 #[pyo3(signature = (table, by = None, *, r#where = None, **columns))]
 pub fn aggregation(
@@ -93,16 +94,17 @@ pub fn aggregation(
 
 #[pymethods]
 impl Aggregation {
-    /// The groups and their aggregates as the table is now: what :meth:`Dataset.aggregate` returns for it, bit for bit.
+    /// Return the current groups and their aggregates: the result of :meth:`Dataset.aggregate`, bit for bit.
     ///
-    /// After the first call only new rows are read, and those of a block that was not full: some 8,000, or 260,000 where there are
-    /// thousands of groups. All rows are read again where earlier ones were dropped or put in order, or where the schema has
-    /// changed; of partitions, and of several tables, whenever rows have come. Floats may differ in their last bits where
-    /// `where` is about an indexed column, and where there are thousands of groups.
+    /// After the first call only new rows are read, and those of the last block if it was not full: some 8,000, or
+    /// 260,000 if there are thousands of groups. All rows are read again if rows were dropped or sorted, or the
+    /// schema has changed; for partitions, and for several tables, at each change. Floats may differ in their last
+    /// bits if `where` uses an indexed column, or if there are thousands of groups.
     ///
     /// Raises:
-    ///     FileChanged: another table has its place, or rows that were not seen were put in order; make the aggregation anew.
-    ///     NotFound: the table has gone.
+    ///     FileChanged: the table was replaced by another one, or unread rows were sorted; make the aggregation
+    ///         again.
+    ///     NotFound: the table was removed.
     ///     ColumnNotFound: a column was removed.
     ///     InvalidArgument: a sum does not fit its type.
     fn refresh(&self, py: Python<'_>) -> Result<Dataset> {
@@ -110,14 +112,14 @@ impl Aggregation {
         Ok(Dataset::new(answer))
     }
 
-    /// The rows that the last answer is of; before the first, those that were there at the beginning.
+    /// The number of rows included in the last result; before the first, those in the table at the beginning.
     #[getter]
     fn dataset(&self, py: Python<'_>) -> Dataset {
         let dataset = py.detach(|| self.state.lock().unwrap_or_else(PoisonError::into_inner).dataset().clone());
         Dataset::new(dataset)
     }
 
-    /// How many rows were read for the last answer.
+    /// The number of rows read for the last result.
     #[getter]
     fn rows_read(&self, py: Python<'_>) -> u64 {
         py.detach(|| self.state.lock().unwrap_or_else(PoisonError::into_inner).rows_read())

@@ -29,11 +29,11 @@ fn flags(given: &Bound<'_, PyAny>, count: usize) -> Result<Vec<bool>> {
 
 #[pymethods]
 impl Dataset {
-    /// All rows in the order of one column or several: ``ds.sort("price")``, ``ds.sort("symbol", "price")``. A view of row
-    /// numbers: single rows are read in place; of a column that is used, the rows are gathered in batches of 65,536.
+    /// Sort all rows by one column or several: ``ds.sort("price")``, ``ds.sort("symbol", "price")``. Returns a view
+    /// of row numbers: single rows are read in place; for columns that are used, the rows are gathered in batches of
+    /// 65,536.
     ///
-    /// Rows that are equal in all of them stay in their order. Nulls are last, behind NaN, either way. Text is in the order
-    /// of its bytes.
+    /// Equal rows keep their order. Nulls come last, after NaN, in either direction. Text is ordered by its bytes.
     ///
     /// Args:
     ///     by: names of columns.
@@ -50,8 +50,8 @@ impl Dataset {
         Ok(self.with_rows(py.detach(|| self.inner().sort(&by))?))
     }
 
-    /// The first row of each group of rows that have the same values in the columns called `names`, or in all; in their
-    /// order, in memory of their own.
+    /// Return the first row of each group of rows with equal values in the columns `names`, or in all; in their
+    /// order, copied.
     ///
     /// Raises:
     ///     ColumnNotFound: there is no such column.
@@ -62,8 +62,8 @@ impl Dataset {
         Ok(self.with_rows(py.detach(|| self.inner().unique(&names))?))
     }
 
-    /// The rows without a null in the columns called `names`, or in all; in memory of their own, or the dataset's own if there
-    /// is no null. NaN is no null.
+    /// Return the rows without a null in the columns `names`, or in all; copied, or the dataset's own rows if there
+    /// is no null. NaN is not null.
     ///
     /// Raises:
     ///     ColumnNotFound: there is no such column.
@@ -86,11 +86,11 @@ impl Dataset {
         Ok(self.with_rows(kept?))
     }
 
-    /// The same rows with other names of columns: ``ds.rename({"price": "close"})``. Nothing is copied.
+    /// Rename columns: ``ds.rename({"price": "close"})``. Nothing is copied.
     ///
     /// Raises:
     ///     ColumnNotFound: there is no such column.
-    ///     InvalidArgument: two columns would have one name.
+    ///     InvalidArgument: two columns would have the same name.
     fn rename(&self, names: &Bound<'_, PyAny>) -> Result<Dataset> {
         let wrong =
             |_| wrong_type(format!("rename: expected a dict of new names by the old ones, got {}", shown(names)));
@@ -110,27 +110,27 @@ impl Dataset {
 
 #[pymethods]
 impl Column {
-    /// The different values, in the order in which they appear; ``None`` is one, and all NaN are one.
+    /// The distinct values, in order of first appearance; ``None`` is one, and all NaN are one.
     fn unique(&self, py: Python<'_>) -> Result<Column> {
         let found = py.detach(|| self.inner().as_dataset().unique(&[self.inner().name()]))?;
         Ok(Column::new(found.column_at(0)?))
     }
 
-    /// The values in their order, as :meth:`Dataset.sort` has it.
+    /// The values in sorted order, as in :meth:`Dataset.sort`.
     #[pyo3(signature = (*, descending = false))]
     fn sort(&self, py: Python<'_>, descending: bool) -> Result<Column> {
         let found = py.detach(|| self.inner().as_dataset().sort(&[(self.inner().name(), descending)]))?;
         Ok(Column::new(found.column_at(0)?))
     }
 
-    /// The values that are not null.
+    /// The non-null values.
     fn drop_nulls(&self, py: Python<'_>) -> Result<Column> {
         let is_there = col(self.inner().name()).is_not_null();
         let found = py.detach(|| self.inner().as_dataset().filter(&is_there))?;
         Ok(Column::new(found.column_at(0)?))
     }
 
-    /// The rows whose value lies between `low` and `high`, both included, to filter the dataset by.
+    /// A predicate: whether the value lies between `low` and `high`, both included.
     fn is_between(&self, low: &Bound<'_, PyAny>, high: &Bound<'_, PyAny>) -> Result<predicate::Predicate> {
         predicate::Expression::of_column(self.inner()).lies_between(low, high)
     }

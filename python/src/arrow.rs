@@ -9,12 +9,12 @@ use crate::exchange;
 
 /// A dataset of the batches of any object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, without copying.
 ///
-/// A stream is taken to its end. Arrays that are no structs, as those of a chunked array, a series or one array, become a
-/// dataset with the one column ``values``. A ``Dataset`` of Hugging Face is taken as it stands, over its mapped files. The
-/// producer vouches for the values.
+/// A stream is read to its end. Arrays that are not structs, such as a chunked array, a series or a single array,
+/// become a dataset with the one column ``values``. A ``Dataset`` of Hugging Face keeps its order, over its mapped
+/// files. The producer vouches for the values.
 ///
 /// Raises:
-///     InvalidArgument: the producer fails, gives what was taken before, or rows that are null as a whole.
+///     InvalidArgument: the producer fails, its data was exported before, or whole rows are null.
 #[pyfunction]
 pub fn from_arrow(data: &Bound<'_, PyAny>) -> Result<Dataset> {
     dataset_of(data).map(Dataset::new)
@@ -44,11 +44,11 @@ pub fn exports(data: &Bound<'_, PyAny>) -> Result<bool> {
         || data.getattr_opt(intern!(py, "__arrow_c_array__"))?.is_some())
 }
 
-/// The rows of all `datasets`, one after the other, without copying.
+/// Concatenate the rows of all `datasets`, without copying.
 ///
 /// Raises:
 ///     SchemaMismatch: names or types of columns differ; the message has the first difference.
-///     InvalidArgument: there is none.
+///     InvalidArgument: `datasets` is empty.
 #[pyfunction]
 pub fn concat(datasets: Vec<Bound<'_, PyAny>>) -> Result<Dataset> {
     let parts = datasets.iter().map(dataset_of).collect::<Result<Vec<_>>>()?;

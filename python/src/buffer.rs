@@ -11,9 +11,9 @@ use crate::memory::{self, Memory};
 
 /// Memory that grows at its end without being moved, and can be opened in place.
 ///
-/// It has ``write(bytes)``, so Arrow data can be written to it, and the buffer protocol, read-only: a
-/// ``memoryview`` of it, or a dataset that :func:`open` has made of it, sees the bytes that were there then, and stays
-/// as it is when more are written.
+/// It has ``write(bytes)``, so Arrow data can be written to it, and the read-only buffer protocol: a ``memoryview``
+/// of it, or a dataset opened from it by :func:`open`, covers the bytes present at that time, and does not change
+/// when more are written.
 #[pyclass(frozen, module = "arrowwood", weakref)]
 pub struct Buffer {
     inner: Mutex<Grown>,
@@ -96,7 +96,7 @@ impl Buffer {
         Buffer { inner: Mutex::new(Grown { bytes: GrowableBuffer::new(), exports: 0 }) }
     }
 
-    /// Append the bytes of any object with the buffer protocol; how many they were.
+    /// Append the bytes of any object with the buffer protocol; return their number.
     ///
     /// Raises:
     ///     Busy: the memory would have to move, which it cannot while a view of it is in use.
@@ -116,10 +116,10 @@ impl Buffer {
         Ok(whole.len())
     }
 
-    /// Does nothing: what is written is there.
+    /// Does nothing: written bytes are visible at once.
     fn flush(&self) {}
 
-    /// Forget all bytes from `length` on; the memory is kept for what comes.
+    /// Discard all bytes from `length` on; the memory is kept for reuse.
     ///
     /// Raises:
     ///     Busy: a view of the buffer is in use.
@@ -137,7 +137,7 @@ impl Buffer {
         Ok(())
     }
 
-    /// Forget all bytes, as ``truncate(0)``.
+    /// Discard all bytes, as ``truncate(0)``.
     fn clear(&self) -> Result<()> {
         self.truncate(0)
     }

@@ -12,9 +12,9 @@ use crate::exchange::schema_of;
 use crate::rows::Columns;
 use crate::schema::Schema;
 
-/// Gathers rows in memory, which :meth:`finish` hands over as a dataset of one batch, without copying.
+/// Collects rows in memory, which :meth:`finish` returns as a dataset of one batch, without copying.
 ///
-/// Columns are of the types that a table has. Memory grows in place: what was appended is never moved.
+/// Columns have the types of tables. Memory grows in place: appended rows are never moved.
 ///
 /// Args:
 ///     schema: names and types of the columns, anything with ``__arrow_c_schema__``.
@@ -53,13 +53,13 @@ impl Builder {
         Ok(Builder { inner: Mutex::new(Some(inner)), columns })
     }
 
-    /// Append rows: whatever :meth:`Writer.append` takes.
+    /// Append rows: any data accepted by :meth:`Writer.append`.
     ///
     /// Raises:
     ///     SchemaMismatch: a column is missing or of another type.
     ///     ColumnNotFound: the builder has no column of that name.
-    ///     InvalidArgument: a null where there are none, or a value out of range; the message names column and row. In
-    ///         all these cases nothing was appended.
+    ///     InvalidArgument: a null in a non-nullable column, or a value out of range; the message names column and
+    ///         row. In all these cases nothing was appended.
     fn append(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> Result<()> {
         let dataset = guard(|| self.columns.dataset(py, data))?;
         let done = py.detach(|| {
@@ -69,10 +69,11 @@ impl Builder {
         Ok(done.ok_or_else(closed)??)
     }
 
-    /// Append one row; a column that is not named is null.
+    /// Append one row; columns not given are null.
     ///
     /// Raises:
-    ///     InvalidArgument: a value is not of its column's type, or null where there are none; nothing was appended.
+    ///     InvalidArgument: a value is not of its column's type, or null in a non-nullable column; nothing was
+    ///         appended.
     ///     ColumnNotFound: the builder has no column of that name.
     #[pyo3(signature = (**values))]
     fn append_row(&self, py: Python<'_>, values: Option<&Bound<'_, PyDict>>) -> Result<()> {
@@ -83,7 +84,7 @@ impl Builder {
         self.columns.append_row(py, values, quick, |rows| self.append(py, rows))
     }
 
-    /// The rows as a dataset, in the memory where they are. The builder is closed then.
+    /// Return the rows as a dataset, in place. This closes the builder.
     fn finish(&self, py: Python<'_>) -> Result<Dataset> {
         let inner = self.lock(py).take().ok_or_else(closed)?;
         Ok(Dataset::new(py.detach(|| inner.finish())?))

@@ -8,24 +8,24 @@ use pyo3::prelude::*;
 use crate::errors::Result;
 use crate::progress::watched;
 
-/// Check all that a file or table says about itself, and every value; a table may be written meanwhile.
+/// Check all metadata and values of a file or table; a table may be written at the same time.
 ///
 /// Args:
 ///     path: a file, a table's folder, a glob, or a directory of ``*.arrow`` files.
 ///
 /// Raises:
-///     NotFound, PermissionDenied, IoError: it could not be looked at. What is damaged is in the report.
+///     NotFound, PermissionDenied, IoError: it could not be read. Damage is in the report.
 #[pyfunction]
 pub fn check(py: Python<'_>, path: PathBuf) -> Result<Bound<'_, PyAny>> {
     let report = watched(py, ("checking", "pieces"), |progress| arrowwood::check(path, progress))?;
     report_of(py, &report)
 }
 
-/// Check, and keep the rows before the first damage where there is any.
+/// Check, and if there is damage, keep the rows before it.
 ///
-/// A damaged file is never written to: it gets a name that ends in ``.damaged``; the damaged segment of a table and all
-/// behind it go into a folder of such a name beside the table. The findings are those of before, the other numbers what
-/// there is now.
+/// A damaged file is never written to: it is renamed to end in ``.damaged``; a table's damaged segment and all later
+/// ones move to a folder of such a name beside the table. The findings describe the state before, the other numbers
+/// the state after.
 ///
 /// Args:
 ///     path: as for :func:`check`.
@@ -33,7 +33,7 @@ pub fn check(py: Python<'_>, path: PathBuf) -> Result<Bound<'_, PyAny>> {
 /// Raises:
 ///     Busy: the table is being written.
 ///     InvalidArgument: it is a single segment of a table.
-///     NotFound, PermissionDenied, IoError: it could not be looked at.
+///     NotFound, PermissionDenied, IoError: it could not be read.
 #[pyfunction]
 pub fn repair(py: Python<'_>, path: PathBuf) -> Result<Bound<'_, PyAny>> {
     let report = watched(py, ("repairing", "pieces"), |progress| arrowwood::repair(path, progress))?;

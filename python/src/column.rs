@@ -53,7 +53,7 @@ impl Column {
         self.inner.name()
     }
 
-    /// The type in words, such as ``"timestamp[ms, UTC]"``, or ``"fixed_shape_tensor<uint8>[32, 32, 3]"``.
+    /// The name of the type, such as ``"timestamp[ms, UTC]"``, or ``"fixed_shape_tensor<uint8>[32, 32, 3]"``.
     #[getter]
     fn dtype(&self) -> String {
         described(self.inner.field())
@@ -65,7 +65,7 @@ impl Column {
         schema::Field(self.inner.field().clone())
     }
 
-    /// How many values are ``None``, wherever the nulls stand: in dictionaries, runs and unions as well.
+    /// The number of values that are ``None``, including nulls in dictionaries, runs and unions.
     #[getter]
     fn null_count(&self, py: Python<'_>) -> Result<u64> {
         Ok(py.detach(|| self.inner.null_count())?)
@@ -80,9 +80,9 @@ impl Column {
         ValueIterator { column: slf.unbind(), next: 0 }
     }
 
-    /// The sum of all values that are not null, 0 of none; exact for integers and decimals.
+    /// The sum of all non-null values, 0 if there are none; exact for integers and decimals.
     ///
-    /// Floats are added in pairs, so that the result is the same for any number of threads and its error small.
+    /// Floats are added pairwise, so that the result is the same for any number of threads and its error small.
     ///
     /// Raises:
     ///     Unsupported: the type has no sum.
@@ -90,34 +90,34 @@ impl Column {
         object(py, py.detach(|| self.inner.sum())?)
     }
 
-    /// The mean, ``None`` of no values. Raises :class:`Unsupported` for types that are no numbers.
+    /// The mean, ``None`` if there are no values. Raises :class:`Unsupported` for types other than numbers.
     fn mean(&self, py: Python<'_>) -> Result<Option<f64>> {
         Ok(py.detach(|| self.inner.mean())?)
     }
 
-    /// The smallest value, ``None`` of no values; NaN is left out unless there is nothing else.
+    /// The smallest value, ``None`` if there are no values; skips NaN unless all values are NaN.
     fn min<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
         object(py, py.detach(|| self.inner.min())?)
     }
 
-    /// The largest value, ``None`` of no values; NaN is left out unless there is nothing else.
+    /// The largest value, ``None`` if there are no values; skips NaN unless all values are NaN.
     fn max<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
         object(py, py.detach(|| self.inner.max())?)
     }
 
-    /// The number of values that are not null.
+    /// The number of non-null values.
     fn count(&self, py: Python<'_>) -> Result<u64> {
         Ok(py.detach(|| self.inner.count())?)
     }
 
-    /// `function` of each chunk of at most 65,536 rows, then `combine` of the results, from first to last.
+    /// Apply `function` to each chunk of at most 65,536 rows, then `combine` to the results, from first to last.
     ///
-    /// Chunks are read-only NumPy arrays in place. `function` runs in several threads at once, so it gains where NumPy
-    /// lets go of the interpreter's lock. ``None`` of no rows.
+    /// Chunks are read-only NumPy arrays in place. `function` runs in several threads at once, so it gains if NumPy
+    /// releases the interpreter's lock. Returns ``None`` if there are no rows.
     ///
     /// Raises:
     ///     InvalidArgument: the column has nulls.
-    ///     Unsupported: its type is none of fixed width that NumPy has.
+    ///     Unsupported: its type is not a fixed-width type of NumPy.
     fn map_reduce<'py>(
         &self,
         py: Python<'py>,
@@ -155,20 +155,20 @@ impl Column {
         results.try_fold(first, |left, right| Ok(combine.call1((left, right))?)).map(Some)
     }
 
-    /// The values as an array of shape ``(len(column),)``, of lists of one length ``(len(column), length)``, of such lists of
-    /// lists ``(len(column), outer, inner)``.
+    /// The values as an array of shape ``(len(column),)``; for fixed-size lists ``(len(column), length)``, for
+    /// fixed-size lists of lists ``(len(column), outer, inner)``.
     ///
-    /// Numbers stay what they are; integers with nulls become float64 with NaN. Timestamps become ``datetime64`` of
-    /// their unit, in UTC, dates ``datetime64[D]``, durations ``timedelta64``, all with NaT for null. Booleans become
-    /// ``bool``. Lists of numbers of one length become rows, lists of such lists planes, and so on. All else, and booleans and lists with nulls,
-    /// become Python objects.
+    /// Numbers keep their type; integers with nulls become float64 with NaN. Timestamps become ``datetime64`` of
+    /// their unit, in UTC, dates ``datetime64[D]``, durations ``timedelta64``, all with NaT for null. Booleans
+    /// become ``bool``. Lists of numbers with one length become rows, lists of such lists planes, and so on. Other
+    /// types, and booleans and lists with nulls, become Python objects.
     ///
     /// Args:
-    ///     copy: ``None``: without a copy where one chunk holds numbers, timestamps or durations without nulls; such
-    ///         an array is read-only. ``True``: always a copy. ``False``: never.
+    ///     copy: ``None``: no copy if one chunk contains numbers, timestamps or durations without nulls; such an
+    ///         array is read-only. ``True``: always a copy. ``False``: never.
     ///
     /// Raises:
-    ///     CopyNeeded: `copy` is ``False`` and there is no way without one; the message says why.
+    ///     CopyNeeded: `copy` is ``False`` and a copy is necessary; the message says why.
     #[pyo3(signature = (copy = None))]
     fn to_numpy<'py>(slf: &Bound<'py, Self>, copy: Option<bool>) -> Result<Bound<'py, PyAny>> {
         guard(|| Ok(slf.py().import("arrowwood._numpy")?.call_method1("to_numpy", (slf, copy))?))
@@ -183,14 +183,14 @@ impl Column {
         guard(|| Ok(slf.py().import("arrowwood._numpy")?.call_method1("as_array", (slf, dtype, copy))?))
     }
 
-    /// The values for another library, such as PyTorch, by the DLPack protocol: those of :meth:`to_numpy`, as it gives them.
+    /// The values for another library, such as PyTorch, by the DLPack protocol, as in :meth:`to_numpy`.
     ///
-    /// In place, they cannot be written to, which only consumers learn that ask for version 1.0 or later; others are
+    /// In place, they are read-only, which only consumers that ask for version 1.0 or later can see; others are
     /// refused.
     ///
     /// Raises:
-    ///     BufferError: the values are no numbers, the consumer can't be told that they are read-only, or `copy` is
-    ///         ``False`` and there is no way without one.
+    ///     BufferError: the values are not numbers, the consumer can't be told that they are read-only, or `copy` is
+    ///         ``False`` and a copy is necessary.
     #[pyo3(signature = (*, stream = None, max_version = None, dl_device = None, copy = None))]
     fn __dlpack__<'py>(
         slf: &Bound<'py, Self>,

@@ -59,17 +59,17 @@ impl Column {
         )))
     }
 
-    /// The rows whose value is one of `values`, to filter the dataset by: ``ds[ds["symbol"].is_in(["A", "B"])]``.
+    /// A predicate: whether the value is one of `values`: ``ds[ds["symbol"].is_in(["A", "B"])]``.
     fn is_in(&self, values: &Bound<'_, PyAny>) -> Result<Predicate> {
         self.compared().is_one_of(values)
     }
 
-    /// The rows whose value is null, to filter the dataset by: ``ds[ds["price"].is_null()]``.
+    /// A predicate: whether the value is null: ``ds[ds["price"].is_null()]``.
     fn is_null(&self) -> Predicate {
         self.compared().predicate(arrowwood::Expression::is_null)
     }
 
-    /// The rows whose value is not null, to filter the dataset by: ``ds[ds["price"].is_not_null()]``.
+    /// A predicate: whether the value is not null: ``ds[ds["price"].is_not_null()]``.
     fn is_not_null(&self) -> Predicate {
         self.compared().predicate(arrowwood::Expression::is_not_null)
     }
@@ -155,30 +155,30 @@ fn seed_or_any(seed: Option<&Bound<'_, PyAny>>) -> Result<u64> {
 
 #[pymethods]
 impl Dataset {
-    /// The rows `indices`, in that order, in memory of their own; ``ds[[3, 1, -1]]`` says the same.
+    /// Gather the rows `indices`, in that order, as a copy; ``ds[[3, 1, -1]]`` is the same.
     ///
     /// Args:
-    ///     indices: a list, a NumPy array or a column of integers. Negative ones count from the end; a row may be asked
-    ///         for many times.
+    ///     indices: a list, a NumPy array or a column of integers. Negative ones count from the end; rows may be
+    ///         repeated.
     ///
     /// Raises:
-    ///     RowOutOfRange: naming the first index that there is no row for.
+    ///     RowOutOfRange: naming the first index out of range.
     pub fn take(&self, py: Python<'_>, indices: &Bound<'_, PyAny>) -> Result<Dataset> {
         let rows = guard(|| self::indices(indices))?;
         Ok(self.with_rows(py.detach(|| self.inner().take(&rows))?))
     }
 
-    /// The rows of which `predicate` is true, in their order, in memory of their own; ``ds[ds["price"] > 100]`` says the
+    /// Return the rows for which `predicate` is true, in their order, as a copy; ``ds[ds["price"] > 100]`` is the
     /// same.
     ///
-    /// Of a table that is sorted by a column, only the rows between its bounds are looked at.
+    /// In a table sorted by a column, only the rows between the predicate's bounds are read.
     ///
     /// Raises:
     ///     ColumnNotFound: there is no such column.
-    ///     InvalidArgument: a column can't be compared with a value of that type, or the predicate was made of a column
-    ///         of other rows.
+    ///     InvalidArgument: a column can't be compared with a value of that type, or the predicate was made from a
+    ///         column of other rows.
     ///     Unsupported: values of the column's type can't be compared.
-    ///     TypeError: it is no such predicate; a mask goes into brackets: ``ds[mask]``.
+    ///     TypeError: it is not a predicate; a mask goes into brackets: ``ds[mask]``.
     pub fn filter(&self, py: Python<'_>, predicate: &Bound<'_, PyAny>) -> Result<Dataset> {
         let predicate = Predicate::of("filter", predicate)?;
         Ok(self.with_rows(py.detach(|| predicate.filter(self.inner()))?))
@@ -190,12 +190,12 @@ impl Dataset {
         Ok(self.with_rows(py.detach(|| self.inner().narrowed(predicate))?))
     }
 
-    /// `n` different rows, chosen with equal chances, in the order in which they were drawn.
+    /// Return `n` distinct rows, chosen with equal probability, in the order in which they were drawn.
     ///
-    /// One `seed` gives one sample, on every machine; without one it is another each time.
+    /// The same `seed` gives the same sample on every machine; without a seed, each sample is different.
     ///
     /// Raises:
-    ///     InvalidArgument: there are fewer rows.
+    ///     InvalidArgument: there are fewer than `n` rows.
     #[pyo3(signature = (n, seed = None))]
     fn sample(&self, py: Python<'_>, n: i64, seed: Option<&Bound<'_, PyAny>>) -> Result<Dataset> {
         let n = count("n", n)?;
@@ -203,10 +203,10 @@ impl Dataset {
         Ok(self.with_rows(py.detach(|| self.inner().sample(n, seed))?))
     }
 
-    /// All rows in a random order: a view. Single rows are read in place; of a column that is used the rows are gathered in
-    /// batches of 65,536, and of a slice, ``ds.shuffle(3)[:256]``, those of the slice.
+    /// Return all rows in random order, as a view. Single rows are read in place; for columns that are used, the
+    /// rows are gathered in batches of 65,536, and for a slice, ``ds.shuffle(3)[:256]``, only those of the slice.
     ///
-    /// One `seed` gives one order, on every machine; without one it is another each time.
+    /// The same `seed` gives the same order on every machine; without a seed, each order is different.
     #[pyo3(signature = (seed = None))]
     fn shuffle(&self, py: Python<'_>, seed: Option<&Bound<'_, PyAny>>) -> Result<Dataset> {
         let seed = seed_or_any(seed)?;
@@ -261,10 +261,10 @@ impl Dataset {
 
 #[pymethods]
 impl Dataset {
-    /// What there is to say of each column: a row for each of ``count``, ``null_count``, ``mean``, ``std``, ``min``,
-    /// ``25%``, ``50%``, ``75%`` and ``max``, which the first column, ``statistic``, names.
+    /// Summarize each column: a row for each of ``count``, ``null_count``, ``mean``, ``std``, ``min``, ``25%``,
+    /// ``50%``, ``75%`` and ``max``, named in the first column, ``statistic``.
     ///
-    /// Numbers and booleans are described by floats, all else by text.
+    /// Numbers and booleans are described by floats, other types by text.
     fn describe(&self, py: Python<'_>) -> Result<Dataset> {
         Ok(Dataset::new(py.detach(|| self.inner().describe())?))
     }
@@ -272,20 +272,21 @@ impl Dataset {
 
 #[pymethods]
 impl Column {
-    /// Whether any value is true; false of none. Raises :class:`Unsupported` for types other than booleans.
+    /// Whether any value is true; false if there are none. Raises :class:`Unsupported` for types other than
+    /// booleans.
     fn any(&self, py: Python<'_>) -> Result<bool> {
         Ok(py.detach(|| self.inner().any())?)
     }
 
-    /// Whether no value is false; true of none. Raises :class:`Unsupported` for types other than booleans.
+    /// Whether no value is false; true if there are none. Raises :class:`Unsupported` for types other than booleans.
     fn all(&self, py: Python<'_>) -> Result<bool> {
         Ok(py.detach(|| self.inner().all())?)
     }
 
-    /// The variance of a sample (divided by n − 1), ``None`` of fewer than two values; NaN makes it NaN.
+    /// The sample variance (divided by n − 1), ``None`` for fewer than two values; NaN if any value is NaN.
     ///
     /// Raises:
-    ///     Unsupported: the type is no number.
+    ///     Unsupported: the type is not a number.
     fn var(&self, py: Python<'_>) -> Result<Option<f64>> {
         Ok(py.detach(|| self.inner().var())?)
     }
@@ -295,42 +296,43 @@ impl Column {
         Ok(py.detach(|| self.inner().std())?)
     }
 
-    /// The value that a share `q` of the values lies below, exactly; between two values it lies on the line between them.
+    /// The exact `q` quantile: the value below which a share `q` of the values lies, with linear interpolation.
     ///
-    /// Numbers count as floats of 64 bits: integers beyond 2⁵³ and decimals are rounded to the nearest one first. Nulls and NaN
-    /// are left out; ``None`` of nothing else. Takes two passes of the column, seldom more, and no copy.
+    /// Numbers are converted to 64-bit floats: integers beyond 2⁵³ and decimals are rounded first. Nulls and NaN are
+    /// skipped; ``None`` if there is nothing else. Takes two passes over the column, rarely more, and no copy.
     ///
     /// Raises:
-    ///     InvalidArgument: `q` does not lie between 0 and 1.
-    ///     Unsupported: the type is no number.
+    ///     InvalidArgument: `q` is not between 0 and 1.
+    ///     Unsupported: the type is not a number.
     fn quantile(&self, py: Python<'_>, q: f64) -> Result<Option<f64>> {
         Ok(py.detach(|| self.inner().quantile(q))?)
     }
 
-    /// The quantile of a sample of 1,048,576 rows, the same each time; the quantile itself of a column of no more rows, or
-    /// where more than half of the sample is null or NaN.
+    /// The quantile of a sample of 1,048,576 rows, the same sample each time; the exact quantile if the column has
+    /// no more rows, or if more than half of the sample is null or NaN.
     ///
-    /// Costs the same however large the column is. The share of values below what is found differs from `q` by more than
-    /// 0.005 less than once in a hundred million columns.
+    /// The cost does not depend on the column's size. The share of values below the result differs from `q` by more
+    /// than 0.005 less than once in a hundred million columns.
     ///
     /// Raises:
-    ///     InvalidArgument: `q` does not lie between 0 and 1.
-    ///     Unsupported: the type is no number.
+    ///     InvalidArgument: `q` is not between 0 and 1.
+    ///     Unsupported: the type is not a number.
     fn approx_quantile(&self, py: Python<'_>, q: f64) -> Result<Option<f64>> {
         Ok(py.detach(|| self.inner().approx_quantile(q))?)
     }
 
-    /// The value in the middle: ``quantile(0.5)``.
+    /// The median: ``quantile(0.5)``.
     fn median(&self, py: Python<'_>) -> Result<Option<f64>> {
         Ok(py.detach(|| self.inner().quantile(0.5))?)
     }
 
-    /// How many different values there are; ``None`` is one, and all NaN are one.
+    /// The number of distinct values; ``None`` is one, and all NaN are one.
     fn n_unique(&self, py: Python<'_>) -> Result<u64> {
         Ok(py.detach(|| self.inner().n_unique())?)
     }
 
-    /// Each value and how often it is there, in the columns of this name and ``count``: the most frequent first.
+    /// Each distinct value and its number of occurrences, in the columns of this name and ``count``, the most
+    /// frequent first.
     fn value_counts(&self, py: Python<'_>) -> Result<Dataset> {
         Ok(Dataset::new(py.detach(|| self.inner().value_counts())?))
     }

@@ -18,21 +18,22 @@ use crate::sink::{Source, open_pipe};
 
 /// Read CSV text, whose first line names the columns, into memory. It may be compressed with gzip or zstd.
 ///
-/// An empty field is null, and a quoted one an empty text, but null in columns of other types. Types that are not given hold all
-/// values: decimal fractions become ``float64``, which keeps 15 to 17 digits; for money give
-/// ``schema="m: decimal(20, 2)"``. Dates are found as ``2000-01-31``, ``Jan 31 2000`` and ``31 January 2000``, times as
-/// ``2000-01-31T12:00:00``. A file is parsed by several threads, and read twice if its types are to be inferred.
+/// An unquoted empty field is null; a quoted one is an empty text, or null in columns of other types. Types that are
+/// not given are inferred from all values: decimal fractions become ``float64``, which keeps 15 to 17 digits; for
+/// money give ``schema="m: decimal(20, 2)"``. Dates are recognised as ``2000-01-31``, ``Jan 31 2000`` and ``31
+/// January 2000``, times as ``2000-01-31T12:00:00``. A file is parsed by several threads, and read twice if its
+/// types have to be inferred.
 ///
 /// Args:
 ///     source: a path, or an object with ``read()``.
-///     schema: the columns to read, found by name, and their types; by default all, with types that fit all values.
+///     schema: the columns to read, found by name, and their types; by default all, with inferred types.
 ///     dictionary: the names of text columns to dictionary-encode, or the name of one.
 ///     delimiter: the ASCII character between fields.
-///     quote: the ASCII character around fields that contain delimiters or line breaks; None: nothing quotes.
-///     header: whether the first line has the names. Without, columns are those of the schema in their order, or called
-///         ``column_1`` and so on.
-///     null_values: fields that are null, or one such, unless they are quoted. By default ``NA``, ``N/A``, ``null`` and ``NULL`` are, in columns
-///         other than text.
+///     quote: the ASCII character around fields that contain delimiters or line breaks; None for no quoting.
+///     header: whether the first line has the names. Otherwise columns are those of the schema in their order, or
+///         named ``column_1`` and so on.
+///     null_values: the text or texts of unquoted fields that mean null. By default ``NA``, ``N/A``, ``null`` and
+///         ``NULL``, in columns other than text.
 ///     decimal: ``"."``, or ``","`` for numbers such as 1,5.
 ///
 /// Raises:
@@ -100,12 +101,12 @@ fn character(what: &str, given: &str) -> Result<u8> {
 ///
 /// Args:
 ///     source: a path, or an object with ``read()``.
-///     schema: the columns to read and their types, as for :func:`writer`; by default all, with types that fit all values.
+///     schema: the columns to read and their types, as for :func:`writer`; by default all, with inferred types.
 ///     dictionary: the names of text columns to dictionary-encode, or the name of one.
 ///
 /// Raises:
-///     InvalidData: a line is no object, a value is not of its type, or no type holds all numbers of a column; the message
-///         says where.
+///     InvalidData: a line is not an object, a value is not of its type, or no type holds all numbers of a column;
+///         the message says where.
 #[pyfunction]
 #[pyo3(signature = (source, *, schema = None, dictionary = None))]
 pub fn read_json(
