@@ -109,29 +109,29 @@ def open(
 ) -> Dataset:
     """Open Arrow IPC data in place: metadata is read, no value is touched.
 
-    The file must not be rewritten while it is open; one that only grows, or is replaced by a rename, is fine. If it is
-    rewritten or truncated, calls raise :class:`FileChanged` as soon as they notice; arrays that others got in place
-    are theirs to lose.
+    The file must not be rewritten while it is open; one that only grows, or is replaced by a rename, is fine. If it
+    is rewritten or truncated, calls raise :class:`FileChanged` as soon as they notice; arrays passed to other
+    libraries in place are not protected.
 
     Args:
         source: a path (also with ``~``, or ``file://``), a glob, a directory of ``*.arrow`` files or of partitions
-            (``key=value``), any object with the buffer protocol (``bytes``,
-            ``memoryview``, ``mmap.mmap``, :class:`Mapping`; used in place and kept), or a list of those, whose rows
-            follow one another and whose schemas must agree.
+            (``key=value``), any object with the buffer protocol (``bytes``, ``memoryview``, ``mmap.mmap``,
+            :class:`Mapping`; used in place and kept alive), or a list of those, whose rows are concatenated and
+            whose schemas must agree.
         validate: when offsets, text and dictionary keys are checked: ``"lazy"`` when a column is first used as a
             whole, ``"full"`` now.
         copy: read everything into memory first; the only sound way if other processes may write the file.
-        strict: raise :class:`CopyNeeded`, naming the buffer, where something cannot be had without a copy.
-        partial: accept data that was cut off while being written, up to its last whole batch.
-        partitioning: types of partition columns, as a dict by name or text such as ``"host: utf8, day: date32"``, where others
-            than those that fit all values are wanted: ``int64``, ``date32``, else a dictionary of text.
+        strict: raise :class:`CopyNeeded`, naming the buffer, if data can't be used without a copy.
+        partial: accept truncated data, up to its last whole batch.
+        partitioning: types of partition columns, as a dict by name or text such as ``"host: utf8, day: date32"``. By
+            default types are inferred from all values: ``int64``, ``date32``, else a dictionary of text.
 
     Raises:
-        NotFound: there is no such file, or no file that matches.
-        PermissionDenied: the file may not be read.
+        NotFound: there is no such file, or no matching file.
+        PermissionDenied: reading the file is not permitted.
         InvalidData: the bytes are not Arrow IPC data; the message says what they look like instead.
         SchemaMismatch: several files have different schemas; the message names two and the first difference.
-        Unsupported: legal Arrow that this version cannot read.
+        Unsupported: valid Arrow data that this version cannot read.
     """
 
 def map(
@@ -141,20 +141,20 @@ def map(
     offset: int = 0,
     length: int | None = None,
 ) -> Mapping:
-    """Map a file into memory, of any size, without reading it.
+    """Map a file of any size into memory, without reading it.
 
     Args:
         path: a regular file.
-        mode: ``"r"`` read-only; ``"r+"`` read and write, other processes that map the file see stores at once; ``"c"``
-            copy-on-write, stores stay in this process and never reach the file.
+        mode: ``"r"`` read-only; ``"r+"`` read and write, stores are visible at once to other processes that map the
+            file; ``"c"`` copy-on-write, stores stay in this process and never reach the file.
         dtype: the elements' type, such as ``"float64"``: a boolean, integer or float of fixed width in little-endian
             order. Bytes (``uint8``) by default.
-        offset: the first element's byte, aligned or not.
-        length: the number of elements; all there are by default.
+        offset: the offset of the first element in bytes, aligned or not.
+        length: the number of elements; by default all.
 
     Raises:
         NotFound, PermissionDenied: as for opening any file.
-        InvalidArgument: a mode, type, offset or length that cannot be, or bytes that are no whole number of elements.
+        InvalidArgument: an invalid mode, type, offset or length, or bytes that are not a whole number of elements.
     """
 
 def concat(datasets: Sequence[_ArrowData]) -> Dataset:
@@ -166,7 +166,9 @@ def concat(datasets: Sequence[_ArrowData]) -> Dataset:
     """
 
 def col(name: str) -> Expression:
-    """The column called `name`, to ask for rows of any dataset by: ``ds.filter((aw.col("price") > 100) & aw.col("symbol").is_in(["A", "B"]))``."""
+    """A column by name, for conditions on any dataset: ``ds.filter((aw.col("price") > 100) &
+    aw.col("symbol").is_in(["A", "B"]))``.
+    """
 
 def from_arrow(data: _ArrowData) -> Dataset:
     """A dataset of the batches of any object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, without copying.
@@ -192,23 +194,23 @@ def write(
 
     Args:
         data: a :class:`Dataset`, a data frame (of pandas: without its index), anything else that exports Arrow data,
-            a dict of columns (lists, NumPy arrays, Arrow arrays, series; anything that can be iterated), rows as dicts,
-            or a list or an iterator of any of these that export Arrow data, such as record batches, which are written as
-            they come.
-        target: a path, which is replaced in one step when all is written, a :class:`Buffer`, or any other object with
-            ``write(bytes)``. A path that ends in ``.parquet`` becomes a Parquet file, by pyarrow.
-        schema: the columns, found by name, and their types; by default those that `data` has. Nothing is lost on the way
-            there, but for floats of less than 64 bits, which are rounded.
-        format: ``"file"``, with a footer for random access, or ``"stream"``; by default a stream for a path that ends in
-            ``.arrows``, and a file else.
+            a dict of columns (lists, NumPy arrays, Arrow arrays, series; any iterable), rows as dicts, or a list or
+            an iterator of any of these that export Arrow data, such as record batches, which are written as they
+            arrive.
+        target: a path, which is replaced in one step when everything is written, a :class:`Buffer`, or any other
+            object with ``write(bytes)``. A path that ends in ``.parquet`` becomes a Parquet file, by pyarrow.
+        schema: the columns, found by name, and their types; by default those of `data`. Conversions lose nothing,
+            except that floats of less than 64 bits are rounded.
+        format: ``"file"``, with a footer for random access, or ``"stream"``; by default a stream for a path that
+            ends in ``.arrows``, otherwise a file.
         compression: the codec of the data; without one it can be opened in place.
-        max_rows: the most rows of a record batch; larger ones are cut.
+        max_rows: the maximum number of rows in a record batch; larger ones are split.
 
     Raises:
         InvalidArgument, TypeError: a value does not fit its column; the message names column and row.
         ColumnNotFound, SchemaMismatch: the schema lacks a column that `data` has, or the reverse.
         InvalidData: a value is damaged.
-        IoError: of the operating system. What a file object raises is passed on as it is.
+        IoError: an error of the operating system. Exceptions of a file object are passed on.
     """
 
 def read_csv(
@@ -283,10 +285,10 @@ class Mapping:
         """``"r"``, ``"r+"`` or ``"c"``."""
     @property
     def resident(self) -> int:
-        """Number of bytes of the whole file that are in physical memory, whichever process read them."""
+        """The number of bytes of the whole file that are in physical memory, whichever process loaded them."""
     @property
     def closed(self) -> bool:
-        """Whether the mapping was closed."""
+        """Whether the mapping is closed."""
     def __len__(self) -> int:
         """The number of elements."""
     @overload
@@ -300,13 +302,15 @@ class Mapping:
     def __hash__(self) -> int: ...
     def __iter__(self) -> Iterator[bool | int | float]: ...
     def view(self, dtype: npt.DTypeLike) -> Mapping:
-        """The same bytes as elements of another type. They must be a whole number of those."""
+        """The same bytes as elements of another type. Their number must be a multiple of its size."""
     def tobytes(self) -> bytes:
         """A copy of the bytes."""
     def tolist(self) -> list[Any]:
         """The elements as a list."""
     def flush(self) -> None:
-        """Write changed pages back to the file and wait for it. Other processes see stores without it."""
+        """Write changed pages back to the file and wait until they are on the disk. Other processes see stores without
+        it.
+        """
     def close(self) -> None:
         """Unmap the file now. Raises :class:`Busy`, a ``BufferError``, while a buffer of it is in use elsewhere."""
     def __enter__(self) -> Self: ...
@@ -348,10 +352,10 @@ class Field:
         """The name."""
     @property
     def type(self) -> str:
-        """The type in words, such as ``"timestamp[ms, UTC]"`` or ``"dictionary<int8, utf8>"``."""
+        """The name of the type, such as ``"timestamp[ms, UTC]"`` or ``"dictionary<int8, utf8>"``."""
     @property
     def nullable(self) -> bool:
-        """Whether there may be nulls."""
+        """Whether the field is nullable."""
     @property
     def metadata(self) -> dict[str, str]:
         """Key-value metadata."""
@@ -367,10 +371,10 @@ class Dataset:
 
     ``ds["price"]`` is a column, ``ds[7]`` a row as a dict, ``ds[10:20]`` a dataset of those rows. Iterating gives rows.
 
-    Values are Python's own: a struct is a dict, a map a list of ``(key, value)``, a union the value it has, a calendar
-    interval a :class:`MonthDayNano`. What Python's classes cannot hold becomes ``numpy.datetime64`` or
-    ``numpy.timedelta64``: nanoseconds that are no whole microseconds, years outside of 1 to 9999, times outside of a
-    day; an instant with a time zone is in UTC then.
+    Values are Python objects: a struct is a dict, a map a list of ``(key, value)``, a union its value, a calendar
+    interval a :class:`MonthDayNano`. Values outside the range of Python's classes become ``numpy.datetime64`` or
+    ``numpy.timedelta64``: nanoseconds that are not whole microseconds, years outside of 1 to 9999, times outside of
+    a day; an instant with a time zone is then in UTC.
     """
 
     @property
@@ -387,22 +391,22 @@ class Dataset:
         """The columns' names, in order, as pandas and Polars call them."""
     @property
     def dtypes(self) -> list[str]:
-        """The columns' types in words, in order."""
+        """The names of the columns' types, in order."""
     @property
     def num_columns(self) -> int:
         """The number of columns."""
     @property
     def num_batches(self) -> int:
-        """The number of record batches that have rows in the dataset."""
+        """The number of record batches with rows in the dataset."""
     @property
     def nbytes(self) -> int:
-        """Bytes that the rows take in their buffers, dictionaries apart."""
+        """The size in bytes of the rows in their buffers, without dictionaries."""
     @property
     def left(self) -> list[str]:
-        """What ``open(..., partial=True)`` left after the last whole batch, in words: one entry for each cut-off file."""
+        """The truncated data skipped by ``open(..., partial=True)``, as text: one entry for each cut-off file."""
     @property
     def path(self) -> Path | None:
-        """The absolute path of the file or table folder that the rows are from; ``None`` for rows in memory, and for rows of
+        """The absolute path of the file or table folder with the rows; ``None`` for rows in memory, and for rows of
         several files.
         """
     @property
@@ -410,35 +414,39 @@ class Dataset:
         """The number of the first row in its table: rows keep their numbers when earlier ones are dropped."""
     @property
     def positions(self) -> dict[str, int]:
-        """Positions of the newest commit that the dataset has, by name: see :meth:`Writer.commit`. Empty if it is no table."""
+        """Positions of the newest commit included in the dataset, by name: see :meth:`Writer.commit`. Empty if it is
+        not a table.
+        """
     @property
     def sorted_by(self) -> str | None:
-        """The name of the column that the table is sorted by, or ``None``, also where it accepts late rows."""
+        """The name of the column by which the table is sorted; ``None`` if there is none, or if it accepts late rows.
+        """
     @property
     def partitions(self) -> list[Partition]:
-        """The partitions of a dataset opened from a directory of them, in order: its directory, its values as text by column, and
-        its rows as a dataset. Empty for other datasets, and for parts of them.
+        """The partitions of a dataset opened from a directory of them, in order: each with its directory, its values as
+        text by column, and its rows as a dataset. Empty for other datasets, and for parts of them.
         """
     def refresh(self) -> Self:
-        """The dataset with the rows that were committed since: a newer one, or this one where there are none.
+        """Return the dataset including rows committed since: a newer one, or this one if there are none.
 
-        Slices, and data that does not grow, stay as they are. Older datasets stay valid.
+        Slices, and data that does not grow, don't change. Older datasets stay valid.
         """
     def between(self, low: Any, high: Any) -> Dataset:
-        """The rows whose value in the column that the table is sorted by lies between `low` and `high`, both included.
+        """Return the rows whose value in the table's sorted column is between `low` and `high`, both included.
 
-        Found by binary search; in tables that accept late rows, by the column's index, and copied. Integers stand for times in the column's unit as well, and text such as ``"2026-01-31"`` for
-        what it says. Of several tables, opened as one, the rows of each come one table after the other.
+        Found by binary search; in tables that accept late rows, by the column's index, as a copy. Integers are
+        accepted for times, in the column's unit, and so is text such as ``"2026-01-31"``. For several tables opened
+        as one, the rows of each follow those of the previous one.
 
         Raises:
             InvalidArgument: the dataset is not of tables with ``sorted_by``, or a value is of another type.
         """
     @property
     def mapped(self) -> Footprint:
-        """Where the bytes are: mapped, resident, copied. The system is asked about every page."""
+        """The bytes by location: mapped, resident, copied. Queries the system about every page."""
     @property
     def messages(self) -> list[Message]:
-        """The messages of the file or stream, in the order in which they stand there, as dicts that print as text.
+        """The messages of the file or stream, in file order, as dicts that print as text.
 
         Raises:
             Unsupported: the data is in memory and has no messages.
@@ -513,46 +521,48 @@ class Dataset:
         rank: int = 0,
         world: int = 1,
     ) -> Loader:
-        """Batches of `batch_size` rows for training, each a dict of NumPy arrays by column: numbers ``(n,)``, lists of one
-        length ``(n, length)``, tensors ``(n, *shape)``, in memory that can be written to. Lists of several lengths are
-        arrays of arrays, text is an array of objects.
+        """Iterate over batches of `batch_size` rows for training, each a dict of NumPy arrays by column: numbers
+        ``(n,)``, fixed-size lists ``(n, length)``, tensors ``(n, *shape)``, in writable memory. Lists of several
+        lengths are arrays of arrays, text is an array of objects.
 
-        Only the rows of a batch are read when it is asked for, and no order is stored: 10 rows or 10 billion make no
-        difference. A table's loader has the rows of the dataset, not those that are committed later.
+        Only the rows of the requested batch are read, and no order is stored: the number of rows, 10 or 10 billion,
+        makes no difference. A table's loader has the rows of the dataset, not those committed later.
 
         Args:
-            batch_size: rows of a batch; the last one may have fewer.
-            seed: shuffles all rows, in another order each epoch; the same on every machine. None: rows as they stand.
-            block: shuffles blocks of so many rows, and mixes the rows of 16 of them at a time. Faster for a file that does
-                not fit into memory, if rows beside each other are not alike.
+            batch_size: rows per batch; the last one may have fewer.
+            seed: shuffles all rows, in a new order each epoch; the same on every machine. None: file order.
+            block: shuffles blocks of this many rows, and mixes the rows of 16 of them at a time. Faster for a file
+                that does not fit into memory, if adjacent rows are not alike.
             start: the number of the batch to begin with, in the first epoch.
-            drop_last: leave out a last batch with fewer rows, and batches that not every rank has one of.
+            drop_last: omit a last batch with fewer rows, and batches that not every rank would get.
             columns: the columns to read; None reads all.
             device: None gives NumPy arrays. ``"torch"`` gives tensors of PyTorch, ``"cuda"`` and so on tensors there.
-            rank: number of this process among `world`: it gets batches ``rank``, ``rank + world``, and so on, of those that one
-                process alone would get.
-            world: how many processes share the rows.
+            rank: the number of this process among `world`: it gets batches ``rank``, ``rank + world``, and so on, of
+                those that a single process would get.
+            world: the number of processes that share the rows.
 
         Raises:
             ColumnNotFound: there is no such column.
-            InvalidArgument: an argument is out of its range, or PyTorch knows no such device.
+            InvalidArgument: an argument is out of range, or PyTorch has no such device.
             ImportError: a device is given, and PyTorch is not installed.
         """
     def train_test_split(self, test_size: float | int | None = None, seed: int | None = None) -> tuple[Dataset, Dataset]:
-        """Two datasets of the rows, chosen at random: one to train on, and one to test with. Both are views: nothing is copied.
+        """Split the rows at random into two datasets: one for training, and one for testing. Both are views: nothing is
+        copied.
 
         Args:
-            test_size: the part of the rows to test with, such as ``0.1``, or how many they are; a quarter, if it is left out.
-            seed: one seed gives one choice, on every machine; without one it is another each time.
+            test_size: the share of rows for testing, such as ``0.1``, or their number; a quarter by default.
+            seed: the same seed gives the same split on every machine; without a seed, each split is different.
 
         Raises:
-            InvalidArgument: `test_size` is out of its range.
+            InvalidArgument: `test_size` is out of range.
         """
     def rows(self, start: int = 0, stop: int | None = None) -> Iterator[dict[str, Any]]:
-        """Rows `start` to `stop` as dicts, one after the other. The first ones of a stream come without walking it.
+        """Return rows `start` to `stop` as dicts, one after the other. The first rows of a stream are available without
+        walking it.
 
         Raises:
-            InvalidArgument: several columns have one name, which a dict cannot hold; see :meth:`row`.
+            InvalidArgument: several columns have the same name, which a dict cannot hold; see :meth:`row`.
         """
     def sort(self, *by: str | Sequence[str], descending: bool | Sequence[bool] | None = None) -> Dataset:
         """Sort all rows by one column or several: ``ds.sort("price")``, ``ds.sort("symbol", "price")``. Returns a view
@@ -633,8 +643,8 @@ class Dataset:
     def column(self, column: int | str) -> Column:
         """A column by number or name. Raises :class:`ColumnNotFound`."""
     def select(self, *names: str | Sequence[str]) -> Dataset:
-        """The columns called `names`, in that order: ``ds.select("a", "b")``, ``ds.select(["a", "b"])`` and ``ds[["a", "b"]]`` say
-        the same. Raises :class:`ColumnNotFound`.
+        """Select the columns `names`, in that order: ``ds.select("a", "b")``, ``ds.select(["a", "b"])`` and ``ds[["a",
+        "b"]]`` are the same. Raises :class:`ColumnNotFound`.
         """
     def head(self, n: int = 5) -> Dataset:
         """The first `n` rows."""
@@ -646,72 +656,75 @@ class Dataset:
         """Check all values now.
 
         Args:
-            progress: called with the numbers of rows done and of all rows after each batch; None draws a bar where
+            progress: called with the numbers of finished rows and of all rows after each batch; None draws a bar if
                 standard error is a terminal and it takes more than a second.
 
         Raises:
-            InvalidData: naming path, batch, column and row, and what was expected.
+            InvalidData: naming path, batch, column, row and the expected value.
         """
     def sql(self, query: str, /, **tables: _Path | _ArrowData) -> Dataset:
-        """Ask the dataset, called ``self``, and others in SQL, by DuckDB: ``ds.sql("select max(price) from self")``.
+        """Query the dataset, called ``self``, and others with SQL, by DuckDB: ``ds.sql("select max(price) from
+        self")``.
 
-        DuckDB reads the columns in place, only those that it needs. :func:`sql` says what else a query may name.
+        DuckDB reads in place, and only the columns that it needs. :func:`sql` lists what else a query may name.
 
         Args:
             query: one statement or several; the rows of the last one are the result.
-            tables: datasets, paths, or anything that exports Arrow data, by the names that the query has for them.
+            tables: datasets, paths, or anything that exports Arrow data, by their names in the query.
 
         Raises:
             ImportError: DuckDB is not installed: ``pip install 'arrowwood[sql]'``.
-            duckdb.Error: something is wrong with the query, in DuckDB's words; or values are damaged, in ours.
+            duckdb.Error: the query is invalid, with DuckDB's message; or values are damaged, with ours.
             NotFound, PermissionDenied, InvalidData: a table cannot be opened.
         """
     def splits(self, n: int) -> list[Split]:
-        """The rows as about `n` ranges of equal size, each a :class:`Split`, for other processes to open: only paths and numbers
-        travel. Nothing is read for it.
+        """Divide the rows into about `n` ranges of equal size, each a :class:`Split`, for other processes to open: only
+        paths and numbers are sent. Nothing is read.
 
-        There are more where rows lie in several files, as no split goes over the end of one, and fewer where there are
-        fewer rows. Splits are of all columns. Of a table that grows, or is compacted, they stay the same rows.
+        There are more splits if rows are in several files, since no split crosses the end of a file, and fewer if
+        there are fewer rows. Splits have all columns. If the table grows, or is compacted, they stay the same rows.
 
         Raises:
-            InvalidArgument: `n` is less than one, or rows are in memory and in no file.
+            InvalidArgument: `n` is less than one, or rows are in memory and not in a file.
         """
     def to_pylist(self) -> list[dict[str, Any]]:
         """All rows as dicts."""
     def to_arrow(self) -> pa.Table:
         """The dataset as a pyarrow table, without copying."""
     def collect(self) -> Dataset:
-        """All rows as one record batch in memory, gathered by several threads; itself where it is one batch already.
+        """Combine all rows into one record batch in memory, using several threads; returns the dataset itself if it is
+        one batch.
 
         Text of more than 2 GiB in one column takes several batches, unless its offsets have 64 bits.
 
         Raises:
             InvalidData: a value is damaged.
-            Unsupported: the dictionaries of several batches cannot be made one.
+            Unsupported: the dictionaries of several batches cannot be merged.
         """
     def to_pandas(self, arrow: bool = False) -> pd.DataFrame:
-        """The dataset as a pandas data frame: what pyarrow makes of it, faster where there are numbers.
+        """Convert to a pandas data frame: like pyarrow's conversion, but faster for numbers.
 
-        Its memory is its own, and can be written to. An index that pandas has noted in the schema comes back.
+        Its memory is its own and writable. An index recorded in the schema by pandas is restored.
 
         Args:
             arrow: make columns of pandas' ``ArrowDtype``, without copying.
         """
     def to_numpy(self) -> npt.NDArray[Any]:
-        """The dataset as an array of shape ``(len(ds), ds.num_columns)``, in memory of its own.
+        """Convert to an array of shape ``(len(ds), ds.num_columns)``, in its own memory.
 
-        Columns of one type without nulls are stored one after the other (Fortran order). Others get the type that holds
-        them all, as :meth:`Column.to_numpy` gives each: integers with nulls are floats. Numbers beside anything else
-        become Python objects.
+        Columns of one type without nulls are stored one after the other (Fortran order). Otherwise the array has a
+        type that holds all of them, as in :meth:`Column.to_numpy`: integers with nulls become floats. Numbers mixed
+        with other types become Python objects.
         """
     def to_polars(self) -> pl.DataFrame:
-        """The dataset as a Polars data frame; columns of numbers are not copied, text is. Many small batches are gathered
-        first, as Polars takes its time for each.
+        """Convert to a Polars data frame; columns of numbers are not copied, text is. Many small batches are combined
+        first, since Polars takes time for each.
 
-        Decimals of 32 and 64 bits become those of 128, as Polars has no others.
+        Decimals of 32 and 64 bits become those of 128, which is the only width of Polars.
 
         Raises:
-            Unsupported: Polars has no such columns: intervals, unions, decimals of 256 bits or with a negative scale.
+            Unsupported: Polars has no such columns: intervals, unions, decimals of 256 bits or with a negative
+                scale.
         """
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The batches for another Arrow library, values checked, nothing copied. The request is not followed."""
@@ -904,15 +917,15 @@ class Column:
 
 @final
 class Expression:
-    """A column by its name (:func:`col`), or what is computed of columns for each row: ``aw.col("price") * aw.col("qty")``.
+    """A column by its name (:func:`col`), or a computed value for each row: ``aw.col("price") * aw.col("qty")``.
 
-    Compared with a value or with another it is a :class:`Predicate`; :meth:`Dataset.aggregate` takes it where it takes a column.
-    It is computed block by block, and stored nowhere.
+    Comparing it with a value or another expression makes a :class:`Predicate`; :meth:`Dataset.aggregate` accepts it
+    in place of a column. It is computed block by block, and not stored.
 
-    ``+``, ``-``, ``*``, ``/`` and ``%`` are those of Polars: a result is null where a part of it is, ``/`` is that of floats,
-    ``%`` has the sign of its divisor and is null for an integer by 0; floats of 32 bits stay so with each other, with values and
-    with integers of 8 or 16 bits. But integers of any width are computed in 64 bits, and a result that does not fit is
-    :class:`InvalidArgument`.
+    ``+``, ``-``, ``*``, ``/`` and ``%`` work as in Polars: a result is null if an operand is, ``/`` is
+    floating-point division, ``%`` has the sign of its divisor and is null for an integer by 0; 32-bit floats stay
+    32-bit with each other, with values and with integers of 8 or 16 bits. But integers of any width are computed in
+    64 bits, and a result that does not fit raises :class:`InvalidArgument`.
     """
 
     def __eq__(self, value: object, /) -> Predicate: ...  # type: ignore[override]
@@ -939,9 +952,9 @@ class Expression:
     def __or__(self, _other: Any, /) -> NoReturn: ...
     def __ror__(self, _other: Any, /) -> NoReturn: ...
     def cast(self, type: Literal["int64", "float32", "float64"]) -> Expression:
-        """As ``"int64"``, ``"float32"`` or ``"float64"``: numbers, booleans (0 and 1), decimals, and dates and times as the
-        numbers that they are stored as. Fractions are cut off; what does not fit is :class:`InvalidArgument` where rows are
-        looked at.
+        """Convert to ``"int64"``, ``"float32"`` or ``"float64"``: numbers, booleans (0 and 1), decimals, and dates and
+        times as their stored numbers. Fractions are truncated; values that do not fit raise :class:`InvalidArgument`
+        when rows are read.
         """
     @property
     def dt(self) -> TimeParts:
@@ -950,20 +963,20 @@ class Expression:
     def str(self) -> TextConditions:
         """Conditions on text: ``aw.col("symbol").str.starts_with("A")``."""
     def is_in(self, values: Iterable[Any]) -> Predicate:
-        """Equal to one of `values`. For nulls there is :meth:`is_null`."""
+        """Whether the value equals one of `values`. For nulls use :meth:`is_null`."""
     def is_between(self, low: Any, high: Any) -> Predicate:
-        """Between `low` and `high`, both included."""
+        """Whether the value is between `low` and `high`, both included."""
     def is_null(self) -> Predicate:
-        """Null."""
+        """Whether the value is null."""
     def is_not_null(self) -> Predicate:
-        """Not null."""
+        """Whether the value is not null."""
     def __array_ufunc__(self, ufunc: np.ufunc, method: builtins.str, *inputs: Any, **keywords: Any) -> Any:
         """A scalar of NumPy's on either side is a value as any other."""
 
 @final
 class TimeParts:
-    """Parts of dates and times as integers, made by :attr:`Expression.dt`. Times in UTC, with an offset, or without a zone have
-    hours; those in zones such as ``Europe/Paris`` are :class:`Unsupported`.
+    """Parts of dates and times as integers; returned by :attr:`Expression.dt`. Times in UTC, with an offset, or without
+    a zone have hours; for those in zones such as ``Europe/Paris`` hours are :class:`Unsupported`.
     """
 
     def year(self) -> Expression:
@@ -983,28 +996,29 @@ class TimeParts:
 
 @final
 class TextConditions:
-    """Conditions on text, made by :attr:`Expression.str`. The text to find stands for itself: it is no pattern."""
+    """Conditions on text; returned by :attr:`Expression.str`. The text to find is literal, not a pattern."""
 
     def contains(self, text: str) -> Predicate:
-        """`text` stands anywhere in it."""
+        """Whether the value contains `text`."""
     def starts_with(self, text: str) -> Predicate:
-        """It starts with `text`."""
+        """Whether the value starts with `text`."""
     def ends_with(self, text: str) -> Predicate:
-        """It ends with `text`."""
+        """Whether the value ends with `text`."""
 
 @final
 class Predicate:
-    """Which rows are asked for: comparisons of columns (``ds["price"] > 100``) or of columns by their names (:func:`col`), put
-    together by ``&``, ``|`` and ``~``. What is right of ``&`` or ``|`` is computed only of rows about which the left has not decided.
+    """A condition on rows: comparisons of columns (``ds["price"] > 100``) or of columns by their names (:func:`col`),
+    combined with ``&``, ``|`` and ``~``. The right side of ``&`` or ``|`` is computed only for rows that the left
+    side does not decide.
 
-    A comparison with a null is neither true nor false, and so is its negation: such a row is not found. NaN is not equal
-    to anything, and neither less nor greater. Numbers are compared by their values, and nothing is rounded for it: 2.5 with
-    integers, times with times of another unit. No float of 32 bits equals 0.1; ``numpy.float32(0.1)`` is one. A float with
-    a fraction stands for the decimal that it prints as where it is compared with decimals. Integers stand for times in the
-    column's unit as well.
+    A comparison with a null is neither true nor false, and so is its negation: such a row does not match. NaN is not
+    equal to anything, and neither less nor greater. Numbers are compared by exact value, without rounding: integers
+    with 2.5, times with times of another unit. No 32-bit float equals 0.1, but one equals ``numpy.float32(0.1)``.
+    Compared with decimals, a float with a fraction means the decimal that it prints as. Integers are accepted for
+    times, in the column's unit.
 
-    A time needs a time zone where the column has one, and must not have one where it has none; NumPy's times are in UTC
-    where the column is.
+    A time must have a time zone if the column has one, and must not have one otherwise; NumPy's times are in UTC if
+    the column is.
     """
 
     def __and__(self, other: Predicate, /) -> Predicate: ...
@@ -1062,81 +1076,85 @@ def _run_cli(arguments: list[str]) -> int:
 
 @final
 class Writer:
-    """The single writer of a growing table, made by :func:`writer`.
+    """The single writer of a growing table; made by :func:`writer`.
 
-    Rows are appended, and seen by others when they are committed: all of them or none. Used with ``with``, it commits
-    at the end, and rolls back when there was an exception.
+    Appended rows become visible to readers when they are committed: all of them or none. As a context manager it
+    commits at the end, or rolls back after an exception.
     """
 
     def append(self, data: Any) -> None:
-        """Append rows: Arrow data, a dict of columns, row dicts, or a data frame, matched by the names of the columns.
+        """Append rows: Arrow data, a dict of columns, row dicts, or a data frame, matched by column names.
 
         Raises:
             SchemaMismatch: a column is missing or of another type.
             ColumnNotFound: the table has no column of that name.
-            InvalidArgument: a null where there are none, a value out of range, or a row out of order; the message names
-                column and row. In all these cases nothing was appended.
+            InvalidArgument: a null in a non-nullable column, a value out of range, or a row out of order; the
+                message names column and row. In all these cases nothing was appended.
         """
     def append_row(self, **values: Any) -> None:
-        """Append one row; a column that is not named is null.
+        """Append one row; columns not given are null.
 
         Raises:
-            InvalidArgument: a value is not of its column's type, or null where there are none; nothing was appended.
+            InvalidArgument: a value is not of its column's type, or null in a non-nullable column; nothing was
+                appended.
             ColumnNotFound: the table has no column of that name.
         """
     def commit(self, *, durable: bool = False, positions: dict[str, int] | None = None) -> None:
-        """Make all appended rows visible to others, in one step; with `durable`, return when they would survive a power cut.
+        """Make all appended rows visible to readers, in one step; with `durable`, return once they would survive a
+        power cut.
 
-        `positions` are named 64-bit numbers that are part of the commit: seen with its rows, durable with them, and there again
-        after any crash as :attr:`positions`. Those that are not named keep their values, and there may be no new rows. So a
-        producer that notes how far it has read, and goes on from there, neither misses nor repeats anything.
+        `positions` are named 64-bit numbers that are part of the commit: visible with its rows, as durable as they
+        are, and restored as :attr:`positions` after any crash. Other positions keep their values, and there may be
+        no new rows. A producer that stores its progress here, and continues from it, neither misses nor repeats
+        anything.
 
-        Of many threads that commit durably at the same time, one syncs for all of them.
+        When many threads commit durably at the same time, one syncs for all of them.
 
         Raises:
-            IoError: none of them is visible, or they could not be brought to the disk.
+            IoError: none of the rows is visible, or they could not be brought to the disk.
             ValueError: a name is empty, longer than 255 bytes or has control characters, or there are more than 256.
         """
     def sync(self) -> None:
-        """Bring all committed rows to the disk: they survive a power cut when this returns.
+        """Bring all committed rows to the disk: they survive a power cut once this returns.
 
         Raises:
-            IoError: after that nothing more can be written; open the table anew.
+            IoError: after that nothing more can be written; open the table again.
         """
     def wait_durable(self, row: int | None = None) -> None:
-        """Wait until all rows before number ``row``, or all that are committed, would survive a power cut.
+        """Wait until all rows before number ``row``, or all committed rows, would survive a power cut.
 
-        Of many threads that wait at the same time, one syncs for all of them.
+        When many threads wait at the same time, one syncs for all of them.
 
         Raises:
             InvalidArgument: rows before number `row` are not committed.
-            IoError: after that nothing more can be written; open the table anew.
+            IoError: after that nothing more can be written; open the table again.
         """
     @property
     def positions(self) -> dict[str, int]:
-        """Positions of the newest commit, by name: how far producers have read. See :meth:`commit`."""
+        """Positions of the newest commit, by name: the progress of producers. See :meth:`commit`."""
     def rollback(self) -> None:
-        """Forget what was appended since the last commit."""
+        """Discard the rows appended since the last commit."""
     def close(self) -> None:
-        """Commit, sync, and let others write; does nothing when it was closed before."""
+        """Commit, sync, and release the partitions to other writers; does nothing if already closed."""
     def compact(self, *, rewrite: bool = False, sort: bool = False) -> int:
-        """Rewrite all sealed segments as dense Arrow files, while readers go on; how many were rewritten.
+        """Rewrite all sealed segments as dense Arrow files, without affecting readers; return the number of rewritten
+        segments.
 
-        Small segments are merged, `rewrite` gives all the table's schema, and `sort` puts their rows in order, as by
-        :func:`compact`.
+        Small segments are merged, `rewrite` gives all segments the table's schema, and `sort` sorts their rows, as
+        in :func:`compact`.
         """
     def drop_before(self, row: int | str | date | datetime | np.datetime64) -> int:
-        """Remove the segments that hold no row from number `row` on; how many rows were removed.
+        """Remove the segments without rows from number `row` on; return the number of removed rows.
 
-        Whole segments are removed, so up to :func:`writer`'s `segment_rows` rows more may stay. Readers that have looked at
-        one of their rows keep them. Rows keep their numbers: see :attr:`Dataset.first_row`.
+        Whole segments are removed, so up to :func:`writer`'s `segment_rows` more rows may stay. Readers keep the
+        segments they have read from. Rows keep their numbers: see :attr:`Dataset.first_row`.
 
         Args:
-            row: a row's number, or a time, a date or a text that stands for one: then the first committed row that is not
-                before it, in the column that the table is sorted by.
+            row: a row's number, or a time, a date or a text for one: then the first committed row that is not before
+                it, in the column by which the table is sorted.
 
         Raises:
-            InvalidArgument: the table is sorted by no column of such values.
+            InvalidArgument: the table is not sorted by a column of such values.
         """
     @property
     def schema(self) -> Schema:
@@ -1146,19 +1164,19 @@ class Writer:
         """The table's folder."""
     @property
     def is_closed(self) -> bool:
-        """Whether the writer was closed."""
+        """Whether the writer is closed."""
     @property
     def rows(self) -> int:
         """The number of the row after the last one appended."""
     @property
     def committed_rows(self) -> int:
-        """The number of the row after the last one that others can see."""
+        """The number of the row after the last committed one."""
     @property
     def durable_rows(self) -> int:
         """The number of the row after the last one that would survive a power cut."""
     @property
     def dropped_rows(self) -> int:
-        """How many rows, committed but never synced, a crash of the machine has cost before this writer was opened."""
+        """The number of rows, committed but never synced, lost in a system crash before this writer was opened."""
     def __enter__(self) -> Self: ...
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None, /
@@ -1238,10 +1256,10 @@ class Buffer:
 
 @final
 class Follow:
-    """New rows of a table or of several, dataset after dataset, made by :func:`follow`.
+    """Iterates over new rows of one table or several, dataset by dataset; made by :func:`follow`.
 
-    It can be used with ``with``, which closes it, and with ``async for``, which waits in a thread of its own. Rows that have
-    come when a task is cancelled are there for the next one.
+    It can be used with ``with``, which closes it, and with ``async for``, which waits in a thread of its own. Rows
+    that arrive while a task is cancelled are kept for the next one.
     """
 
     def __iter__(self) -> Self: ...
@@ -1253,22 +1271,23 @@ class Follow:
         self, _kind: type[BaseException] | None, _value: BaseException | None, _traceback: TracebackType | None
     ) -> None: ...
     def close(self) -> None:
-        """End the iteration, also one that waits in another thread or task, and let go of files and threads; does nothing when it
-        was closed before. Datasets that were handed out stay as they are.
+        """End the iteration, even if it waits in another thread or task, and release files and threads; does nothing if
+        already closed. Datasets already returned are not affected.
         """
     @property
     def next_row(self) -> int | dict[str, int]:
-        """The number of the row after the last that was handed out; of a partitioned table a dict of those by directory.
+        """The number of the row after the last returned one; for a partitioned table a dict of those by directory.
 
         Raises:
             InvalidArgument: several tables are followed; see :attr:`next_rows`.
         """
     @property
     def next_rows(self) -> list[int | dict[str, int]]:
-        """The same for each table, to go on with later: ``follow(tables, start=next_rows)``."""
+        """The same for each table, for resuming later: ``follow(tables, start=next_rows)``."""
     @property
     def lag(self) -> int:
-        """How many rows are committed and not handed out yet, of all tables. Raises :class:`Closed` after :meth:`close`."""
+        """The number of committed rows not returned yet, over all tables. Raises :class:`Closed` after :meth:`close`.
+        """
     @property
     def _is_closed(self) -> bool: ...
     def _wait(self, seconds: float) -> None: ...
@@ -1317,36 +1336,37 @@ def writer(
     partition: dict[str, str | int | bool | date | None] | None = None,
     partition_by: None = None,
 ) -> Writer:
-    """Open a growing table for writing, or make one.
+    """Open a growing table for writing, or create one.
 
     Args:
         path: the table's folder.
-        schema: names and types of the columns: text such as ``"ts: timestamp[us] not null, price: float64"``, a dict of such
-            types by name, or anything with ``__arrow_c_schema__``; needed where there is no table yet. Where there is one, it
-            may have more columns that may be null, wider numbers, and nulls where there were none: then the table has them
-            from now on, as by :func:`alter`. Text keeps the type that it has in the table.
-        sync: when commits are brought to the disk: ``"never"`` but when asked, with every ``"commit"``, or every so many
-            seconds.
-        segment_rows: the most rows of a segment; 4,194,304 by default, or what the table was made with.
+        schema: names and types of the columns: text such as ``"ts: timestamp[us] not null, price: float64"``, a dict
+            of such types by name, or anything with ``__arrow_c_schema__``; required to create a table. For an
+            existing table, it may have more nullable columns, wider numbers, and columns made nullable: then the
+            table's schema is changed, as by :func:`alter`. Text keeps its type in the table.
+        sync: when commits are brought to the disk: ``"never"`` except on request, with every ``"commit"``, or at an
+            interval in seconds.
+        segment_rows: the maximum number of rows in a segment; by default that of the existing table, or 4,194,304.
         dictionary: names of text columns to store as ``dictionary<int32, utf8>``.
         sorted_by: a column whose values never decrease, which :meth:`Dataset.between` can search.
-        index: names of columns by whose values rows are found: conditions on them, as of :meth:`Dataset.filter`, read only blocks
-            of 65,536 rows that may have some. What the table has by default; another choice holds from the next segment on.
-        late: what becomes of rows that are less than those before in the column of `sorted_by`: ``"refuse"`` where nothing else
-            is said, or ``"accept"``. Late rows stay where they arrive, and are found by the column's index.
+        index: names of columns to index: conditions on them, as in :meth:`Dataset.filter`, read only blocks of
+            65,536 rows that may match. By default those of the existing table; a different choice applies from the
+            next segment on.
+        late: the treatment of rows less than earlier ones in the column `sorted_by`: ``"refuse"``, which is the
+            default, or ``"accept"``. Late rows are kept in order of arrival, and found by the column's index.
         wait: how many seconds to wait for another writer to close the table; by default none.
-        keep: what of the table is kept, after each commit: rows of so much time before the newest in the column that the
-            table is sorted by, as a ``timedelta`` or text such as ``"1h"`` or ``"30 days"``, or so many bytes of the newest
-            segments, as ``"10 GB"``. Segments that hold nothing else are removed, looked for once a second.
-        force: write on file systems on which mappings of several machines do not agree, such as NFS.
-        partition: write one partition of the table, such as ``{"host": "a1"}``: the table ``path/host=a1``, with a writer of
-            its own.
-        partition_by: split rows by a column, such as ``"host"``, by ``"day(ts)"``, ``"month(ts)"`` or ``"year(ts)"`` of a time,
-            in UTC, or by a list of those: then this is a :class:`PartitionedWriter`.
+        keep: the rows to keep after each commit: rows within a time of the newest in the sorted column, as a
+            ``timedelta`` or text such as ``"1h"`` or ``"30 days"``, or the newest segments up to a size, as ``"10
+            GB"``. Segments with no such rows are removed; checked at most once a second.
+        force: write on file systems where mappings on several machines are inconsistent, such as NFS.
+        partition: write one partition of the table, such as ``{"host": "a1"}``: the table ``path/host=a1``, with its
+            own writer.
+        partition_by: split rows by a column, such as ``"host"``, by ``"day(ts)"``, ``"month(ts)"`` or ``"year(ts)"``
+            of a time, in UTC, or by a list of those: then this is a :class:`PartitionedWriter`.
 
     Raises:
-        Busy: another process writes the table, still after `wait` seconds; the message names it.
-        SchemaMismatch: the table has a schema that the given one is no such change of; the message names each column.
+        Busy: another process still writes the table after `wait` seconds; the message names it.
+        SchemaMismatch: the table's schema can't be changed to the given one; the message names each column.
         NotFound: there is neither a table nor a schema.
         Unsupported: a column's type cannot grow, or the file system is a network's.
     """
@@ -1367,43 +1387,44 @@ def writer(
     partition: None = None,
     partition_by: str | Sequence[str],
 ) -> PartitionedWriter:
-    """Open a growing table for writing, or make one.
+    """Open a growing table for writing, or create one.
 
     Args:
         path: the table's folder.
-        schema: names and types of the columns: text such as ``"ts: timestamp[us] not null, price: float64"``, a dict of such
-            types by name, or anything with ``__arrow_c_schema__``; needed where there is no table yet. Where there is one, it
-            may have more columns that may be null, wider numbers, and nulls where there were none: then the table has them
-            from now on, as by :func:`alter`. Text keeps the type that it has in the table.
-        sync: when commits are brought to the disk: ``"never"`` but when asked, with every ``"commit"``, or every so many
-            seconds.
-        segment_rows: the most rows of a segment; 4,194,304 by default, or what the table was made with.
+        schema: names and types of the columns: text such as ``"ts: timestamp[us] not null, price: float64"``, a dict
+            of such types by name, or anything with ``__arrow_c_schema__``; required to create a table. For an
+            existing table, it may have more nullable columns, wider numbers, and columns made nullable: then the
+            table's schema is changed, as by :func:`alter`. Text keeps its type in the table.
+        sync: when commits are brought to the disk: ``"never"`` except on request, with every ``"commit"``, or at an
+            interval in seconds.
+        segment_rows: the maximum number of rows in a segment; by default that of the existing table, or 4,194,304.
         dictionary: names of text columns to store as ``dictionary<int32, utf8>``.
         sorted_by: a column whose values never decrease, which :meth:`Dataset.between` can search.
-        index: names of columns by whose values rows are found: conditions on them, as of :meth:`Dataset.filter`, read only blocks
-            of 65,536 rows that may have some. What the table has by default; another choice holds from the next segment on.
-        late: what becomes of rows that are less than those before in the column of `sorted_by`: ``"refuse"`` where nothing else
-            is said, or ``"accept"``. Late rows stay where they arrive, and are found by the column's index.
+        index: names of columns to index: conditions on them, as in :meth:`Dataset.filter`, read only blocks of
+            65,536 rows that may match. By default those of the existing table; a different choice applies from the
+            next segment on.
+        late: the treatment of rows less than earlier ones in the column `sorted_by`: ``"refuse"``, which is the
+            default, or ``"accept"``. Late rows are kept in order of arrival, and found by the column's index.
         wait: how many seconds to wait for another writer to close the table; by default none.
-        keep: what of the table is kept, after each commit: rows of so much time before the newest in the column that the
-            table is sorted by, as a ``timedelta`` or text such as ``"1h"`` or ``"30 days"``, or so many bytes of the newest
-            segments, as ``"10 GB"``. Segments that hold nothing else are removed, looked for once a second.
-        force: write on file systems on which mappings of several machines do not agree, such as NFS.
-        partition: write one partition of the table, such as ``{"host": "a1"}``: the table ``path/host=a1``, with a writer of
-            its own.
-        partition_by: split rows by a column, such as ``"host"``, by ``"day(ts)"``, ``"month(ts)"`` or ``"year(ts)"`` of a time,
-            in UTC, or by a list of those: then this is a :class:`PartitionedWriter`.
+        keep: the rows to keep after each commit: rows within a time of the newest in the sorted column, as a
+            ``timedelta`` or text such as ``"1h"`` or ``"30 days"``, or the newest segments up to a size, as ``"10
+            GB"``. Segments with no such rows are removed; checked at most once a second.
+        force: write on file systems where mappings on several machines are inconsistent, such as NFS.
+        partition: write one partition of the table, such as ``{"host": "a1"}``: the table ``path/host=a1``, with its
+            own writer.
+        partition_by: split rows by a column, such as ``"host"``, by ``"day(ts)"``, ``"month(ts)"`` or ``"year(ts)"``
+            of a time, in UTC, or by a list of those: then this is a :class:`PartitionedWriter`.
 
     Raises:
-        Busy: another process writes the table, still after `wait` seconds; the message names it.
-        SchemaMismatch: the table has a schema that the given one is no such change of; the message names each column.
+        Busy: another process still writes the table after `wait` seconds; the message names it.
+        SchemaMismatch: the table's schema can't be changed to the given one; the message names each column.
         NotFound: there is neither a table nor a schema.
         Unsupported: a column's type cannot grow, or the file system is a network's.
     """
 @final
 class StreamWriter:
-    """Writes an Arrow stream, made by :func:`stream_writer`. Used with ``with``, it ends the stream, unless there was an
-    exception, so that its reader sees that it is incomplete.
+    """Writes an Arrow stream; made by :func:`stream_writer`. As a context manager it ends the stream, except after an
+    exception, so that the reader sees that it is incomplete.
     """
 
     def write(self, data: _Table) -> None:
@@ -1414,17 +1435,17 @@ class StreamWriter:
             IoError: the sink failed; nothing more can be sent.
         """
     def close(self) -> None:
-        """Say that no more batches come; does nothing when it was closed before.
+        """End the stream; does nothing if already closed.
 
         Raises:
             IoError: the sink failed.
         """
     @property
     def schema(self) -> Schema | None:
-        """Names and types of the columns; ``None`` before the first rows, where none was given."""
+        """Names and types of the columns; ``None`` before the first rows if none was given."""
     @property
     def nbytes(self) -> int:
-        """How many bytes were sent."""
+        """The number of bytes sent."""
     def __enter__(self) -> Self: ...
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None, /
@@ -1432,21 +1453,23 @@ class StreamWriter:
 
 @final
 class StreamReader:
-    """The record batches of an Arrow stream, each as a dataset as soon as it has come; made by :func:`read_stream`."""
+    """Iterates over the record batches of an Arrow stream, each as a dataset, as they arrive; made by
+    :func:`read_stream`.
+    """
 
     def __iter__(self) -> Self: ...
     def __next__(self) -> Dataset: ...
     def read_all(self) -> Dataset:
-        """All batches that are still to come as one, in memory: values go from the source to their column at once.
+        """Read all remaining batches as one, in memory: values go from the source directly to their column.
 
         Raises:
-            InvalidData, IoError: the stream is damaged or incomplete. To keep what came before, iterate over the batches.
+            InvalidData, IoError: the stream is damaged or incomplete. To keep the earlier batches, iterate instead.
         """
     @property
     def schema(self) -> Schema:
         """Names and types of the columns."""
     def close(self) -> None:
-        """Closes the source, so that its sender finds that nobody reads any more."""
+        """Close the source, so that its sender notices that nobody is reading any more."""
 
 def stream_writer(
     sink: _Path | IO[bytes] | int | socket | Buffer,
@@ -1457,8 +1480,8 @@ def stream_writer(
     """Write record batches to a file, a pipe, a socket or memory, one by one.
 
     Args:
-        sink: a path (what is there is replaced), an object with ``write(bytes)``, a file descriptor, a socket, or memory
-            that can be written to (``bytearray``, a NumPy array, a :class:`Mapping`).
+        sink: a path (an existing file is replaced), an object with ``write(bytes)``, a file descriptor, a socket, or
+            writable memory (``bytearray``, a NumPy array, a :class:`Mapping`).
         schema: names and types of the columns, anything with ``__arrow_c_schema__``; by default those of the first rows.
         compression: the codec of the data; without one it can be opened in place.
 
@@ -1467,15 +1490,15 @@ def stream_writer(
     """
 
 def read_stream(source: _Path | IO[bytes] | int | socket | Buffer) -> StreamReader:
-    """Read an Arrow stream, batch by batch as it comes.
+    """Read an Arrow stream, batch by batch as it arrives.
 
     Args:
-        source: a path or an object with the buffer protocol, whose batches are in place; or what sends the stream: an
-            object with ``read(size)``, a file descriptor, a socket.
+        source: a path or an object with the buffer protocol, whose batches are read in place; or the sender of a
+            stream: an object with ``read(size)``, a file descriptor, a socket.
 
     Raises:
         NotFound, PermissionDenied, IoError: the source cannot be read.
-        InvalidData: it is no Arrow stream; the message says what it looks like instead.
+        InvalidData: it is not an Arrow stream; the message says what it looks like instead.
     """
 
 def check(path: _Path) -> Report:
@@ -1504,57 +1527,59 @@ def repair(path: _Path) -> Report:
     """
 @final
 class PartitionedWriter:
-    """Appends rows to the partitions that they belong to, made by :func:`writer` with ``partition_by``.
+    """Appends rows of a partitioned table, each to its partition; made by :func:`writer` with ``partition_by``.
 
-    A partition is opened when there are rows for it, and is a table with one writer. A commit is atomic within one partition:
-    readers, and a crash, may see it in one and not yet in another. Used with ``with``, it commits at the end, and rolls back
-    when there was an exception.
+    A partition is opened when it gets rows, and is a table with one writer. A commit is atomic within one partition:
+    readers, and a crash, may see it in one and not yet in another. As a context manager it commits at the end, or
+    rolls back after an exception.
     """
 
     def append(self, data: Any) -> None:
-        """Append rows: Arrow data, a dict of columns, row dicts, or a data frame, matched by the names of the columns.
+        """Append rows: Arrow data, a dict of columns, row dicts, or a data frame, matched by column names.
 
         Raises:
-            SchemaMismatch, ColumnNotFound, InvalidArgument: as for :meth:`Writer.append`. If rows of the same call went to other
-                partitions before, nothing can be committed before :meth:`rollback`.
+            SchemaMismatch, ColumnNotFound, InvalidArgument: as for :meth:`Writer.append`. If rows of the same call
+                already went to other partitions, nothing can be committed before :meth:`rollback`.
             Busy: another process writes one of the partitions; the message names it.
         """
     def append_row(self, **values: Any) -> None:
-        """Append one row; a column that is not named is null. Many rows at once are appended much faster.
+        """Append one row; columns not given are null. Appending many rows at once is much faster.
 
         Raises:
-            InvalidArgument: a value is not of its column's type, or null where there are none; nothing was appended.
+            InvalidArgument: a value is not of its column's type, or null in a non-nullable column; nothing was
+                appended.
             ColumnNotFound: the table has no column of that name.
         """
     def commit(self, *, durable: bool = False) -> None:
-        """Make all appended rows visible to others, partition by partition; with `durable`, return when they would survive a
-        power cut.
+        """Make all appended rows visible to readers, partition by partition; with `durable`, return once they would
+        survive a power cut.
 
         Raises:
-            IoError: in partitions before the one that is named, rows are committed.
+            IoError: rows in partitions before the named one are committed.
         """
     def sync(self) -> None:
-        """Bring all committed rows to the disk: they survive a power cut when this returns."""
+        """Bring all committed rows to the disk: they survive a power cut once this returns."""
     def rollback(self) -> None:
-        """Forget what was appended since the last commit."""
+        """Discard the rows appended since the last commit."""
     def close(self) -> None:
-        """Commit, sync, and let others write; does nothing when it was closed before."""
+        """Commit, sync, and release the partitions to other writers; does nothing if already closed."""
     @property
     def schema(self) -> Schema:
-        """Names and types of all columns, those of the partitions too."""
+        """Names and types of all columns, including those of the partitions."""
     @property
     def path(self) -> Path:
         """The directory of the partitions."""
     @property
     def num_open(self) -> int:
-        """How many partitions are open; at most 64 at the same time."""
+        """The number of open partitions, at most 64."""
     def __enter__(self) -> Self: ...
     def __exit__(
         self, _kind: type[BaseException] | None, _value: BaseException | None, _traceback: TracebackType | None
     ) -> None: ...
 
 def drop_partition(table: _Path, partition: dict[str, str | int | bool | date | None]) -> bool:
-    """Remove a partition of a table, and its files: ``aw.drop_partition("ticks", {"host": "a1"})``; whether there was one.
+    """Remove a partition of a table, and its files: ``aw.drop_partition("ticks", {"host": "a1"})``; return whether it
+    existed.
 
     Readers that have opened it keep its rows until they refresh.
 
@@ -1574,42 +1599,46 @@ def alter(
     widen: _Schema | None = None,
     nullable: Sequence[str] | None = None,
 ) -> bool:
-    """Change the schema of a table that is not being written; whether anything was changed.
+    """Change the schema of a table without a writer; return whether anything was changed.
 
-    The change is a commit like any other. Rows that are there are null in new columns, and are widened where they are read; open
-    datasets stay as they are, and their :meth:`Dataset.refresh` has the new schema. What is so already stays.
+    The change is a commit like any other. Existing rows are null in new columns, and are widened when they are read;
+    open datasets don't change, and their :meth:`Dataset.refresh` has the new schema. Changes already made are
+    skipped.
 
     Args:
-        path: the table's folder, or a directory of partitions, each of which is changed by a commit of its own.
-        add: columns to add behind the others, as a schema of :func:`writer`: ``{"vol": "int64"}`` or ``"vol: int64"``.
+        path: the table's folder, or a directory of partitions, each of which is changed by its own commit.
+        add: columns to add after the others, as a schema of :func:`writer`: ``{"vol": "int64"}`` or ``"vol:
+            int64"``.
         widen: columns and their wider types, such as ``{"qty": "int64"}`` for one of ``int32``.
-        nullable: names of columns that may hold nulls from now on.
+        nullable: names of columns to make nullable.
 
     Raises:
         Busy: the table is being written; give the new schema to :func:`writer`.
         SchemaMismatch: a type is not wider, or a new column is ``not null``; the message names each.
-        ColumnNotFound: there is no such column to widen, or to hold nulls.
-        NotFound: there is no table. Of partitions, the error of the first that was not changed; the message names all of them.
+        ColumnNotFound: a column to widen or to make nullable does not exist.
+        NotFound: there is no table. For partitions, the error of the first that was not changed; the message names
+            all of them.
     """
 def compact(path: _Path, *, rewrite: bool = False, sort: bool = False) -> int:
-    """Rewrite all segments of a table as dense Arrow files, while readers go on; how many were rewritten.
+    """Rewrite all segments of a table as dense Arrow files, without affecting readers; return the number of rewritten
+    segments.
 
-    Small segments become one of up to `segment_rows` rows and 128 MiB, which are in memory meanwhile. Rows keep their
-    numbers. Other Arrow readers that list the directory meanwhile may find rows twice.
+    Small segments are merged into one of up to `segment_rows` rows and 128 MiB, which is held in memory meanwhile.
+    Rows keep their numbers. Other Arrow readers that list the directory meanwhile may find rows twice.
 
     Args:
         path: the table's folder.
-        rewrite: give all segments the table's schema, dense ones too, after it was changed: see :func:`alter`. Otherwise each
-            keeps its own.
-        sort: first put the rows of all segments in the order of the column that the table is sorted by, so that late ones are
-            where they belong; equal values stay as they came, nulls are last. Rows get other numbers: a reader that has the
-            table open is told by `FileChanged`, where it could meet other rows. Segments that are in order stay as they are,
-            the others are written beside the table first, and take its place in one step. Takes four bytes of memory for each
-            row that is moved at most, and one new segment of up to 128 MiB with sixteen bytes a row.
+        rewrite: give all segments the table's schema, including dense ones, after it was changed: see :func:`alter`.
+            Otherwise each keeps its own.
+        sort: first sort the rows of all segments by the column by which the table is sorted, so that late rows are
+            in place; equal values keep their order, nulls are last. Row numbers change: a reader that has the table
+            open gets `FileChanged` if it could meet other rows. Segments already in order stay as they are; the
+            others are first written beside the table, and replaced in one step. Takes at most four bytes of memory
+            per moved row, and one new segment of up to 128 MiB with sixteen bytes per row.
 
     Raises:
         Busy: the table is being written; use :meth:`Writer.compact`.
-        InvalidArgument: `sort`, and the table was created without `sorted_by`.
+        InvalidArgument: `sort` for a table created without `sorted_by`.
         NotFound: there is no table.
     """
 def aggregation(
@@ -1642,22 +1671,22 @@ def follow(
     start: int | dict[str, int] | Sequence[int | dict[str, int] | None] | None = None,
     timeout: float | None = None,
 ) -> Follow:
-    """Iterate over the new rows of a table as they come: each dataset holds what was committed since the one before.
+    """Iterate over the new rows of a table: each dataset contains the rows committed since the previous one.
 
-    Of several tables, each dataset holds rows of one of them, which its :attr:`Dataset.path` names; of partitions likewise,
-    each row once and in order, and partitions that are made later are found. Rows that were dropped before they were read
-    are an error: to go on without them, follow the table anew from its :attr:`Dataset.first_row`.
+    For several tables, each dataset has rows of one of them, named by its :attr:`Dataset.path`; likewise for
+    partitions, each row once and in order, including partitions created later. Rows dropped before they were read
+    are an error: to continue without them, follow the table again from its :attr:`Dataset.first_row`.
 
     Args:
         table: a table's folder, or a dataset of one; or a list of those.
-        start: the number of the first row wanted, at most that of the next row to come; or a list of those for several
-            tables. By default rows that come from now on. Of a partitioned table 0, which is all rows, or
-            :attr:`Follow.next_row` of an earlier follower.
-        timeout: the seconds without new rows after which the iteration ends; by default it never does.
+        start: the number of the first row to return, at most that of the next row to be committed; for several
+            tables a list of those. By default only rows committed from now on. For a partitioned table 0, which is
+            all rows, or :attr:`Follow.next_row` of an earlier follower.
+        timeout: the seconds without new rows after which the iteration ends; by default it never ends.
 
     Raises:
         InvalidArgument: the dataset is not a whole table.
         NotFound: there is no table.
-        RowOutOfRange: rows from `start` on were dropped, or the table ends before `start`; also while iterating, when the
-            writer drops rows that were not read yet. The message says how many rows there are, or were dropped.
+        RowOutOfRange: rows from `start` on were dropped, or the table ends before `start`; also during iteration, if
+            the writer drops unread rows. The message has the number of existing or dropped rows.
     """

@@ -33,10 +33,10 @@ use crate::value::object;
 ///
 /// ``ds["price"]`` is a column, ``ds[7]`` a row as a dict, ``ds[10:20]`` a dataset of those rows. Iterating gives rows.
 ///
-/// Values are Python's own: a struct is a dict, a map a list of ``(key, value)``, a union the value it has, a calendar
-/// interval a :class:`MonthDayNano`. What Python's classes cannot hold becomes ``numpy.datetime64`` or
-/// ``numpy.timedelta64``: nanoseconds that are no whole microseconds, years outside of 1 to 9999, times outside of a
-/// day; an instant with a time zone is in UTC then.
+/// Values are Python objects: a struct is a dict, a map a list of ``(key, value)``, a union its value, a calendar
+/// interval a :class:`MonthDayNano`. Values outside the range of Python's classes become ``numpy.datetime64`` or
+/// ``numpy.timedelta64``: nanoseconds that are not whole microseconds, years outside of 1 to 9999, times outside of
+/// a day; an instant with a time zone is then in UTC.
 #[pyclass(frozen, module = "arrowwood", weakref)]
 pub struct Dataset {
     inner: arrowwood::Dataset,
@@ -203,7 +203,7 @@ impl Dataset {
         self.column_names()
     }
 
-    /// The columns' types in words, in order.
+    /// The names of the columns' types, in order.
     #[getter]
     fn dtypes(&self) -> Vec<String> {
         self.inner.schema().fields().iter().map(|field| described(field)).collect()
@@ -261,25 +261,25 @@ impl Dataset {
         self.inner.num_columns()
     }
 
-    /// The number of record batches that have rows in the dataset.
+    /// The number of record batches with rows in the dataset.
     #[getter]
     fn num_batches(&self, py: Python<'_>) -> Result<usize> {
         Ok(py.detach(|| self.inner.num_batches())?)
     }
 
-    /// Bytes that the rows take in their buffers, dictionaries apart.
+    /// The size in bytes of the rows in their buffers, without dictionaries.
     #[getter]
     fn nbytes(&self, py: Python<'_>) -> Result<u64> {
         Ok(py.detach(|| self.inner.nbytes())?)
     }
 
-    /// What ``open(..., partial=True)`` left after the last whole batch, in words: one entry for each cut-off file.
+    /// The truncated data skipped by ``open(..., partial=True)``, as text: one entry for each cut-off file.
     #[getter]
     fn left(&self, py: Python<'_>) -> Result<Vec<String>> {
         Ok(py.detach(|| self.inner.left())?)
     }
 
-    /// The absolute path of the file or table folder that the rows are from; ``None`` for rows in memory, and for rows of
+    /// The absolute path of the file or table folder with the rows; ``None`` for rows in memory, and for rows of
     /// several files.
     #[getter]
     fn path(&self) -> Option<PathBuf> {
@@ -292,21 +292,22 @@ impl Dataset {
         self.inner.first_row()
     }
 
-    /// Positions of the newest commit that the dataset has, by name: see :meth:`Writer.commit`. Empty if it is no table.
+    /// Positions of the newest commit included in the dataset, by name: see :meth:`Writer.commit`. Empty if it is
+    /// not a table.
     #[getter]
     fn positions(&self) -> Result<std::collections::BTreeMap<String, i64>> {
         Ok(self.inner.positions()?)
     }
 
-    /// The name of the column that the table is sorted by, or ``None``, also where it accepts late rows.
+    /// The name of the column by which the table is sorted; ``None`` if there is none, or if it accepts late rows.
     #[getter]
     fn sorted_by(&self) -> Option<String> {
         self.inner.sorted_by().map(|field| field.name().clone())
     }
 
-    /// The dataset with the rows that were committed since: a newer one, or this one where there are none.
+    /// Return the dataset including rows committed since: a newer one, or this one if there are none.
     ///
-    /// Slices, and data that does not grow, stay as they are. Older datasets stay valid.
+    /// Slices, and data that does not grow, don't change. Older datasets stay valid.
     fn refresh<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, Self>> {
         let this = slf.get();
         if this.inner.is_newest() {
@@ -315,10 +316,11 @@ impl Dataset {
         Ok(Bound::new(slf.py(), this.with_rows(this.inner.refresh()?))?)
     }
 
-    /// The rows whose value in the column that the table is sorted by lies between `low` and `high`, both included.
+    /// Return the rows whose value in the table's sorted column is between `low` and `high`, both included.
     ///
-    /// Found by binary search; in tables that accept late rows, by the column's index, and copied. Integers stand for times in the column's unit as well, and text such as ``"2026-01-31"`` for
-    /// what it says. Of several tables, opened as one, the rows of each come one table after the other.
+    /// Found by binary search; in tables that accept late rows, by the column's index, as a copy. Integers are
+    /// accepted for times, in the column's unit, and so is text such as ``"2026-01-31"``. For several tables opened
+    /// as one, the rows of each follow those of the previous one.
     ///
     /// Raises:
     ///     InvalidArgument: the dataset is not of tables with ``sorted_by``, or a value is of another type.
@@ -332,7 +334,7 @@ impl Dataset {
         Ok(self.with_rows(py.detach(|| self.inner.between(&low, &high))?))
     }
 
-    /// Where the bytes are: mapped, resident, copied. The system is asked about every page.
+    /// The bytes by location: mapped, resident, copied. Queries the system about every page.
     #[getter]
     fn mapped<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
         let found = self.inner.footprint();
@@ -381,10 +383,11 @@ impl Dataset {
         RowIterator { dataset: slf.unbind(), next: 0, end: u64::MAX }
     }
 
-    /// Rows `start` to `stop` as dicts, one after the other. The first ones of a stream come without walking it.
+    /// Return rows `start` to `stop` as dicts, one after the other. The first rows of a stream are available without
+    /// walking it.
     ///
     /// Raises:
-    ///     InvalidArgument: several columns have one name, which a dict cannot hold; see :meth:`row`.
+    ///     InvalidArgument: several columns have the same name, which a dict cannot hold; see :meth:`row`.
     #[pyo3(signature = (start = 0, stop = None))]
     fn rows(slf: Bound<'_, Self>, start: i64, stop: Option<i64>) -> Result<RowIterator> {
         let (start, count) = bounds(start, stop, || slf.get().len(slf.py()))?;
@@ -411,8 +414,8 @@ impl Dataset {
         Ok(Column::new(self.inner.column_at(usize::try_from(from_start).map_err(wrong)?)?))
     }
 
-    /// The columns called `names`, in that order: ``ds.select("a", "b")``, ``ds.select(["a", "b"])`` and ``ds[["a", "b"]]`` say
-    /// the same. Raises :class:`ColumnNotFound`.
+    /// Select the columns `names`, in that order: ``ds.select("a", "b")``, ``ds.select(["a", "b"])`` and ``ds[["a",
+    /// "b"]]`` are the same. Raises :class:`ColumnNotFound`.
     #[pyo3(signature = (*names))]
     fn select(&self, names: &Bound<'_, PyTuple>) -> Result<Dataset> {
         self.select_names(names_of("select", names)?)
@@ -441,11 +444,11 @@ impl Dataset {
     /// Check all values now.
     ///
     /// Args:
-    ///     progress: called with the numbers of rows done and of all rows after each batch; None draws a bar where
+    ///     progress: called with the numbers of finished rows and of all rows after each batch; None draws a bar if
     ///         standard error is a terminal and it takes more than a second.
     ///
     /// Raises:
-    ///     InvalidData: naming path, batch, column and row, and what was expected.
+    ///     InvalidData: naming path, batch, column, row and the expected value.
     #[pyo3(signature = (progress = None))]
     fn validate(&self, py: Python<'_>, progress: Option<Bound<'_, PyAny>>) -> Result<()> {
         let bar = || py.import("arrowwood._progress")?.call_method1("bar", ("checking",));
@@ -480,20 +483,21 @@ impl Dataset {
         Ok(import(slf.py(), "pyarrow", "to_arrow()")?.call_method1("table", (slf,))?)
     }
 
-    /// All rows as one record batch in memory, gathered by several threads; itself where it is one batch already.
+    /// Combine all rows into one record batch in memory, using several threads; returns the dataset itself if it is
+    /// one batch.
     ///
     /// Text of more than 2 GiB in one column takes several batches, unless its offsets have 64 bits.
     ///
     /// Raises:
     ///     InvalidData: a value is damaged.
-    ///     Unsupported: the dictionaries of several batches cannot be made one.
+    ///     Unsupported: the dictionaries of several batches cannot be merged.
     fn collect(&self, py: Python<'_>) -> Result<Dataset> {
         Ok(self.with_rows(py.detach(|| self.inner.collect())?))
     }
 
-    /// The dataset as a pandas data frame: what pyarrow makes of it, faster where there are numbers.
+    /// Convert to a pandas data frame: like pyarrow's conversion, but faster for numbers.
     ///
-    /// Its memory is its own, and can be written to. An index that pandas has noted in the schema comes back.
+    /// Its memory is its own and writable. An index recorded in the schema by pandas is restored.
     ///
     /// Args:
     ///     arrow: make columns of pandas' ``ArrowDtype``, without copying.
@@ -504,22 +508,23 @@ impl Dataset {
         guard(|| Ok(slf.py().import("arrowwood._pandas")?.call_method1("frame", (slf, arrow))?))
     }
 
-    /// The dataset as an array of shape ``(len(ds), ds.num_columns)``, in memory of its own.
+    /// Convert to an array of shape ``(len(ds), ds.num_columns)``, in its own memory.
     ///
-    /// Columns of one type without nulls are stored one after the other (Fortran order). Others get the type that holds
-    /// them all, as :meth:`Column.to_numpy` gives each: integers with nulls are floats. Numbers beside anything else
-    /// become Python objects.
+    /// Columns of one type without nulls are stored one after the other (Fortran order). Otherwise the array has a
+    /// type that holds all of them, as in :meth:`Column.to_numpy`: integers with nulls become floats. Numbers mixed
+    /// with other types become Python objects.
     fn to_numpy<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
         guard(|| Ok(slf.py().import("arrowwood._numpy")?.call_method1("matrix", (slf,))?))
     }
 
-    /// The dataset as a Polars data frame; columns of numbers are not copied, text is. Many small batches are gathered
-    /// first, as Polars takes its time for each.
+    /// Convert to a Polars data frame; columns of numbers are not copied, text is. Many small batches are combined
+    /// first, since Polars takes time for each.
     ///
-    /// Decimals of 32 and 64 bits become those of 128, as Polars has no others.
+    /// Decimals of 32 and 64 bits become those of 128, which is the only width of Polars.
     ///
     /// Raises:
-    ///     Unsupported: Polars has no such columns: intervals, unions, decimals of 256 bits or with a negative scale.
+    ///     Unsupported: Polars has no such columns: intervals, unions, decimals of 256 bits or with a negative
+    ///         scale.
     fn to_polars<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
         import(slf.py(), "polars", "to_polars()")?;
         guard(|| Ok(slf.py().import("arrowwood._polars")?.call_method1("frame", (slf,))?))
@@ -578,7 +583,7 @@ impl Dataset {
         exchange::schema_capsule(py, self.inner.schema().as_ref())
     }
 
-    /// The messages of the file or stream, in the order in which they stand there, as dicts that print as text.
+    /// The messages of the file or stream, in file order, as dicts that print as text.
     ///
     /// Raises:
     ///     Unsupported: the data is in memory and has no messages.

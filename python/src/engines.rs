@@ -9,17 +9,18 @@ use crate::recipe::{PartitionColumn, Place, partition_of, recipe};
 
 #[pymethods]
 impl Dataset {
-    /// Ask the dataset, called ``self``, and others in SQL, by DuckDB: ``ds.sql("select max(price) from self")``.
+    /// Query the dataset, called ``self``, and others with SQL, by DuckDB: ``ds.sql("select max(price) from
+    /// self")``.
     ///
-    /// DuckDB reads the columns in place, only those that it needs. :func:`sql` says what else a query may name.
+    /// DuckDB reads in place, and only the columns that it needs. :func:`sql` lists what else a query may name.
     ///
     /// Args:
     ///     query: one statement or several; the rows of the last one are the result.
-    ///     tables: datasets, paths, or anything that exports Arrow data, by the names that the query has for them.
+    ///     tables: datasets, paths, or anything that exports Arrow data, by their names in the query.
     ///
     /// Raises:
     ///     ImportError: DuckDB is not installed: ``pip install 'arrowwood[sql]'``.
-    ///     duckdb.Error: something is wrong with the query, in DuckDB's words; or values are damaged, in ours.
+    ///     duckdb.Error: the query is invalid, with DuckDB's message; or values are damaged, with ours.
     ///     NotFound, PermissionDenied, InvalidData: a table cannot be opened.
     #[pyo3(signature = (query, /, **tables))]
     fn sql<'py>(
@@ -35,14 +36,14 @@ impl Dataset {
         Ok(slf.py().import("arrowwood._sql")?.getattr("sql")?.call((query,), Some(&all))?)
     }
 
-    /// The rows as about `n` ranges of equal size, each a :class:`Split`, for other processes to open: only paths and numbers
-    /// travel. Nothing is read for it.
+    /// Divide the rows into about `n` ranges of equal size, each a :class:`Split`, for other processes to open: only
+    /// paths and numbers are sent. Nothing is read.
     ///
-    /// There are more where rows lie in several files, as no split goes over the end of one, and fewer where there are
-    /// fewer rows. Splits are of all columns. Of a table that grows, or is compacted, they stay the same rows.
+    /// There are more splits if rows are in several files, since no split crosses the end of a file, and fewer if
+    /// there are fewer rows. Splits have all columns. If the table grows, or is compacted, they stay the same rows.
     ///
     /// Raises:
-    ///     InvalidArgument: `n` is less than one, or rows are in memory and in no file.
+    ///     InvalidArgument: `n` is less than one, or rows are in memory and not in a file.
     fn splits<'py>(slf: &Bound<'py, Self>, n: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
         Ok(slf.py().import("arrowwood._splits")?.call_method1("splits", (slf, n))?)
     }

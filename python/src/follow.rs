@@ -19,10 +19,10 @@ const LOOK: Duration = Duration::from_millis(100);
 /// The same where there are several tables, as only one of them can wake a thread that waits.
 const TURN: Duration = Duration::from_millis(5);
 
-/// New rows of a table or of several, dataset after dataset, made by :func:`follow`.
+/// Iterates over new rows of one table or several, dataset by dataset; made by :func:`follow`.
 ///
-/// It can be used with ``with``, which closes it, and with ``async for``, which waits in a thread of its own. Rows that have
-/// come when a task is cancelled are there for the next one.
+/// It can be used with ``with``, which closes it, and with ``async for``, which waits in a thread of its own. Rows
+/// that arrive while a task is cancelled are kept for the next one.
 #[pyclass(frozen, module = "arrowwood", weakref)]
 pub struct Follow {
     state: Mutex<State>,
@@ -105,24 +105,24 @@ impl Followed {
     }
 }
 
-/// Iterate over the new rows of a table as they come: each dataset holds what was committed since the one before.
+/// Iterate over the new rows of a table: each dataset contains the rows committed since the previous one.
 ///
-/// Of several tables, each dataset holds rows of one of them, which its :attr:`Dataset.path` names; of partitions likewise,
-/// each row once and in order, and partitions that are made later are found. Rows that were dropped before they were read
-/// are an error: to go on without them, follow the table anew from its :attr:`Dataset.first_row`.
+/// For several tables, each dataset has rows of one of them, named by its :attr:`Dataset.path`; likewise for
+/// partitions, each row once and in order, including partitions created later. Rows dropped before they were read
+/// are an error: to continue without them, follow the table again from its :attr:`Dataset.first_row`.
 ///
 /// Args:
 ///     table: a table's folder, or a dataset of one; or a list of those.
-///     start: the number of the first row wanted, at most that of the next row to come; or a list of those for several
-///         tables. By default rows that come from now on. Of a partitioned table 0, which is all rows, or
-///         :attr:`Follow.next_row` of an earlier follower.
-///     timeout: the seconds without new rows after which the iteration ends; by default it never does.
+///     start: the number of the first row to return, at most that of the next row to be committed; for several
+///         tables a list of those. By default only rows committed from now on. For a partitioned table 0, which is
+///         all rows, or :attr:`Follow.next_row` of an earlier follower.
+///     timeout: the seconds without new rows after which the iteration ends; by default it never ends.
 ///
 /// Raises:
 ///     InvalidArgument: the dataset is not a whole table.
 ///     NotFound: there is no table.
-///     RowOutOfRange: rows from `start` on were dropped, or the table ends before `start`; also while iterating, when the
-///         writer drops rows that were not read yet. The message says how many rows there are, or were dropped.
+///     RowOutOfRange: rows from `start` on were dropped, or the table ends before `start`; also during iteration, if
+///         the writer drops unread rows. The message has the number of existing or dropped rows.
 #[pyfunction]
 #[pyo3(signature = (table, start = None, timeout = None))]
 pub fn follow(
@@ -303,8 +303,8 @@ impl Follow {
         Follow::close(slf)
     }
 
-    /// End the iteration, also one that waits in another thread or task, and let go of files and threads; does nothing when it
-    /// was closed before. Datasets that were handed out stay as they are.
+    /// End the iteration, even if it waits in another thread or task, and release files and threads; does nothing if
+    /// already closed. Datasets already returned are not affected.
     fn close(slf: &Bound<'_, Self>) -> Result<()> {
         let this = slf.get();
         this.is_closed.store(true, Ordering::Release);
@@ -316,13 +316,13 @@ impl Follow {
         Ok(())
     }
 
-    /// Whether it was closed.
+    /// Whether it is closed.
     #[getter]
     fn _is_closed(&self) -> bool {
         self.is_closed()
     }
 
-    /// Wait for rows, no longer than so many seconds. They stay until they are taken.
+    /// Wait for rows, at most the given number of seconds. They are kept until they are taken.
     fn _wait(&self, py: Python<'_>, seconds: f64) -> Result<()> {
         let timeout = Duration::try_from_secs_f64(seconds).unwrap_or(LOOK);
         py.detach(|| if self.is_closed() { Ok(true) } else { self.lock().wait(timeout) })?;
@@ -332,7 +332,7 @@ impl Follow {
         Ok(())
     }
 
-    /// The rows that have come, if any have and no other thread is waiting for them.
+    /// The rows received, if there are any and no other thread is waiting for them.
     fn _take(&self, py: Python<'_>) -> Result<Option<Dataset>> {
         let take = || match self.state.try_lock() {
             Ok(mut state) if !self.is_closed() => state.wait(Duration::ZERO).map(|_| state.ready.take()),
@@ -341,7 +341,7 @@ impl Follow {
         py.detach(take)?.map(|found| self.handed_out(found)).transpose()
     }
 
-    /// The number of the row after the last that was handed out; of a partitioned table a dict of those by directory.
+    /// The number of the row after the last returned one; for a partitioned table a dict of those by directory.
     ///
     /// Raises:
     ///     InvalidArgument: several tables are followed; see :attr:`next_rows`.
@@ -353,13 +353,13 @@ impl Follow {
         }
     }
 
-    /// The same for each table, to go on with later: ``follow(tables, start=next_rows)``.
+    /// The same for each table, for resuming later: ``follow(tables, start=next_rows)``.
     #[getter(next_rows)]
     fn all_next_rows(&self) -> Vec<Next> {
         self.next_rows().clone()
     }
 
-    /// How many rows are committed and not handed out yet, of all tables. Raises :class:`Closed` after :meth:`close`.
+    /// The number of committed rows not returned yet, over all tables. Raises :class:`Closed` after :meth:`close`.
     #[getter]
     fn lag(&self, py: Python<'_>) -> Result<u64> {
         let next_rows = self.next_rows().clone();

@@ -176,29 +176,29 @@ impl Batches {
 
 #[pymethods]
 impl Dataset {
-    /// Batches of `batch_size` rows for training, each a dict of NumPy arrays by column: numbers ``(n,)``, lists of one
-    /// length ``(n, length)``, tensors ``(n, *shape)``, in memory that can be written to. Lists of several lengths are
-    /// arrays of arrays, text is an array of objects.
+    /// Iterate over batches of `batch_size` rows for training, each a dict of NumPy arrays by column: numbers
+    /// ``(n,)``, fixed-size lists ``(n, length)``, tensors ``(n, *shape)``, in writable memory. Lists of several
+    /// lengths are arrays of arrays, text is an array of objects.
     ///
-    /// Only the rows of a batch are read when it is asked for, and no order is stored: 10 rows or 10 billion make no
-    /// difference. A table's loader has the rows of the dataset, not those that are committed later.
+    /// Only the rows of the requested batch are read, and no order is stored: the number of rows, 10 or 10 billion,
+    /// makes no difference. A table's loader has the rows of the dataset, not those committed later.
     ///
     /// Args:
-    ///     batch_size: rows of a batch; the last one may have fewer.
-    ///     seed: shuffles all rows, in another order each epoch; the same on every machine. None: rows as they stand.
-    ///     block: shuffles blocks of so many rows, and mixes the rows of 16 of them at a time. Faster for a file that does
-    ///         not fit into memory, if rows beside each other are not alike.
+    ///     batch_size: rows per batch; the last one may have fewer.
+    ///     seed: shuffles all rows, in a new order each epoch; the same on every machine. None: file order.
+    ///     block: shuffles blocks of this many rows, and mixes the rows of 16 of them at a time. Faster for a file
+    ///         that does not fit into memory, if adjacent rows are not alike.
     ///     start: the number of the batch to begin with, in the first epoch.
-    ///     drop_last: leave out a last batch with fewer rows, and batches that not every rank has one of.
+    ///     drop_last: omit a last batch with fewer rows, and batches that not every rank would get.
     ///     columns: the columns to read; None reads all.
     ///     device: None gives NumPy arrays. ``"torch"`` gives tensors of PyTorch, ``"cuda"`` and so on tensors there.
-    ///     rank: number of this process among `world`: it gets batches ``rank``, ``rank + world``, and so on, of those that one
-    ///         process alone would get.
-    ///     world: how many processes share the rows.
+    ///     rank: the number of this process among `world`: it gets batches ``rank``, ``rank + world``, and so on, of
+    ///         those that a single process would get.
+    ///     world: the number of processes that share the rows.
     ///
     /// Raises:
     ///     ColumnNotFound: there is no such column.
-    ///     InvalidArgument: an argument is out of its range, or PyTorch knows no such device.
+    ///     InvalidArgument: an argument is out of range, or PyTorch has no such device.
     ///     ImportError: a device is given, and PyTorch is not installed.
     #[pyo3(signature = (
         batch_size, *, seed = None, block = None, start = 0, drop_last = false, columns = None, device = None, rank = 0, world = 1
@@ -230,14 +230,15 @@ impl Dataset {
         guard(|| Ok(class.call((slf, batch_size), Some(&named))?))
     }
 
-    /// Two datasets of the rows, chosen at random: one to train on, and one to test with. Both are views: nothing is copied.
+    /// Split the rows at random into two datasets: one for training, and one for testing. Both are views: nothing is
+    /// copied.
     ///
     /// Args:
-    ///     test_size: the part of the rows to test with, such as ``0.1``, or how many they are; a quarter, if it is left out.
-    ///     seed: one seed gives one choice, on every machine; without one it is another each time.
+    ///     test_size: the share of rows for testing, such as ``0.1``, or their number; a quarter by default.
+    ///     seed: the same seed gives the same split on every machine; without a seed, each split is different.
     ///
     /// Raises:
-    ///     InvalidArgument: `test_size` is out of its range.
+    ///     InvalidArgument: `test_size` is out of range.
     #[pyo3(signature = (test_size = None, seed = None))]
     fn train_test_split<'py>(
         slf: &Bound<'py, Self>,

@@ -19,20 +19,20 @@ use crate::errors::{Failure, Result, argument, wrong_type};
 use crate::index::{Index, count, index, out_of_range};
 use crate::memory::Memory;
 
-/// Map a file into memory, of any size, without reading it.
+/// Map a file of any size into memory, without reading it.
 ///
 /// Args:
 ///     path: a regular file.
-///     mode: ``"r"`` read-only; ``"r+"`` read and write, other processes that map the file see stores at once; ``"c"``
-///         copy-on-write, stores stay in this process and never reach the file.
+///     mode: ``"r"`` read-only; ``"r+"`` read and write, stores are visible at once to other processes that map the
+///         file; ``"c"`` copy-on-write, stores stay in this process and never reach the file.
 ///     dtype: the elements' type, such as ``"float64"``: a boolean, integer or float of fixed width in little-endian
 ///         order. Bytes (``uint8``) by default.
-///     offset: the first element's byte, aligned or not.
-///     length: the number of elements; all there are by default.
+///     offset: the offset of the first element in bytes, aligned or not.
+///     length: the number of elements; by default all.
 ///
 /// Raises:
 ///     NotFound, PermissionDenied: as for opening any file.
-///     InvalidArgument: a mode, type, offset or length that cannot be, or bytes that are no whole number of elements.
+///     InvalidArgument: an invalid mode, type, offset or length, or bytes that are not a whole number of elements.
 #[pyfunction]
 #[pyo3(signature = (path, mode = "r", dtype = None, offset = 0, length = None))]
 pub fn map(
@@ -241,7 +241,7 @@ impl Mapping {
         Ok(MappingIterator { mapping: slf.unbind(), next: 0 })
     }
 
-    /// The same bytes as elements of another type. They must be a whole number of those.
+    /// The same bytes as elements of another type. Their number must be a multiple of its size.
     fn view(&self, dtype: &Bound<'_, PyAny>) -> Result<Mapping> {
         self.owner.mapping()?;
         let dtype = Dtype::parse(dtype)?;
@@ -276,13 +276,13 @@ impl Mapping {
         &self.owner.mode
     }
 
-    /// Number of bytes of the whole file that are in physical memory, whichever process read them.
+    /// The number of bytes of the whole file that are in physical memory, whichever process loaded them.
     #[getter]
     fn resident(&self) -> Result<usize> {
         Ok(self.owner.mapping()?.resident()?)
     }
 
-    /// Whether the mapping was closed.
+    /// Whether the mapping is closed.
     #[getter]
     fn closed(&self) -> bool {
         self.owner.state().mapping.is_none()
@@ -309,7 +309,8 @@ impl Mapping {
         Ok(list)
     }
 
-    /// Write changed pages back to the file and wait for it. Other processes see stores without it.
+    /// Write changed pages back to the file and wait until they are on the disk. Other processes see stores without
+    /// it.
     fn flush(&self, py: Python<'_>) -> Result<()> {
         let mapping = self.owner.mapping()?;
         Ok(py.detach(|| mapping.flush())?)

@@ -14,29 +14,29 @@ use crate::recipe::{How, Place, place_of};
 
 /// Open Arrow IPC data in place: metadata is read, no value is touched.
 ///
-/// The file must not be rewritten while it is open; one that only grows, or is replaced by a rename, is fine. If it is
-/// rewritten or truncated, calls raise :class:`FileChanged` as soon as they notice; arrays that others got in place
-/// are theirs to lose.
+/// The file must not be rewritten while it is open; one that only grows, or is replaced by a rename, is fine. If it
+/// is rewritten or truncated, calls raise :class:`FileChanged` as soon as they notice; arrays passed to other
+/// libraries in place are not protected.
 ///
 /// Args:
 ///     source: a path (also with ``~``, or ``file://``), a glob, a directory of ``*.arrow`` files or of partitions
-///         (``key=value``), any object with the buffer protocol (``bytes``,
-///         ``memoryview``, ``mmap.mmap``, :class:`Mapping`; used in place and kept), or a list of those, whose rows
-///         follow one another and whose schemas must agree.
+///         (``key=value``), any object with the buffer protocol (``bytes``, ``memoryview``, ``mmap.mmap``,
+///         :class:`Mapping`; used in place and kept alive), or a list of those, whose rows are concatenated and
+///         whose schemas must agree.
 ///     validate: when offsets, text and dictionary keys are checked: ``"lazy"`` when a column is first used as a
 ///         whole, ``"full"`` now.
 ///     copy: read everything into memory first; the only sound way if other processes may write the file.
-///     strict: raise :class:`CopyNeeded`, naming the buffer, where something cannot be had without a copy.
-///     partial: accept data that was cut off while being written, up to its last whole batch.
-///     partitioning: types of partition columns, as a dict by name or text such as ``"host: utf8, day: date32"``, where others
-///         than those that fit all values are wanted: ``int64``, ``date32``, else a dictionary of text.
+///     strict: raise :class:`CopyNeeded`, naming the buffer, if data can't be used without a copy.
+///     partial: accept truncated data, up to its last whole batch.
+///     partitioning: types of partition columns, as a dict by name or text such as ``"host: utf8, day: date32"``. By
+///         default types are inferred from all values: ``int64``, ``date32``, else a dictionary of text.
 ///
 /// Raises:
-///     NotFound: there is no such file, or no file that matches.
-///     PermissionDenied: the file may not be read.
+///     NotFound: there is no such file, or no matching file.
+///     PermissionDenied: reading the file is not permitted.
 ///     InvalidData: the bytes are not Arrow IPC data; the message says what they look like instead.
 ///     SchemaMismatch: several files have different schemas; the message names two and the first difference.
-///     Unsupported: legal Arrow that this version cannot read.
+///     Unsupported: valid Arrow data that this version cannot read.
 #[pyfunction]
 #[pyo3(signature = (source, *, validate = "lazy", copy = false, strict = false, partial = false, partitioning = None))]
 pub fn open(

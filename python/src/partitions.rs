@@ -62,7 +62,8 @@ impl Partition {
     }
 }
 
-/// Remove a partition of a table, and its files: ``aw.drop_partition("ticks", {"host": "a1"})``; whether there was one.
+/// Remove a partition of a table, and its files: ``aw.drop_partition("ticks", {"host": "a1"})``; return whether it
+/// existed.
 ///
 /// Readers that have opened it keep its rows until they refresh.
 ///
@@ -89,11 +90,11 @@ pub fn levels(given: &Bound<'_, PyAny>) -> Result<Vec<PartitionBy>> {
     Ok(texts.iter().map(|text| text.parse()).collect::<arrowwood::Result<_>>()?)
 }
 
-/// Appends rows to the partitions that they belong to, made by :func:`writer` with ``partition_by``.
+/// Appends rows of a partitioned table, each to its partition; made by :func:`writer` with ``partition_by``.
 ///
-/// A partition is opened when there are rows for it, and is a table with one writer. A commit is atomic within one partition:
-/// readers, and a crash, may see it in one and not yet in another. Used with ``with``, it commits at the end, and rolls back
-/// when there was an exception.
+/// A partition is opened when it gets rows, and is a table with one writer. A commit is atomic within one partition:
+/// readers, and a crash, may see it in one and not yet in another. As a context manager it commits at the end, or
+/// rolls back after an exception.
 #[pyclass(frozen, module = "arrowwood", weakref)]
 pub struct PartitionedWriter {
     inner: OpenWriter<arrowwood::PartitionedWriter>,
@@ -117,21 +118,22 @@ impl PartitionedWriter {
 
 #[pymethods]
 impl PartitionedWriter {
-    /// Append rows: Arrow data, a dict of columns, row dicts, or a data frame, matched by the names of the columns.
+    /// Append rows: Arrow data, a dict of columns, row dicts, or a data frame, matched by column names.
     ///
     /// Raises:
-    ///     SchemaMismatch, ColumnNotFound, InvalidArgument: as for :meth:`Writer.append`. If rows of the same call went to other
-    ///         partitions before, nothing can be committed before :meth:`rollback`.
+    ///     SchemaMismatch, ColumnNotFound, InvalidArgument: as for :meth:`Writer.append`. If rows of the same call
+    ///         already went to other partitions, nothing can be committed before :meth:`rollback`.
     ///     Busy: another process writes one of the partitions; the message names it.
     fn append(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> Result<()> {
         let dataset = guard(|| self.columns.dataset(py, data))?;
         self.inner.with(py, |writer| writer.append_dataset(&dataset))
     }
 
-    /// Append one row; a column that is not named is null. Many rows at once are appended much faster.
+    /// Append one row; columns not given are null. Appending many rows at once is much faster.
     ///
     /// Raises:
-    ///     InvalidArgument: a value is not of its column's type, or null where there are none; nothing was appended.
+    ///     InvalidArgument: a value is not of its column's type, or null in a non-nullable column; nothing was
+    ///         appended.
     ///     ColumnNotFound: the table has no column of that name.
     #[pyo3(signature = (**values))]
     fn append_row(&self, py: Python<'_>, values: Option<&Bound<'_, PyDict>>) -> Result<()> {
@@ -139,11 +141,11 @@ impl PartitionedWriter {
         self.append(py, PyList::new(py, [values.unwrap_or(&empty)])?.as_any())
     }
 
-    /// Make all appended rows visible to others, partition by partition; with `durable`, return when they would survive a
-    /// power cut.
+    /// Make all appended rows visible to readers, partition by partition; with `durable`, return once they would
+    /// survive a power cut.
     ///
     /// Raises:
-    ///     IoError: in partitions before the one that is named, rows are committed.
+    ///     IoError: rows in partitions before the named one are committed.
     #[pyo3(signature = (*, durable = false))]
     fn commit(&self, py: Python<'_>, durable: bool) -> Result<()> {
         self.inner.with(py, |writer| {
@@ -152,12 +154,12 @@ impl PartitionedWriter {
         })
     }
 
-    /// Bring all committed rows to the disk: they survive a power cut when this returns.
+    /// Bring all committed rows to the disk: they survive a power cut once this returns.
     fn sync(&self, py: Python<'_>) -> Result<()> {
         self.inner.with(py, arrowwood::PartitionedWriter::sync)
     }
 
-    /// Forget what was appended since the last commit.
+    /// Discard the rows appended since the last commit.
     fn rollback(&self, py: Python<'_>) -> Result<()> {
         self.inner.with(py, |writer| {
             writer.rollback();
@@ -165,12 +167,12 @@ impl PartitionedWriter {
         })
     }
 
-    /// Commit, sync, and let others write; does nothing when it was closed before.
+    /// Commit, sync, and release the partitions to other writers; does nothing if already closed.
     fn close(&self, py: Python<'_>) -> Result<()> {
         self.inner.close(py, arrowwood::PartitionedWriter::close)
     }
 
-    /// Names and types of all columns, those of the partitions too.
+    /// Names and types of all columns, including those of the partitions.
     #[getter]
     fn schema(&self) -> Schema {
         Schema(self.columns.schema.clone())
@@ -182,7 +184,7 @@ impl PartitionedWriter {
         self.inner.path().to_path_buf()
     }
 
-    /// How many partitions are open; at most 64 at the same time.
+    /// The number of open partitions, at most 64.
     #[getter]
     fn num_open(&self, py: Python<'_>) -> Result<usize> {
         self.inner.with(py, |writer| Ok(writer.num_open()))
@@ -212,8 +214,8 @@ impl PartitionedWriter {
 
 #[pymethods]
 impl Dataset {
-    /// The partitions of a dataset opened from a directory of them, in order: its directory, its values as text by column, and
-    /// its rows as a dataset. Empty for other datasets, and for parts of them.
+    /// The partitions of a dataset opened from a directory of them, in order: each with its directory, its values as
+    /// text by column, and its rows as a dataset. Empty for other datasets, and for parts of them.
     #[getter]
     fn partitions<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyList>> {
         let class = py.import("arrowwood._types")?.getattr("Partition")?;

@@ -14,15 +14,15 @@ use crate::errors::{Failure, Result, argument, wrong_type};
 use crate::incoming::{Problem, plain, read};
 use crate::index::{by_condition, shown};
 
-/// A column by its name (:func:`col`), or what is computed of columns for each row: ``aw.col("price") * aw.col("qty")``.
+/// A column by its name (:func:`col`), or a computed value for each row: ``aw.col("price") * aw.col("qty")``.
 ///
-/// Compared with a value or with another it is a :class:`Predicate`; :meth:`Dataset.aggregate` takes it where it takes a column.
-/// It is computed block by block, and stored nowhere.
+/// Comparing it with a value or another expression makes a :class:`Predicate`; :meth:`Dataset.aggregate` accepts it
+/// in place of a column. It is computed block by block, and not stored.
 ///
-/// ``+``, ``-``, ``*``, ``/`` and ``%`` are those of Polars: a result is null where a part of it is, ``/`` is that of floats,
-/// ``%`` has the sign of its divisor and is null for an integer by 0; floats of 32 bits stay so with each other, with values and
-/// with integers of 8 or 16 bits. But integers of any width are computed in 64 bits, and a result that does not fit is
-/// :class:`InvalidArgument`.
+/// ``+``, ``-``, ``*``, ``/`` and ``%`` work as in Polars: a result is null if an operand is, ``/`` is
+/// floating-point division, ``%`` has the sign of its divisor and is null for an integer by 0; 32-bit floats stay
+/// 32-bit with each other, with values and with integers of 8 or 16 bits. But integers of any width are computed in
+/// 64 bits, and a result that does not fit raises :class:`InvalidArgument`.
 #[pyclass(frozen, module = "arrowwood")]
 pub struct Expression {
     inner: arrowwood::Expression,
@@ -30,17 +30,18 @@ pub struct Expression {
     columns: MadeOf,
 }
 
-/// Which rows are asked for: comparisons of columns (``ds["price"] > 100``) or of columns by their names (:func:`col`), put
-/// together by ``&``, ``|`` and ``~``. What is right of ``&`` or ``|`` is computed only of rows about which the left has not decided.
+/// A condition on rows: comparisons of columns (``ds["price"] > 100``) or of columns by their names (:func:`col`),
+/// combined with ``&``, ``|`` and ``~``. The right side of ``&`` or ``|`` is computed only for rows that the left
+/// side does not decide.
 ///
-/// A comparison with a null is neither true nor false, and so is its negation: such a row is not found. NaN is not equal
-/// to anything, and neither less nor greater. Numbers are compared by their values, and nothing is rounded for it: 2.5 with
-/// integers, times with times of another unit. No float of 32 bits equals 0.1; ``numpy.float32(0.1)`` is one. A float with
-/// a fraction stands for the decimal that it prints as where it is compared with decimals. Integers stand for times in the
-/// column's unit as well.
+/// A comparison with a null is neither true nor false, and so is its negation: such a row does not match. NaN is not
+/// equal to anything, and neither less nor greater. Numbers are compared by exact value, without rounding: integers
+/// with 2.5, times with times of another unit. No 32-bit float equals 0.1, but one equals ``numpy.float32(0.1)``.
+/// Compared with decimals, a float with a fraction means the decimal that it prints as. Integers are accepted for
+/// times, in the column's unit.
 ///
-/// A time needs a time zone where the column has one, and must not have one where it has none; NumPy's times are in UTC
-/// where the column is.
+/// A time must have a time zone if the column has one, and must not have one otherwise; NumPy's times are in UTC if
+/// the column is.
 #[pyclass(frozen, module = "arrowwood", name = "Predicate")]
 pub struct Predicate {
     inner: arrowwood::Predicate,
@@ -48,7 +49,8 @@ pub struct Predicate {
     columns: MadeOf,
 }
 
-/// The column called `name`, to ask for rows of any dataset by: ``ds.filter((aw.col("price") > 100) & aw.col("symbol").is_in(["A", "B"]))``.
+/// A column by name, for conditions on any dataset: ``ds.filter((aw.col("price") > 100) &
+/// aw.col("symbol").is_in(["A", "B"]))``.
 #[pyfunction]
 pub fn col(name: &Bound<'_, PyAny>) -> Result<Expression> {
     let wrong = || wrong_type(format!("col: expected the name of a column, got {}", shown(name)));
@@ -202,9 +204,9 @@ impl Expression {
         Expression { inner: -self.inner.clone(), columns: self.columns.clone() }
     }
 
-    /// As ``"int64"``, ``"float32"`` or ``"float64"``: numbers, booleans (0 and 1), decimals, and dates and times as the
-    /// numbers that they are stored as. Fractions are cut off; what does not fit is :class:`InvalidArgument` where rows are
-    /// looked at.
+    /// Convert to ``"int64"``, ``"float32"`` or ``"float64"``: numbers, booleans (0 and 1), decimals, and dates and
+    /// times as their stored numbers. Fractions are truncated; values that do not fit raise :class:`InvalidArgument`
+    /// when rows are read.
     fn cast(&self, r#type: &str) -> Result<Expression> {
         let data_type = arrowwood::parse_type(r#type)?;
         Ok(Expression { inner: self.inner.clone().cast(data_type), columns: self.columns.clone() })
@@ -222,22 +224,22 @@ impl Expression {
         TextConditions { of: Expression { inner: self.inner.clone(), columns: self.columns.clone() } }
     }
 
-    /// Equal to one of `values`. For nulls there is :meth:`is_null`.
+    /// Whether the value equals one of `values`. For nulls use :meth:`is_null`.
     fn is_in(&self, values: &Bound<'_, PyAny>) -> Result<Predicate> {
         self.is_one_of(values)
     }
 
-    /// Between `low` and `high`, both included.
+    /// Whether the value is between `low` and `high`, both included.
     fn is_between(&self, low: &Bound<'_, PyAny>, high: &Bound<'_, PyAny>) -> Result<Predicate> {
         self.lies_between(low, high)
     }
 
-    /// Null.
+    /// Whether the value is null.
     fn is_null(&self) -> Predicate {
         self.predicate(arrowwood::Expression::is_null)
     }
 
-    /// Not null.
+    /// Whether the value is not null.
     fn is_not_null(&self) -> Predicate {
         self.predicate(arrowwood::Expression::is_not_null)
     }
@@ -260,8 +262,8 @@ impl Expression {
     }
 }
 
-/// Parts of dates and times as integers, made by :attr:`Expression.dt`. Times in UTC, with an offset, or without a zone have
-/// hours; those in zones such as ``Europe/Paris`` are :class:`Unsupported`.
+/// Parts of dates and times as integers; returned by :attr:`Expression.dt`. Times in UTC, with an offset, or without
+/// a zone have hours; for those in zones such as ``Europe/Paris`` hours are :class:`Unsupported`.
 #[pyclass(frozen, module = "arrowwood")]
 pub struct TimeParts {
     of: Expression,
@@ -316,7 +318,7 @@ impl TimeParts {
     }
 }
 
-/// Conditions on text, made by :attr:`Expression.str`. The text to find stands for itself: it is no pattern.
+/// Conditions on text; returned by :attr:`Expression.str`. The text to find is literal, not a pattern.
 #[pyclass(frozen, module = "arrowwood")]
 pub struct TextConditions {
     of: Expression,
@@ -329,17 +331,17 @@ impl TextConditions {
         Ok(slf.py().import("arrowwood._hints")?.call_method1("of_text_conditions", (name,))?)
     }
 
-    /// `text` stands anywhere in it.
+    /// Whether the value contains `text`.
     fn contains(&self, text: &str) -> Predicate {
         self.of.predicate(|own| own.contains(text))
     }
 
-    /// It starts with `text`.
+    /// Whether the value starts with `text`.
     fn starts_with(&self, text: &str) -> Predicate {
         self.of.predicate(|own| own.starts_with(text))
     }
 
-    /// It ends with `text`.
+    /// Whether the value ends with `text`.
     fn ends_with(&self, text: &str) -> Predicate {
         self.of.predicate(|own| own.ends_with(text))
     }

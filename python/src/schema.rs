@@ -104,13 +104,13 @@ impl Field {
         self.0.name()
     }
 
-    /// The type in words, such as ``"timestamp[ms, UTC]"`` or ``"dictionary<int8, utf8>"``.
+    /// The name of the type, such as ``"timestamp[ms, UTC]"`` or ``"dictionary<int8, utf8>"``.
     #[getter]
     fn r#type(&self) -> String {
         field_type_name(&self.0)
     }
 
-    /// Whether there may be nulls.
+    /// Whether the field is nullable.
     #[getter]
     fn nullable(&self) -> bool {
         self.0.is_nullable()

@@ -16,8 +16,8 @@ use crate::schema::Schema;
 use crate::sink::{Sink, Source, open_pipe};
 use crate::write::codec;
 
-/// Writes an Arrow stream, made by :func:`stream_writer`. Used with ``with``, it ends the stream, unless there was an
-/// exception, so that its reader sees that it is incomplete.
+/// Writes an Arrow stream; made by :func:`stream_writer`. As a context manager it ends the stream, except after an
+/// exception, so that the reader sees that it is incomplete.
 #[pyclass(frozen, module = "arrowwood")]
 pub struct StreamWriter {
     state: Mutex<State>,
@@ -36,8 +36,8 @@ enum State {
 /// Write record batches to a file, a pipe, a socket or memory, one by one.
 ///
 /// Args:
-///     sink: a path (what is there is replaced), an object with ``write(bytes)``, a file descriptor, a socket, or memory
-///         that can be written to (``bytearray``, a NumPy array, a :class:`Mapping`).
+///     sink: a path (an existing file is replaced), an object with ``write(bytes)``, a file descriptor, a socket, or
+///         writable memory (``bytearray``, a NumPy array, a :class:`Mapping`).
 ///     schema: names and types of the columns, anything with ``__arrow_c_schema__``; by default those of the first rows.
 ///     compression: the codec of the data; without one it can be opened in place.
 ///
@@ -124,7 +124,7 @@ impl StreamWriter {
         })
     }
 
-    /// Say that no more batches come; does nothing when it was closed before.
+    /// End the stream; does nothing if already closed.
     ///
     /// Raises:
     ///     IoError: the sink failed.
@@ -136,13 +136,13 @@ impl StreamWriter {
         })
     }
 
-    /// Names and types of the columns; ``None`` before the first rows, where none was given.
+    /// Names and types of the columns; ``None`` before the first rows if none was given.
     #[getter]
     fn schema(&self) -> Option<Schema> {
         lock(&self.schema).clone().map(Schema)
     }
 
-    /// How many bytes were sent.
+    /// The number of bytes sent.
     #[getter]
     fn nbytes(&self) -> usize {
         match &*lock(&self.state) {
@@ -171,7 +171,8 @@ impl StreamWriter {
     }
 }
 
-/// The record batches of an Arrow stream, each as a dataset as soon as it has come; made by :func:`read_stream`.
+/// Iterates over the record batches of an Arrow stream, each as a dataset, as they arrive; made by
+/// :func:`read_stream`.
 #[pyclass(frozen, module = "arrowwood")]
 pub struct StreamReader {
     schema: SchemaRef,
@@ -186,15 +187,15 @@ enum Batches {
     Ended,
 }
 
-/// Read an Arrow stream, batch by batch as it comes.
+/// Read an Arrow stream, batch by batch as it arrives.
 ///
 /// Args:
-///     source: a path or an object with the buffer protocol, whose batches are in place; or what sends the stream: an
-///         object with ``read(size)``, a file descriptor, a socket.
+///     source: a path or an object with the buffer protocol, whose batches are read in place; or the sender of a
+///         stream: an object with ``read(size)``, a file descriptor, a socket.
 ///
 /// Raises:
 ///     NotFound, PermissionDenied, IoError: the source cannot be read.
-///     InvalidData: it is no Arrow stream; the message says what it looks like instead.
+///     InvalidData: it is not an Arrow stream; the message says what it looks like instead.
 #[pyfunction]
 pub fn read_stream(py: Python<'_>, source: &Bound<'_, PyAny>) -> Result<StreamReader> {
     let problem = Problem::default();
@@ -246,10 +247,10 @@ impl StreamReader {
         Ok(next?.map(Dataset::new))
     }
 
-    /// All batches that are still to come as one, in memory: values go from the source to their column at once.
+    /// Read all remaining batches as one, in memory: values go from the source directly to their column.
     ///
     /// Raises:
-    ///     InvalidData, IoError: the stream is damaged or incomplete. To keep what came before, iterate over the batches.
+    ///     InvalidData, IoError: the stream is damaged or incomplete. To keep the earlier batches, iterate instead.
     fn read_all(&self, py: Python<'_>) -> Result<Dataset> {
         let batches = std::mem::replace(&mut *lock(&self.batches), Batches::Ended);
         let none = || arrowwood::Dataset::from_batches(self.schema.clone(), Vec::new());
@@ -269,7 +270,7 @@ impl StreamReader {
         Schema(self.schema.clone())
     }
 
-    /// Closes the source, so that its sender finds that nobody reads any more.
+    /// Close the source, so that its sender notices that nobody is reading any more.
     fn close(&self) {
         *lock(&self.batches) = Batches::Ended;
     }

@@ -19,23 +19,23 @@ use crate::sink::{Sink, is_pipe};
 ///
 /// Args:
 ///     data: a :class:`Dataset`, a data frame (of pandas: without its index), anything else that exports Arrow data,
-///         a dict of columns (lists, NumPy arrays, Arrow arrays, series; anything that can be iterated), rows as dicts,
-///         or a list or an iterator of any of these that export Arrow data, such as record batches, which are written as
-///         they come.
-///     target: a path, which is replaced in one step when all is written, a :class:`Buffer`, or any other object with
-///         ``write(bytes)``. A path that ends in ``.parquet`` becomes a Parquet file, by pyarrow.
-///     schema: the columns, found by name, and their types; by default those that `data` has. Nothing is lost on the way
-///         there, but for floats of less than 64 bits, which are rounded.
-///     format: ``"file"``, with a footer for random access, or ``"stream"``; by default a stream for a path that ends in
-///         ``.arrows``, and a file else.
+///         a dict of columns (lists, NumPy arrays, Arrow arrays, series; any iterable), rows as dicts, or a list or
+///         an iterator of any of these that export Arrow data, such as record batches, which are written as they
+///         arrive.
+///     target: a path, which is replaced in one step when everything is written, a :class:`Buffer`, or any other
+///         object with ``write(bytes)``. A path that ends in ``.parquet`` becomes a Parquet file, by pyarrow.
+///     schema: the columns, found by name, and their types; by default those of `data`. Conversions lose nothing,
+///         except that floats of less than 64 bits are rounded.
+///     format: ``"file"``, with a footer for random access, or ``"stream"``; by default a stream for a path that
+///         ends in ``.arrows``, otherwise a file.
 ///     compression: the codec of the data; without one it can be opened in place.
-///     max_rows: the most rows of a record batch; larger ones are cut.
+///     max_rows: the maximum number of rows in a record batch; larger ones are split.
 ///
 /// Raises:
 ///     InvalidArgument, TypeError: a value does not fit its column; the message names column and row.
 ///     ColumnNotFound, SchemaMismatch: the schema lacks a column that `data` has, or the reverse.
 ///     InvalidData: a value is damaged.
-///     IoError: of the operating system. What a file object raises is passed on as it is.
+///     IoError: an error of the operating system. Exceptions of a file object are passed on.
 #[pyfunction]
 #[pyo3(signature = (data, target, *, schema = None, format = None, compression = None, max_rows = None))]
 pub fn write(

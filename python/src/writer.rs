@@ -22,10 +22,10 @@ use crate::retention::{Keep, Retention, first_row};
 use crate::rows::Columns;
 use crate::schema::Schema;
 
-/// The single writer of a growing table, made by :func:`writer`.
+/// The single writer of a growing table; made by :func:`writer`.
 ///
-/// Rows are appended, and seen by others when they are committed: all of them or none. Used with ``with``, it commits
-/// at the end, and rolls back when there was an exception.
+/// Appended rows become visible to readers when they are committed: all of them or none. As a context manager it
+/// commits at the end, or rolls back after an exception.
 #[pyclass(frozen, module = "arrowwood", weakref)]
 pub struct Writer {
     inner: OpenWriter<arrowwood::Writer>,
@@ -33,36 +33,37 @@ pub struct Writer {
     retention: Option<Retention>,
 }
 
-/// Open a growing table for writing, or make one.
+/// Open a growing table for writing, or create one.
 ///
 /// Args:
 ///     path: the table's folder.
-///     schema: names and types of the columns: text such as ``"ts: timestamp[us] not null, price: float64"``, a dict of such
-///         types by name, or anything with ``__arrow_c_schema__``; needed where there is no table yet. Where there is one, it
-///         may have more columns that may be null, wider numbers, and nulls where there were none: then the table has them
-///         from now on, as by :func:`alter`. Text keeps the type that it has in the table.
-///     sync: when commits are brought to the disk: ``"never"`` but when asked, with every ``"commit"``, or every so many
-///         seconds.
-///     segment_rows: the most rows of a segment; 4,194,304 by default, or what the table was made with.
+///     schema: names and types of the columns: text such as ``"ts: timestamp[us] not null, price: float64"``, a dict
+///         of such types by name, or anything with ``__arrow_c_schema__``; required to create a table. For an
+///         existing table, it may have more nullable columns, wider numbers, and columns made nullable: then the
+///         table's schema is changed, as by :func:`alter`. Text keeps its type in the table.
+///     sync: when commits are brought to the disk: ``"never"`` except on request, with every ``"commit"``, or at an
+///         interval in seconds.
+///     segment_rows: the maximum number of rows in a segment; by default that of the existing table, or 4,194,304.
 ///     dictionary: names of text columns to store as ``dictionary<int32, utf8>``.
 ///     sorted_by: a column whose values never decrease, which :meth:`Dataset.between` can search.
-///     index: names of columns by whose values rows are found: conditions on them, as of :meth:`Dataset.filter`, read only blocks
-///         of 65,536 rows that may have some. What the table has by default; another choice holds from the next segment on.
-///     late: what becomes of rows that are less than those before in the column of `sorted_by`: ``"refuse"`` where nothing else
-///         is said, or ``"accept"``. Late rows stay where they arrive, and are found by the column's index.
+///     index: names of columns to index: conditions on them, as in :meth:`Dataset.filter`, read only blocks of
+///         65,536 rows that may match. By default those of the existing table; a different choice applies from the
+///         next segment on.
+///     late: the treatment of rows less than earlier ones in the column `sorted_by`: ``"refuse"``, which is the
+///         default, or ``"accept"``. Late rows are kept in order of arrival, and found by the column's index.
 ///     wait: how many seconds to wait for another writer to close the table; by default none.
-///     keep: what of the table is kept, after each commit: rows of so much time before the newest in the column that the
-///         table is sorted by, as a ``timedelta`` or text such as ``"1h"`` or ``"30 days"``, or so many bytes of the newest
-///         segments, as ``"10 GB"``. Segments that hold nothing else are removed, looked for once a second.
-///     force: write on file systems on which mappings of several machines do not agree, such as NFS.
-///     partition: write one partition of the table, such as ``{"host": "a1"}``: the table ``path/host=a1``, with a writer of
-///         its own.
-///     partition_by: split rows by a column, such as ``"host"``, by ``"day(ts)"``, ``"month(ts)"`` or ``"year(ts)"`` of a time,
-///         in UTC, or by a list of those: then this is a :class:`PartitionedWriter`.
+///     keep: the rows to keep after each commit: rows within a time of the newest in the sorted column, as a
+///         ``timedelta`` or text such as ``"1h"`` or ``"30 days"``, or the newest segments up to a size, as ``"10
+///         GB"``. Segments with no such rows are removed; checked at most once a second.
+///     force: write on file systems where mappings on several machines are inconsistent, such as NFS.
+///     partition: write one partition of the table, such as ``{"host": "a1"}``: the table ``path/host=a1``, with its
+///         own writer.
+///     partition_by: split rows by a column, such as ``"host"``, by ``"day(ts)"``, ``"month(ts)"`` or ``"year(ts)"``
+///         of a time, in UTC, or by a list of those: then this is a :class:`PartitionedWriter`.
 ///
 /// Raises:
-///     Busy: another process writes the table, still after `wait` seconds; the message names it.
-///     SchemaMismatch: the table has a schema that the given one is no such change of; the message names each column.
+///     Busy: another process still writes the table after `wait` seconds; the message names it.
+///     SchemaMismatch: the table's schema can't be changed to the given one; the message names each column.
 ///     NotFound: there is neither a table nor a schema.
 ///     Unsupported: a column's type cannot grow, or the file system is a network's.
 #[pyfunction]
@@ -187,22 +188,25 @@ fn policy(sync: &Bound<'_, PyAny>) -> Result<Sync> {
     Ok(Sync::Every(Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?))
 }
 
-/// Change the schema of a table that is not being written; whether anything was changed.
+/// Change the schema of a table without a writer; return whether anything was changed.
 ///
-/// The change is a commit like any other. Rows that are there are null in new columns, and are widened where they are read; open
-/// datasets stay as they are, and their :meth:`Dataset.refresh` has the new schema. What is so already stays.
+/// The change is a commit like any other. Existing rows are null in new columns, and are widened when they are read;
+/// open datasets don't change, and their :meth:`Dataset.refresh` has the new schema. Changes already made are
+/// skipped.
 ///
 /// Args:
-///     path: the table's folder, or a directory of partitions, each of which is changed by a commit of its own.
-///     add: columns to add behind the others, as a schema of :func:`writer`: ``{"vol": "int64"}`` or ``"vol: int64"``.
+///     path: the table's folder, or a directory of partitions, each of which is changed by its own commit.
+///     add: columns to add after the others, as a schema of :func:`writer`: ``{"vol": "int64"}`` or ``"vol:
+///         int64"``.
 ///     widen: columns and their wider types, such as ``{"qty": "int64"}`` for one of ``int32``.
-///     nullable: names of columns that may hold nulls from now on.
+///     nullable: names of columns to make nullable.
 ///
 /// Raises:
 ///     Busy: the table is being written; give the new schema to :func:`writer`.
 ///     SchemaMismatch: a type is not wider, or a new column is ``not null``; the message names each.
-///     ColumnNotFound: there is no such column to widen, or to hold nulls.
-///     NotFound: there is no table. Of partitions, the error of the first that was not changed; the message names all of them.
+///     ColumnNotFound: a column to widen or to make nullable does not exist.
+///     NotFound: there is no table. For partitions, the error of the first that was not changed; the message names
+///         all of them.
 #[pyfunction]
 #[pyo3(signature = (path, *, add = None, widen = None, nullable = None))]
 pub fn alter(
@@ -219,24 +223,25 @@ pub fn alter(
     Ok(py.detach(|| arrowwood::alter(&path, &add, &widen, &nullable))?)
 }
 
-/// Rewrite all segments of a table as dense Arrow files, while readers go on; how many were rewritten.
+/// Rewrite all segments of a table as dense Arrow files, without affecting readers; return the number of rewritten
+/// segments.
 ///
-/// Small segments become one of up to `segment_rows` rows and 128 MiB, which are in memory meanwhile. Rows keep their
-/// numbers. Other Arrow readers that list the directory meanwhile may find rows twice.
+/// Small segments are merged into one of up to `segment_rows` rows and 128 MiB, which is held in memory meanwhile.
+/// Rows keep their numbers. Other Arrow readers that list the directory meanwhile may find rows twice.
 ///
 /// Args:
 ///     path: the table's folder.
-///     rewrite: give all segments the table's schema, dense ones too, after it was changed: see :func:`alter`. Otherwise each
-///         keeps its own.
-///     sort: first put the rows of all segments in the order of the column that the table is sorted by, so that late ones are
-///         where they belong; equal values stay as they came, nulls are last. Rows get other numbers: a reader that has the
-///         table open is told by `FileChanged`, where it could meet other rows. Segments that are in order stay as they are,
-///         the others are written beside the table first, and take its place in one step. Takes four bytes of memory for each
-///         row that is moved at most, and one new segment of up to 128 MiB with sixteen bytes a row.
+///     rewrite: give all segments the table's schema, including dense ones, after it was changed: see :func:`alter`.
+///         Otherwise each keeps its own.
+///     sort: first sort the rows of all segments by the column by which the table is sorted, so that late rows are
+///         in place; equal values keep their order, nulls are last. Row numbers change: a reader that has the table
+///         open gets `FileChanged` if it could meet other rows. Segments already in order stay as they are; the
+///         others are first written beside the table, and replaced in one step. Takes at most four bytes of memory
+///         per moved row, and one new segment of up to 128 MiB with sixteen bytes per row.
 ///
 /// Raises:
 ///     Busy: the table is being written; use :meth:`Writer.compact`.
-///     InvalidArgument: `sort`, and the table was created without `sorted_by`.
+///     InvalidArgument: `sort` for a table created without `sorted_by`.
 ///     NotFound: there is no table.
 #[pyfunction]
 #[pyo3(signature = (path, *, rewrite = false, sort = false))]
@@ -282,22 +287,23 @@ impl Writer {
 
 #[pymethods]
 impl Writer {
-    /// Append rows: Arrow data, a dict of columns, row dicts, or a data frame, matched by the names of the columns.
+    /// Append rows: Arrow data, a dict of columns, row dicts, or a data frame, matched by column names.
     ///
     /// Raises:
     ///     SchemaMismatch: a column is missing or of another type.
     ///     ColumnNotFound: the table has no column of that name.
-    ///     InvalidArgument: a null where there are none, a value out of range, or a row out of order; the message names
-    ///         column and row. In all these cases nothing was appended.
+    ///     InvalidArgument: a null in a non-nullable column, a value out of range, or a row out of order; the
+    ///         message names column and row. In all these cases nothing was appended.
     fn append(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> Result<()> {
         let dataset = guard(|| self.columns.dataset(py, data))?;
         self.inner.with(py, |writer| writer.append_dataset(&dataset))
     }
 
-    /// Append one row; a column that is not named is null.
+    /// Append one row; columns not given are null.
     ///
     /// Raises:
-    ///     InvalidArgument: a value is not of its column's type, or null where there are none; nothing was appended.
+    ///     InvalidArgument: a value is not of its column's type, or null in a non-nullable column; nothing was
+    ///         appended.
     ///     ColumnNotFound: the table has no column of that name.
     #[pyo3(signature = (**values))]
     fn append_row(&self, py: Python<'_>, values: Option<&Bound<'_, PyDict>>) -> Result<()> {
@@ -309,16 +315,18 @@ impl Writer {
         self.columns.append_row(py, values, quick, |rows| self.append(py, rows))
     }
 
-    /// Make all appended rows visible to others, in one step; with `durable`, return when they would survive a power cut.
+    /// Make all appended rows visible to readers, in one step; with `durable`, return once they would survive a
+    /// power cut.
     ///
-    /// `positions` are named 64-bit numbers that are part of the commit: seen with its rows, durable with them, and there again
-    /// after any crash as :attr:`positions`. Those that are not named keep their values, and there may be no new rows. So a
-    /// producer that notes how far it has read, and goes on from there, neither misses nor repeats anything.
+    /// `positions` are named 64-bit numbers that are part of the commit: visible with its rows, as durable as they
+    /// are, and restored as :attr:`positions` after any crash. Other positions keep their values, and there may be
+    /// no new rows. A producer that stores its progress here, and continues from it, neither misses nor repeats
+    /// anything.
     ///
-    /// Of many threads that commit durably at the same time, one syncs for all of them.
+    /// When many threads commit durably at the same time, one syncs for all of them.
     ///
     /// Raises:
-    ///     IoError: none of them is visible, or they could not be brought to the disk.
+    ///     IoError: none of the rows is visible, or they could not be brought to the disk.
     ///     ValueError: a name is empty, longer than 255 bytes or has control characters, or there are more than 256.
     #[pyo3(signature = (*, durable = false, positions = None))]
     fn commit(&self, py: Python<'_>, durable: bool, positions: Option<&Bound<'_, PyAny>>) -> Result<()> {
@@ -346,21 +354,21 @@ impl Writer {
         self.retain(py)
     }
 
-    /// Bring all committed rows to the disk: they survive a power cut when this returns.
+    /// Bring all committed rows to the disk: they survive a power cut once this returns.
     ///
     /// Raises:
-    ///     IoError: after that nothing more can be written; open the table anew.
+    ///     IoError: after that nothing more can be written; open the table again.
     fn sync(&self, py: Python<'_>) -> Result<()> {
         self.inner.with(py, arrowwood::Writer::sync)
     }
 
-    /// Wait until all rows before number ``row``, or all that are committed, would survive a power cut.
+    /// Wait until all rows before number ``row``, or all committed rows, would survive a power cut.
     ///
-    /// Of many threads that wait at the same time, one syncs for all of them.
+    /// When many threads wait at the same time, one syncs for all of them.
     ///
     /// Raises:
     ///     InvalidArgument: rows before number `row` are not committed.
-    ///     IoError: after that nothing more can be written; open the table anew.
+    ///     IoError: after that nothing more can be written; open the table again.
     #[pyo3(signature = (row = None))]
     fn wait_durable(&self, py: Python<'_>, row: Option<&Bound<'_, PyAny>>) -> Result<()> {
         let row = row.map(|row| numbered("wait_durable", "the number of a row", row)).transpose()?;
@@ -376,13 +384,13 @@ impl Writer {
         Ok(py.detach(|| durability.wait())?)
     }
 
-    /// Positions of the newest commit, by name: how far producers have read. See :meth:`commit`.
+    /// Positions of the newest commit, by name: the progress of producers. See :meth:`commit`.
     #[getter]
     fn positions(&self, py: Python<'_>) -> Result<BTreeMap<String, i64>> {
         self.inner.lock(py).as_ref().map(arrowwood::Writer::positions).ok_or_else(|| self.inner.closed())
     }
 
-    /// Forget what was appended since the last commit.
+    /// Discard the rows appended since the last commit.
     fn rollback(&self, py: Python<'_>) -> Result<()> {
         self.inner.with(py, |writer| {
             writer.rollback();
@@ -390,7 +398,7 @@ impl Writer {
         })
     }
 
-    /// Commit, sync, and let others write; does nothing when it was closed before.
+    /// Commit, sync, and release the table to other writers; does nothing if already closed.
     fn close(&self, py: Python<'_>) -> Result<()> {
         self.inner.close(py, |mut writer| {
             if let Some(retention) = &self.retention {
@@ -401,26 +409,27 @@ impl Writer {
         })
     }
 
-    /// Rewrite all sealed segments as dense Arrow files, while readers go on; how many were rewritten.
+    /// Rewrite all sealed segments as dense Arrow files, without affecting readers; return the number of rewritten
+    /// segments.
     ///
-    /// Small segments are merged, `rewrite` gives all the table's schema, and `sort` puts their rows in order, as by
-    /// :func:`compact`.
+    /// Small segments are merged, `rewrite` gives all segments the table's schema, and `sort` sorts their rows, as
+    /// in :func:`compact`.
     #[pyo3(signature = (*, rewrite = false, sort = false))]
     fn compact(&self, py: Python<'_>, rewrite: bool, sort: bool) -> Result<u64> {
         self.inner.with(py, |writer| writer.compact_with(Compaction { rewrite, sort }, |_, _| ()))
     }
 
-    /// Remove the segments that hold no row from number `row` on; how many rows were removed.
+    /// Remove the segments without rows from number `row` on; return the number of removed rows.
     ///
-    /// Whole segments are removed, so up to :func:`writer`'s `segment_rows` rows more may stay. Readers that have looked at
-    /// one of their rows keep them. Rows keep their numbers: see :attr:`Dataset.first_row`.
+    /// Whole segments are removed, so up to :func:`writer`'s `segment_rows` more rows may stay. Readers keep the
+    /// segments they have read from. Rows keep their numbers: see :attr:`Dataset.first_row`.
     ///
     /// Args:
-    ///     row: a row's number, or a time, a date or a text that stands for one: then the first committed row that is not
-    ///         before it, in the column that the table is sorted by.
+    ///     row: a row's number, or a time, a date or a text for one: then the first committed row that is not before
+    ///         it, in the column by which the table is sorted.
     ///
     /// Raises:
-    ///     InvalidArgument: the table is sorted by no column of such values.
+    ///     InvalidArgument: the table is not sorted by a column of such values.
     fn drop_before(&self, py: Python<'_>, row: &Bound<'_, PyAny>) -> Result<u64> {
         if row.is_instance_of::<PyBool>() || row.is_none() {
             return Err(wrong_type(format!("drop_before: expected a row's number or a time, got {}", shown(row))));
@@ -455,7 +464,7 @@ impl Writer {
         self.inner.path().to_path_buf()
     }
 
-    /// Whether the writer was closed.
+    /// Whether the writer is closed.
     #[getter]
     fn is_closed(&self, py: Python<'_>) -> bool {
         self.inner.is_closed(py)
@@ -467,7 +476,7 @@ impl Writer {
         self.inner.lock(py).as_ref().map(arrowwood::Writer::rows).ok_or_else(|| self.inner.closed())
     }
 
-    /// The number of the row after the last one that others can see.
+    /// The number of the row after the last committed one.
     #[getter]
     fn committed_rows(&self, py: Python<'_>) -> Result<u64> {
         self.inner.lock(py).as_ref().map(arrowwood::Writer::committed_rows).ok_or_else(|| self.inner.closed())
@@ -479,7 +488,7 @@ impl Writer {
         self.inner.lock(py).as_ref().map(arrowwood::Writer::durable_rows).ok_or_else(|| self.inner.closed())
     }
 
-    /// How many rows, committed but never synced, a crash of the machine has cost before this writer was opened.
+    /// The number of rows, committed but never synced, lost in a system crash before this writer was opened.
     #[getter]
     fn dropped_rows(&self, py: Python<'_>) -> Result<u64> {
         self.inner.lock(py).as_ref().map(arrowwood::Writer::dropped_rows).ok_or_else(|| self.inner.closed())
