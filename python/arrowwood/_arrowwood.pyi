@@ -419,8 +419,7 @@ class Dataset:
         """
     @property
     def sorted_by(self) -> str | None:
-        """The name of the column by which the table is sorted; ``None`` if there is none, or if it accepts late rows.
-        """
+        """The name of the column by which the table is sorted; ``None`` if there is none, or if rows may be late."""
     @property
     def partitions(self) -> list[Partition]:
         """The partitions of a dataset opened from a directory of them, in order: each with its directory, its values as
@@ -807,12 +806,9 @@ class Column:
     def count(self) -> int:
         """The number of non-null values."""
     def any(self) -> bool:
-        """Whether any value is true; false if there are none. Raises :class:`Unsupported` for types other than
-        booleans.
-        """
+        """Whether any value is true; false for no values. Raises :class:`Unsupported` for other types than booleans."""
     def all(self) -> bool:
-        """Whether no value is false; true if there are none. Raises :class:`Unsupported` for types other than booleans.
-        """
+        """Whether no value is false; true for no values. Raises :class:`Unsupported` for other types than booleans."""
     def var(self) -> float | None:
         """The sample variance (divided by n − 1), ``None`` for fewer than two values; NaN if any value is NaN.
 
@@ -1286,8 +1282,7 @@ class Follow:
         """The same for each table, for resuming later: ``follow(tables, start=next_rows)``."""
     @property
     def lag(self) -> int:
-        """The number of committed rows not returned yet, over all tables. Raises :class:`Closed` after :meth:`close`.
-        """
+        """The number of committed rows not returned yet, of all tables. Raises :class:`Closed` when closed."""
     @property
     def _is_closed(self) -> bool: ...
     def _wait(self, seconds: float) -> None: ...

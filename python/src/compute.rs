@@ -272,13 +272,12 @@ impl Dataset {
 
 #[pymethods]
 impl Column {
-    /// Whether any value is true; false if there are none. Raises :class:`Unsupported` for types other than
-    /// booleans.
+    /// Whether any value is true; false for no values. Raises :class:`Unsupported` for other types than booleans.
     fn any(&self, py: Python<'_>) -> Result<bool> {
         Ok(py.detach(|| self.inner().any())?)
     }
 
-    /// Whether no value is false; true if there are none. Raises :class:`Unsupported` for types other than booleans.
+    /// Whether no value is false; true for no values. Raises :class:`Unsupported` for other types than booleans.
     fn all(&self, py: Python<'_>) -> Result<bool> {
         Ok(py.detach(|| self.inner().all())?)
     }

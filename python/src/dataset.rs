@@ -299,7 +299,7 @@ impl Dataset {
         Ok(self.inner.positions()?)
     }
 
-    /// The name of the column by which the table is sorted; ``None`` if there is none, or if it accepts late rows.
+    /// The name of the column by which the table is sorted; ``None`` if there is none, or if rows may be late.
     #[getter]
     fn sorted_by(&self) -> Option<String> {
         self.inner.sorted_by().map(|field| field.name().clone())

@@ -359,7 +359,7 @@ impl Follow {
         self.next_rows().clone()
     }
 
-    /// The number of committed rows not returned yet, over all tables. Raises :class:`Closed` after :meth:`close`.
+    /// The number of committed rows not returned yet, of all tables. Raises :class:`Closed` when closed.
     #[getter]
     fn lag(&self, py: Python<'_>) -> Result<u64> {
         let next_rows = self.next_rows().clone();
