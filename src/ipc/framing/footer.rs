@@ -13,18 +13,19 @@ pub(in crate::ipc) const MAGIC: &[u8; 6] = b"ARROW1";
 pub(in crate::ipc) struct Footer {
     pub(in crate::ipc) dictionaries: FooterBlocks,
     pub(in crate::ipc) batches: FooterBlocks,
-    /// What [`ZONES`] says.
+    /// The content of [`ZONES`].
     pub(in crate::ipc) zones: Option<String>,
 }
 
-/// The key of the footer's own metadata by which a dense segment of a table says what its blocks lie between.
+/// The key of a dense segment's footer metadata that holds the zones of its blocks.
 pub(crate) const ZONES: &str = "arrowwood.zones";
 
 /// The blocks of one kind, 24 bytes each, as in the footer.
 #[derive(Debug)]
 pub(in crate::ipc) struct FooterBlocks(Vec<[u8; 24]>);
 
-/// The schema and the blocks, of a file's footer. It stands at the end: its flatbuffer, its length as i32, the magic.
+/// The schema and the blocks of a file's footer, which is at the file's end: its flatbuffer, its length as i32, the
+/// magic.
 pub(in crate::ipc) fn read_footer(bytes: &Bytes) -> Result<(IpcSchema, Footer)> {
     let size = bytes.len();
     let cut = || {
@@ -62,7 +63,7 @@ pub(in crate::ipc) fn read_footer(bytes: &Bytes) -> Result<(IpcSchema, Footer)> 
     Ok((schema, Footer { dictionaries, batches, zones: zones_of(table) }))
 }
 
-/// What the footer says of zones. What else it says, and whether that can be read, is nobody's business here.
+/// The zones in the footer. Other metadata there, readable or not, is ignored.
 fn zones_of(footer: FlatTable<'_>) -> Option<String> {
     let mut pairs = footer.tables(4).ok()?.filter_map(|pair| pair.ok());
     let found = pairs.find(|pair| matches!(pair.string(0), Ok(Some(ZONES))))?;

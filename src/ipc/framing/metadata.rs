@@ -27,7 +27,7 @@ pub(crate) struct BatchMetadata {
 }
 
 impl BatchMetadata {
-    /// Of `rows` rows, with room for `most` nodes and buffers, which are yet to be added.
+    /// For `rows` rows, with room for `most` nodes and buffers, which are added later.
     #[cfg(feature = "table")]
     pub fn with_room(rows: u64, most: usize) -> BatchMetadata {
         let (nodes, buffers) = (Vec::with_capacity(most), Vec::with_capacity(most));
@@ -68,7 +68,7 @@ pub(crate) fn batch_metadata(
     finish(builder, fb::MessageHeader::DictionaryBatch, Some(dictionary.as_union_value()), batch.body_length)
 }
 
-/// The footer of a file, with metadata of its own: pairs of key and value.
+/// The footer of a file, with its own metadata: pairs of key and value.
 pub(crate) fn footer(schema: &Schema, dictionaries: &[Block], batches: &[Block], notes: &[(&str, String)]) -> Vec<u8> {
     let mut builder = new_builder();
     let note = |(key, value): &(&str, String)| {

@@ -1,4 +1,4 @@
-//! Recognizes files of other formats, to say what to do about them.
+//! Recognizes files of other formats, for errors with advice.
 
 use crate::array::Bytes;
 use crate::error::{Error, ErrorKind};

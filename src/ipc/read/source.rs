@@ -216,7 +216,7 @@ impl Ipc {
     }
 
     pub(super) fn entry(&self, batch: usize) -> Result<Option<&BatchEntry>> {
-        // Before the look: what another thread finds last is there when it says that it is done.
+        // Loaded before the check: the last batches found by another thread are visible once it reports the end.
         let is_done = self.done.load(Ordering::Acquire);
         let known = self.entries.get(batch);
         if known.is_some() || is_done {
@@ -342,7 +342,7 @@ impl Ipc {
 }
 
 impl Ipc {
-    /// What the file's footer says of zones: see [`crate::ipc::ZONES`].
+    /// The zones in the file's footer: see [`crate::ipc::ZONES`].
     pub(crate) fn zones(&self) -> Option<&str> {
         self.data.footer.as_ref()?.zones.as_deref()
     }

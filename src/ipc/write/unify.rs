@@ -149,7 +149,7 @@ impl Dictionaries {
         let agrees = if identity(sent) == identity(dictionary) {
             Ok(true)
         } else if sent.is_empty() {
-            // A delta to nothing is as long as a replacement, and fewer readers support it.
+            // A delta to an empty dictionary is as long as a replacement, and fewer readers support it.
             Ok(dictionary.is_empty())
         } else {
             agree(sent, dictionary, common)

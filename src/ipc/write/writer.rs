@@ -39,8 +39,8 @@ pub struct WriteOptions {
 /// Writes `dataset` to the file at `path`, which is replaced atomically.
 ///
 /// # Errors
-/// `InvalidData` for a damaged value, `InvalidArgument` if dictionaries can't be merged or the name is that of another format,
-/// such as `.parquet`, `Io`.
+/// `InvalidData` for a damaged value, `InvalidArgument` if dictionaries can't be merged or the name has the extension
+/// of another format, such as `.parquet`, `Io`.
 pub fn write(dataset: &Dataset, path: impl AsRef<Path>, options: &WriteOptions) -> Result<()> {
     let path = path.as_ref();
     refuse_other_format(path).map_err(|e| e.at(path))?;
@@ -51,7 +51,7 @@ pub fn write(dataset: &Dataset, path: impl AsRef<Path>, options: &WriteOptions) 
     done.map_err(|e| e.at(path))
 }
 
-/// Readers go by the name of a file, and so would find Arrow where it promises something else.
+/// Readers go by the extension of a file, and would be misled.
 fn refuse_other_format(path: &Path) -> Result<()> {
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default().to_ascii_lowercase();
     let format = match extension.as_str() {
@@ -79,7 +79,7 @@ fn write_beside(dataset: &Dataset, path: &Path, options: &WriteOptions) -> Resul
     named(file, path)
 }
 
-/// A new file, which will be called `path`.
+/// A new file, which will be named `path`.
 fn unfinished(path: &Path) -> Result<UnfinishedFile> {
     path.file_name().ok_or_else(|| Error::argument("not the name of a file"))?;
     UnfinishedFile::beside(path).map_err(|e| Error::io("creating the file", &e))
@@ -140,7 +140,7 @@ fn write_all(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions, n
 
 /// Writes record batches as an Arrow IPC stream, each at once and without copying it.
 ///
-/// The reader of `sink` may read them as they come: see [`read_stream`](crate::read_stream). Wrap a sink in a
+/// The reader of `sink` may read them as they arrive: see [`read_stream`](crate::read_stream). Wrap a sink in a
 /// `BufWriter` if small writes to it are slow.
 ///
 /// ```
@@ -233,8 +233,8 @@ impl<W: Write> std::fmt::Debug for StreamWriter<W> {
 
 /// Writes record batches to an Arrow file, each at once: the file gets its name when it is complete.
 ///
-/// Columns with dictionaries can't be written so: a file has one dictionary for all batches. Collect them, and use
-/// [`write()`].
+/// Columns with dictionaries can't be written this way: a file has one dictionary for all batches. Collect them, and
+/// use [`write()`].
 pub struct FileWriter {
     out: MessageSink<BufWriter<UnfinishedFile>>,
     schema: SchemaRef,
