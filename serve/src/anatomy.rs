@@ -14,6 +14,7 @@ use serde_json::{Value as Json, json};
 
 use crate::cells::one_column;
 use crate::image;
+use crate::inside::Inside;
 use crate::query::Query;
 use crate::refusal::{Refusal, Result};
 use crate::table::{Kind, Table};
@@ -201,6 +202,9 @@ pub(crate) fn cell(table: &Table, query: &Query) -> Result<Json> {
         Ok(value) if value.is_null() => told["value"] = Json::Null,
         Ok(value) => {
             told["value"] = cut(&value, CELL).into();
+            if matches!(value, Value::List(_) | Value::Map(_) | Value::Struct(_)) {
+                told["inside"] = Inside::default().of(&value);
+            }
             if let Value::Bytes(bytes) = value {
                 told["image"] = image::media_type(bytes).into();
             }

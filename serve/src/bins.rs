@@ -122,11 +122,15 @@ pub(crate) async fn looked_at(
         }
         let column = column.clone();
         let look = move |_: &mut Share| {
-            let one = |span: &Span| -> arrowwood::Result<Option<Ends>> {
+            let part = |span: &Span| {
                 let rows = span.end - span.start;
                 let size = if is_sample { rows.min(SAMPLE) } else { rows };
-                Ok(column.slice(span.start + (rows - size) / 2, size)?.map_reduce(ends, both)?.flatten())
+                column.slice(span.start + (rows - size) / 2, size)
             };
+            if is_sample {
+                some.iter().filter_map(|span| part(span).ok()).for_each(|part| part.as_dataset().prefetch());
+            }
+            let one = |span: &Span| Ok(part(span)?.map_reduce(ends, both)?.flatten());
             by_threads(&some, one).map_err(|e| Refusal::of_table(&e))
         };
         found.extend(budget.work(budget.step(), look).await?);

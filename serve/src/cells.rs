@@ -40,6 +40,7 @@ pub(crate) fn cells(session: &Session, table: &Table, query: &Query) -> Result<J
         None => at,
     };
     let numbers: Vec<u64> = (from..to).map(number).collect();
+    prefetch(&rows, &columns, &numbers)?;
     let mut found = Vec::with_capacity(numbers.len());
     for &number in &numbers {
         let at = number.checked_sub(rows.first_row());
@@ -48,6 +49,18 @@ pub(crate) fn cells(session: &Session, table: &Table, query: &Query) -> Result<J
         found.push(columns.iter().map(cell).collect::<Vec<_>>());
     }
     Ok(json!({"first_row": first, "end": end, "from": from, "rows": numbers, "cells": found}))
+}
+
+/// Asks for the pages of the rows called `numbers` all at once, before they are read one by one.
+fn prefetch(rows: &Dataset, columns: &[usize], numbers: &[u64]) -> Result<()> {
+    let of_table = |e: Error| Refusal::of_table(&e);
+    let selected = rows.select_at(columns).map_err(of_table)?;
+    for run in numbers.chunk_by(|number, next| number.checked_add(1) == Some(*next)) {
+        // Rows that the table has dropped have none.
+        let Some(start) = run[0].checked_sub(rows.first_row()) else { continue };
+        selected.slice(start, run.len() as u64).map_err(of_table)?.prefetch();
+    }
+    Ok(())
 }
 
 /// Columns and cells of the few rows that something was computed to.

@@ -31,6 +31,7 @@ mod frames;
 mod groups;
 mod image;
 mod ingest;
+mod inside;
 mod limits;
 mod line;
 mod metrics;

@@ -7,6 +7,8 @@ use arrow_buffer::ArrowNativeType;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, TimeUnit};
 use arrowwood::{Value, cut};
+use half::f16;
+use multiversion::multiversion;
 
 /// Characters of a number.
 const WIDTH: usize = 60;
@@ -54,8 +56,12 @@ pub(crate) fn text_of(data_type: &DataType, x: f64) -> String {
 
 /// What is done with the values of an array, whatever their type.
 trait Look {
-    /// `values` are those of `array`, null or not.
-    fn look<T: ArrowPrimitiveType>(&mut self, array: &PrimitiveArray<T>, convert: impl Fn(T::Native) -> f64 + Copy);
+    /// `values` are those of `array`, null or not; `convert` keeps their order.
+    fn look<T: ArrowPrimitiveType<Native: Number>>(
+        &mut self,
+        array: &PrimitiveArray<T>,
+        convert: impl Fn(T::Native) -> f64 + Copy,
+    );
 }
 
 /// The array that arrow-rs makes of data whose buffers may lie anywhere in a file: those that are unaligned are copied.
@@ -113,7 +119,11 @@ struct EachNumber<F>(F);
 
 impl<F: FnMut(Option<f64>)> Look for EachNumber<F> {
     #[inline(always)]
-    fn look<T: ArrowPrimitiveType>(&mut self, array: &PrimitiveArray<T>, convert: impl Fn(T::Native) -> f64 + Copy) {
+    fn look<T: ArrowPrimitiveType<Native: Number>>(
+        &mut self,
+        array: &PrimitiveArray<T>,
+        convert: impl Fn(T::Native) -> f64 + Copy,
+    ) {
         if array.null_count() == 0 {
             array.values().iter().for_each(|&value| self.0(Some(convert(value))));
         } else {
@@ -130,7 +140,11 @@ pub(crate) fn each_number(array: &ArrayData, seen: impl FnMut(Option<f64>)) {
 struct EachTime<F>(F);
 
 impl<F: FnMut(Option<i64>)> Look for EachTime<F> {
-    fn look<T: ArrowPrimitiveType>(&mut self, array: &PrimitiveArray<T>, _convert: impl Fn(T::Native) -> f64 + Copy) {
+    fn look<T: ArrowPrimitiveType<Native: Number>>(
+        &mut self,
+        array: &PrimitiveArray<T>,
+        _convert: impl Fn(T::Native) -> f64 + Copy,
+    ) {
         array.iter().for_each(|value| self.0(value.and_then(ArrowNativeType::to_i64)));
     }
 }
@@ -162,23 +176,12 @@ impl Ends {
     }
 
     /// Of all values of an array without nulls.
-    #[inline(always)]
-    fn of_all<N: Copy>(values: &[N], convert: impl Fn(N) -> f64 + Copy) -> Option<Ends> {
-        let first = values.iter().map(|&value| convert(value)).find(|x| x.is_finite())?;
-        let last = values.iter().rev().map(|&value| convert(value)).find(|x| x.is_finite())?;
-        let mut min = [first; LANES];
-        let mut max = [first; LANES];
-        let (whole, rest) = values.as_chunks::<LANES>();
-        let mut see = |lane: usize, value: N| {
-            let x = convert(value);
-            // False for NaN.
-            min[lane] = if x < min[lane] { x } else { min[lane] };
-            max[lane] = if x > max[lane] { x } else { max[lane] };
-        };
-        whole.iter().for_each(|chunk| (0..LANES).for_each(|lane| see(lane, chunk[lane])));
-        rest.iter().enumerate().for_each(|(lane, &value)| see(lane, value));
-        let min = min.into_iter().fold(first, f64::min);
-        let max = max.into_iter().fold(first, f64::max);
+    fn of_all<N: Number>(values: &[N], convert: impl Fn(N) -> f64 + Copy) -> Option<Ends> {
+        let is_finite = |value: &&N| convert(**value).is_finite();
+        let first = *values.iter().find(is_finite)?;
+        let last = *values.iter().rev().find(is_finite)?;
+        let (min, max) = N::extremes(values, first);
+        let [first, last, min, max] = [first, last, min, max].map(convert);
         if min.is_finite() && max.is_finite() {
             return Some(Ends { first, last, min, max });
         }
@@ -186,8 +189,62 @@ impl Ends {
     }
 }
 
+/// The least and the greatest of `first` and all values but NaN.
+#[inline(always)]
+fn extremes<N: Copy + PartialOrd>(values: &[N], first: N) -> (N, N) {
+    let mut min = [first; LANES];
+    let mut max = [first; LANES];
+    let (whole, rest) = values.as_chunks::<LANES>();
+    let mut see = |lane: usize, x: N| {
+        // False for NaN.
+        min[lane] = if x < min[lane] { x } else { min[lane] };
+        max[lane] = if x > max[lane] { x } else { max[lane] };
+    };
+    whole.iter().for_each(|chunk| (0..LANES).for_each(|lane| see(lane, chunk[lane])));
+    rest.iter().enumerate().for_each(|(lane, &x)| see(lane, x));
+    let least = |a: N, b: N| if b < a { b } else { a };
+    let greatest = |a: N, b: N| if b > a { b } else { a };
+    (min.into_iter().fold(first, least), max.into_iter().fold(first, greatest))
+}
+
+/// What arrays of numbers store: the extremes of the common ones are compiled for several instruction sets.
+trait Number: ArrowNativeType + PartialOrd {
+    fn extremes(values: &[Self], first: Self) -> (Self, Self) {
+        extremes(values, first)
+    }
+}
+
+macro_rules! several {
+    ($($type:ty),+) => {$(
+        impl Number for $type {
+            fn extremes(values: &[$type], first: $type) -> ($type, $type) {
+                #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
+                fn inside(values: &[$type], first: $type) -> ($type, $type) {
+                    extremes(values, first)
+                }
+                inside(values, first)
+            }
+        }
+    )+};
+}
+
+several!(f64, f32, i64, i32);
+
+impl Number for i8 {}
+impl Number for i16 {}
+impl Number for u8 {}
+impl Number for u16 {}
+impl Number for u32 {}
+impl Number for u64 {}
+impl Number for i128 {}
+impl Number for f16 {}
+
 impl Look for Option<Ends> {
-    fn look<T: ArrowPrimitiveType>(&mut self, array: &PrimitiveArray<T>, convert: impl Fn(T::Native) -> f64 + Copy) {
+    fn look<T: ArrowPrimitiveType<Native: Number>>(
+        &mut self,
+        array: &PrimitiveArray<T>,
+        convert: impl Fn(T::Native) -> f64 + Copy,
+    ) {
         *self = if array.null_count() == 0 {
             Ends::of_all(array.values(), convert)
         } else {

@@ -2,15 +2,22 @@
 //!
 //! The files come from `view/`, built into `serve/page/` and compiled in: nothing is fetched from anywhere.
 
+use std::sync::Arc;
+
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 
+use serde_json::{Value as Json, json};
+
 use crate::access::Access;
+use crate::cells;
+use crate::facts::facts;
 use crate::outgoing::Outgoing;
 use crate::query::Query;
 use crate::refusal::{Refusal, Result};
 use crate::response::{allow, empty, with_type};
+use crate::session::{Peer, Session, Shared};
 
 /// What the page may load: its own files, and pictures it draws itself.
 const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -23,23 +30,66 @@ const FILES: &[(&str, &str, &[u8])] = &[
     ("icon.svg", "image/svg+xml", include_bytes!("../page/icon.svg")),
 ];
 
+/// Where the page has its first rows, and how many rows and columns these are.
+const FIRST: &str = "<!--first-->";
+const ROWS: u64 = 64;
+const COLUMNS: usize = 16;
+/// Characters of a cell.
+const WIDTH: usize = 120;
+
 /// The answer, if a file of the page is asked for.
 ///
 /// # Errors
 /// 401 for a token that is not that of the server.
-pub(crate) fn answer(access: &Access, parts: &Parts, names: &[&str]) -> Result<Option<Response<Outgoing>>> {
+pub(crate) async fn answer(
+    shared: &Arc<Shared>,
+    peer: &Peer,
+    parts: &Parts,
+    names: &[&str],
+) -> Result<Option<Response<Outgoing>>> {
     let [name] = names else { return Ok(None) };
     let Some((path, media_type, bytes)) = FILES.iter().find(|(path, ..)| path == name) else { return Ok(None) };
     allow(parts, &[Method::GET])?;
     if path.is_empty() {
         let query = Query::parse(parts.uri.query(), &["token"])?;
         if let Some(token) = query.get("token")? {
-            return enter(access, token).map(Some);
+            return enter(&shared.access, token).map(Some);
         }
     }
-    let mut response = with_type(StatusCode::OK, media_type, Outgoing::of(*bytes));
+    let first = if path.is_empty() { first(shared, peer, parts).await } else { None };
+    let body = first.map_or_else(|| Outgoing::of(*bytes), |first| Outgoing::of(with_first(bytes, &first)));
+    let mut response = with_type(StatusCode::OK, media_type, body);
     response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     Ok(Some(response))
+}
+
+/// What the page asks for first, for whoever has the token: so it is there together with the page. What is wrong with the
+/// rows is told when the page asks for them.
+async fn first(shared: &Arc<Shared>, peer: &Peer, parts: &Parts) -> Option<Json> {
+    let caller = Arc::new(shared.access.caller(&parts.method, &parts.headers).ok()?);
+    let session = Session { shared: shared.clone(), caller, peer: peer.clone() };
+    let look = |session: &Session| {
+        let listed = session.shared.catalog.list()?;
+        let name = &listed.first().ok_or_else(|| Refusal::not_found("there is no table"))?.name;
+        session.check_read(name)?;
+        let table = session.shared.catalog.get(name)?;
+        let facts = facts(session, &table)?;
+        let number = |name: &str| facts[name].as_u64().unwrap_or_default();
+        let to = number("first_row").saturating_add(ROWS).min(number("end"));
+        let count = facts["columns"].as_array().map_or(0, Vec::len);
+        let at = (0..count.min(COLUMNS)).map(|column| column.to_string()).collect::<Vec<_>>().join(",");
+        let query = Query::parse(Some(&format!("to={to}&at={at}&width={WIDTH}")), cells::PARAMETERS)?;
+        let cells = cells::cells(session, &table, &query)?;
+        Ok(json!({"facts": facts, "cells": cells}))
+    };
+    session.work(look).await.ok()
+}
+
+/// The page with its first rows, as data that nothing in it can end.
+fn with_first(page: &[u8], first: &Json) -> Vec<u8> {
+    let data = first.to_string().replace('<', "\\u003c");
+    let element = format!(r#"<script type="application/json" id="first">{data}</script>"#);
+    String::from_utf8_lossy(page).replacen(FIRST, &element, 1).into_bytes()
 }
 
 /// Hands the token over as a cookie, and takes it out of the URL, which is kept by the browser's history.

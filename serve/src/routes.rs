@@ -111,7 +111,7 @@ async fn route(
         return Err(stopping());
     }
     if shared.is_view
-        && let Some(response) = page::answer(&shared.access, &parts, &names)?
+        && let Some(response) = page::answer(shared, peer, &parts, &names).await?
     {
         return Ok(response);
     }

@@ -2,14 +2,14 @@
 //! when the client asks for it.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrowwood::{Column, Dataset, Error, ErrorKind, Value, cut};
 use serde_json::{Value as Json, json};
 
+use crate::bins::by_threads;
 use crate::budget::{Budget, Share};
-use crate::cells::one_column;
+use crate::cells::{columns, one_column};
 use crate::numbers::{both, each_number, ends, is_number, text_of};
 use crate::query::Query;
 use crate::refusal::{Refusal, Result};
@@ -22,6 +22,8 @@ pub(crate) const PARAMETERS: &[&str] = &["at", "sample"];
 const SAMPLE: (u64, u64) = (64, 1_024);
 /// Rows between two looks whether the client is still there.
 const BLOCK: u64 = 1 << 24;
+/// Columns of which samples are looked at before that.
+const AT_ONCE: usize = 16;
 /// Bars of a histogram.
 const BARS: usize = 32;
 /// Values that are listed, rows of which all values are counted, and characters of a value.
@@ -123,7 +125,9 @@ fn sample(rows: &Dataset) -> arrowwood::Result<Dataset> {
     }
     let start = |block: u64| (u128::from(len - size) * u128::from(block) / u128::from(blocks - 1)) as u64;
     let parts = (0..blocks).map(|block| rows.slice(start(block), size)).collect::<arrowwood::Result<Vec<_>>>()?;
-    Dataset::concat(&parts)
+    let sample = Dataset::concat(&parts)?;
+    sample.prefetch();
+    Ok(sample)
 }
 
 /// Counts of the values between `low` and `high`, in bars of the same width.
@@ -191,26 +195,47 @@ fn of_sample(rows: &Dataset) -> arrowwood::Result<Json> {
     Ok(told)
 }
 
-/// Statistics of a column. Of all rows they take as long as reading them, and end when the client goes.
+/// Statistics of the columns that are asked for: of one as such, of several as a list. Of all rows they take as long as
+/// reading them, and end when the client goes.
 pub(crate) async fn statistics(session: &Session, table: Arc<Table>, query: &Query) -> Result<Json> {
     let of_table = |e: Error| Refusal::of_table(&e);
     let rows = session.work(move |_| table.rows().map_err(of_table)).await?;
-    let number = one_column(&rows, query)?;
+    let is_list = query.get("at")?.is_some_and(|at| at.contains(','));
+    let numbers = if is_list { columns(&rows, query)? } else { vec![one_column(&rows, query)?] };
     let is_sample = query.flag("sample")?;
-    let rows = rows.select_at(&[number]).map_err(of_table)?;
     let len = rows.len().map_err(of_table)?;
-    let is_exact = !is_sample || len <= SAMPLE.0 * SAMPLE.1;
-    let sampled = rows.clone();
+    let selected = numbers.iter().map(|&number| rows.select_at(&[number]).map_err(of_table));
+    let selected = selected.collect::<Result<Vec<_>>>()?;
     let mut budget = session.budget();
-    let mut told = budget.work(budget.step(), move |_| of_sample(&sampled).map_err(of_table)).await?;
+    let mut told = samples(&mut budget, &selected).await?;
+    let is_exact = !is_sample || len <= SAMPLE.0 * SAMPLE.1;
     if !is_sample && len > SAMPLE.0 * SAMPLE.1 {
-        exact(&mut budget, &rows, len, &mut told).await?;
+        for (rows, told) in selected.iter().zip(&mut told) {
+            exact(&mut budget, rows, len, told).await?;
+        }
     }
-    let field = rows.schema().field(0);
-    let facts = json!({"name": field.name(), "type": arrowwood::field_type_name(field), "exact": is_exact, "of": len});
-    let mut all: HashMap<String, Json> = HashMap::new();
-    all.extend([facts, told].into_iter().filter_map(|json| json.as_object().cloned()).flatten());
-    Ok(all.into_iter().collect())
+    for (rows, told) in selected.iter().zip(&mut told) {
+        let field = rows.schema().field(0);
+        told["name"] = field.name().as_str().into();
+        told["type"] = arrowwood::field_type_name(field).into();
+        told["exact"] = is_exact.into();
+        told["of"] = len.into();
+    }
+    if is_list {
+        return Ok(json!({"columns": told}));
+    }
+    told.pop().ok_or_else(|| Refusal::internal("a column has no statistics"))
+}
+
+/// What samples of columns tell, several at once.
+async fn samples(budget: &mut Budget, selected: &[Dataset]) -> Result<Vec<Json>> {
+    let mut told = Vec::with_capacity(selected.len());
+    for some in selected.chunks(AT_ONCE) {
+        let some = some.to_vec();
+        let look = move |_: &mut Share| by_threads(&some, of_sample).map_err(|e| Refusal::of_table(&e));
+        told.extend(budget.work(budget.step(), look).await?);
+    }
+    Ok(told)
 }
 
 /// Replaces what a sample told by what all rows tell.

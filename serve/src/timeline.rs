@@ -150,6 +150,7 @@ fn first_at(over: &Column, span: &Span, time: i64) -> arrowwood::Result<u64> {
     let Span { mut start, mut end } = *span;
     while start < end {
         let middle = start + (end - start) / 2;
+        over.slice(middle, 1)?.as_dataset().prefetch();
         if number(&over.get(middle)?).is_some_and(|at| at < time) {
             start = middle + 1;
         } else {
@@ -296,6 +297,10 @@ impl Timeline {
             let times = times.clone();
             let work = move |_: &mut Share| {
                 let spans: Vec<Span> = (block..count.min(block + at_once)).map(span).collect();
+                if !is_exact {
+                    let parts = spans.iter().flat_map(|span| [&over, &values].map(|of| of.slice(span.start, ROWS)));
+                    parts.filter_map(Result::ok).for_each(|part| part.as_dataset().prefetch());
+                }
                 by_threads(&spans, |span| Scatter::of(&times, &over, &values, span.clone())).map_err(of_table)
             };
             all = budget.work(budget.step(), work).await?.into_iter().fold(all, Scatter::and);

@@ -114,6 +114,19 @@ fn nothing_is_shown_without_the_token() {
     assert_eq!(page.status, 200);
     assert!(page.header("content-security-policy").unwrap().starts_with("default-src 'self';"));
     assert!(!page.text().contains("a.arrow"));
+    // Whoever has the token gets the first rows with it, as text that ends no element.
+    let path = folder.path().join("<script>.arrow");
+    write(&rows(200), &path, &WriteOptions::default()).unwrap();
+    let viewed = Viewed::open(&path);
+    assert!(!viewed.send("GET", "/", &[("cookie", &format!("{}0", viewed.cookie()))]).text().contains("script>.arrow"));
+    let page = viewed.send("GET", "/", &[("cookie", &viewed.cookie())]).text();
+    let data = page.split_once("<script type=\"application/json\" id=\"first\">").unwrap().1;
+    let data = data.split_once("</script>").unwrap().0;
+    assert!(!data.contains('<'));
+    let data: Json = serde_json::from_str(data).unwrap();
+    let [facts, cells] = ["", "/cells?to=64&at=0,1,2&width=120"]
+        .map(|route| viewed.json(&format!("/v1/tables/%3Cscript%3E.arrow{route}")));
+    assert_eq!(data, json!({"facts": facts, "cells": cells}));
     for (name, media) in [("view.js", "text/javascript"), ("view.css", "text/css"), ("icon.svg", "image/svg+xml")] {
         let reply = viewed.send("GET", &format!("/{name}"), &[]);
         assert!(reply.header("content-type").unwrap().starts_with(media), "{name}");
@@ -264,7 +277,14 @@ fn statistics_of_a_sample_and_of_all_rows() {
     assert_eq!((&words["top"]["distinct"], &words["nulls"]), (&json!(5), &json!(20_000)));
     assert_eq!(words["top"]["values"][0], json!(["<b>", 20_000]));
     assert_eq!(viewed.json("/v1/tables/a.arrow/statistics?at=1")["nulls"], 1);
-    assert_eq!(viewed.get("/v1/tables/a.arrow/statistics?at=0,1").status, 400);
+    // Of several columns the same as of each.
+    let several = viewed.json("/v1/tables/a.arrow/statistics?at=2,0&sample=true");
+    let alone = [2, 0].map(|at| viewed.json(&format!("/v1/tables/a.arrow/statistics?at={at}&sample=true")));
+    assert_eq!(several, json!({"columns": alone}));
+    assert_eq!(viewed.json("/v1/tables/a.arrow/statistics?at=0,2")["columns"][0]["mean"], 49_999.5);
+    for query in ["at=0,9", "at=0,x", "", "at="] {
+        assert_eq!(viewed.get(&format!("/v1/tables/a.arrow/statistics?{query}")).status, 400, "{query}");
+    }
 }
 
 /// The bins, by looking at each row.

@@ -2,9 +2,9 @@
 //!
 //! In reading order: `buffer` (bytes, and arrays cut to rows), `unchecked` (arrays with unvalidated values), `value`
 //! (one cell, every load bounded), `cells` (a value as the bytes its column stores), `validate` (the checks), `checked`
-//! (from unchecked to trusted arrays), `widen` (numbers converted to a wider type), `access` (an array's values by
-//! row), `gather` (rows of several arrays as one), `merge` (one dictionary of several). Uses `map`, `types` and
-//! `error`.
+//! (from unchecked to trusted arrays), `prefetch` (pages requested before they are read), `widen` (numbers converted to
+//! a wider type), `access` (an array's values by row), `gather` (rows of several arrays as one), `merge` (one
+//! dictionary of several). Uses `map`, `types` and `error`.
 
 #[cfg(any(feature = "write", feature = "compute"))]
 pub(crate) mod access;
@@ -15,6 +15,7 @@ mod checked;
 pub(crate) mod gather;
 #[cfg(any(feature = "write", feature = "compute"))]
 pub(crate) mod merge;
+mod prefetch;
 mod unchecked;
 mod validate;
 mod value;
@@ -23,6 +24,7 @@ mod widen;
 pub use buffer::Bytes;
 pub(crate) use buffer::{aligned, filled, keys_suffice, settled, slice, to_array, touch};
 pub(crate) use checked::{CheckedOnce, CheckedUpTo, struct_of};
+pub(crate) use prefetch::prefetch;
 pub(crate) use unchecked::{Parts, Unchecked, bytes_of};
 pub(crate) use validate::{check_null_counts, is_trivial};
 #[doc(hidden)]

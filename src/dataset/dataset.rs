@@ -19,7 +19,7 @@ use super::column::Column;
 use super::index::Index;
 use super::row::Row;
 use super::source::{Footprint, Location, Origin, Part, Piece, Source};
-use crate::array::touch;
+use crate::array::{prefetch, touch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{ChangeCheck, guard, watched};
 use crate::parallel;
@@ -208,6 +208,22 @@ impl Dataset {
     /// `Io` if the system call fails.
     pub fn resident(&self) -> Result<u64> {
         self.sources().map(|source| source.resident()).sum()
+    }
+
+    /// Asks the system to load the bytes of all rows, and nothing around them, without waiting for them. For a few rows of a
+    /// mapped file that are about to be read, see [`Dataset::slice`] and [`Dataset::select`]: the first touch of a page loads
+    /// as much around it as the device reads ahead, which may be megabytes. A hint; what is wrong with rows is told when
+    /// they are read. Does nothing for rows seen through a view, such as those that a condition has found.
+    pub fn prefetch(&self) {
+        let ask = |part: Part<'_>| -> Result<()> {
+            let columns = part.piece.columns.iter();
+            let columns = columns.map(|&column| part.piece.source.column(part.batch, column));
+            columns.filter_map(Result::ok).for_each(|array| prefetch(array, part.rows.clone()));
+            Ok(())
+        };
+        for piece in self.pieces.iter().filter(|piece| matches!(behind(piece, 0), Ok(None))) {
+            piece.parts().map_while(Result::ok).for_each(|part| drop(guard(|| ask(part))));
+        }
     }
 
     /// Each source once, even if several pieces share it.

@@ -1,14 +1,18 @@
-// A file taken apart: messages and buffers to scale, which pages are in memory, the commits of a growing table, and the bytes
-// of one cell.
+// A file taken apart: messages and buffers to scale, which pages are in memory, and the commits of a growing table.
 
-import { BufferPlace, CellDetail, CommitRecord, Commits, Files, Message, MessageDetail, Messages, get, picture } from "./api.js";
+import { BufferPlace, CellDetail, Files, Message, MessageDetail, Messages, get } from "./api.js";
+import { CommitList } from "./commits.js";
 import { bytes, clamp, colour, count, el, plural, sheet } from "./dom.js";
+import { records } from "./table.js";
 
 const LIMIT = 5000;
+/** Messages that are listed at once. */
+const LISTED = 100;
 /** How often the strip of pages in memory is drawn anew. */
 const STRIP = 2000;
 
 const shade: Record<string, string> = { schema: "schema", "record batch": "accent", "dictionary batch": "words" };
+const LEGEND = [["schema, and metadata of messages", "schema"], ["rows", "accent"], ["dictionaries", "words"], ["what is looked at", "mark"]];
 
 export class Apart {
   readonly element: HTMLElement;
@@ -23,12 +27,10 @@ export class Apart {
   private choice = el("select", { "aria-label": "File", change: () => void this.choose(Number(this.choice.value)) });
   private facts = el("p", { class: "basis" });
   private map = el("canvas", { class: "map", role: "img", tabindex: 0 });
+  private listing = el("div", { class: "scroll" });
   private strip = el("canvas", { class: "strip", role: "img" });
   private stripText = el("p", { class: "hint" });
-  private rowsBar = el("canvas", { class: "strip", role: "img" });
-  private rowsText = el("p", { class: "hint" });
-  private records = el("div", { class: "scroll" });
-  private commits = el("div", { hidden: true }, el("h3", {}, "Commits"), this.rowsBar, this.rowsText, this.records);
+  private commits = new CommitList();
   private detail = el("div", { class: "detail", "aria-live": "polite" });
   private timer = 0;
 
@@ -39,12 +41,15 @@ export class Apart {
       el("p", { class: "tools" }, this.choice, this.facts),
       el("h3", {}, "Messages, to scale"),
       this.map,
-      el("p", { class: "hint" }, "Click a message for its buffers. In the rows, click a cell for its bytes."),
+      el("p", { class: "legend" }, ...LEGEND.map(([text, name]) => el("span", { class: name }, text))),
       el("h3", {}, "Pages in memory"),
       this.strip,
       this.stripText,
-      this.commits,
+      this.commits.element,
       this.detail,
+      el("h3", {}, "All messages"),
+      this.listing,
+      el("p", { class: "hint" }, "Click a message for its buffers, or choose it by arrows. In the rows, click a cell for its bytes."),
     );
     this.map.addEventListener("click", (event) => {
       const at = (event.offsetX / this.map.clientWidth) * (this.messages?.size ?? 0);
@@ -60,7 +65,7 @@ export class Apart {
   /** Shows the files, and looks at pages in memory from now on. */
   async show() {
     clearInterval(this.timer);
-    this.timer = window.setInterval(() => this.element.isConnected && !document.hidden && this.watch(), STRIP);
+    this.timer = window.setInterval(() => this.element.isConnected && !document.hidden && void this.watch(), STRIP);
     try {
       await this.list();
     } catch (e) {
@@ -108,50 +113,37 @@ export class Apart {
       parts.push(f.writer ? `written by process ${f.writer}` : "nobody writes", `${bytes(f.disk_bytes!)} on the disk`);
     }
     this.facts.textContent = parts.join(" · ");
-    this.draw();
-    this.watch();
+    void this.watch();
+    // Rows say more than the schema, which is the first.
+    const rows = messages.findIndex(({ kind }) => kind === "record batch");
+    await this.pick(Math.max(0, rows));
+  }
+
+  /** Lists the messages around the one that is picked. */
+  private enumerate() {
+    const { messages, total } = this.messages!;
+    const first = clamp((this.message ?? 0) - LISTED / 2, 0, Math.max(0, messages.length - LISTED));
+    const row = (message: Message, i: number) => {
+      const number = first + i;
+      const pick = el("button", { "data-message": number, click: () => void this.pick(number) }, `${number} ${message.kind}`);
+      const numbers = [message.rows === null ? "" : count(message.rows), count(message.offset), bytes(message.body_offset - message.offset), bytes(message.body_length)];
+      return el("tr", number === this.message ? { "aria-current": "true" } : {}, el("td", {}, pick), ...numbers.map((text) => el("td", {}, text)));
+    };
+    const shown = messages.slice(first, first + LISTED);
+    const focused = (document.activeElement as HTMLElement | null)?.dataset?.message;
+    this.listing.replaceChildren(
+      records("messages", ["message", "rows", "offset", "metadata", "body"], shown.map(row)),
+      ...(shown.length < total ? [el("p", { class: "hint" }, `${count(first)} to ${count(first + shown.length)} of ${count(total)}`)] : []),
+    );
+    if (focused !== undefined) this.listing.querySelector<HTMLElement>(`[data-message="${focused}"]`)?.focus();
   }
 
   /** What changes by itself: pages in memory, and commits. */
-  private watch() {
+  private async watch() {
     void this.residency();
-    if (this.files?.live !== undefined) void this.commit();
-  }
-
-  /** Draws which rows of a segment are durable, visible, and still to come, and lists its records. */
-  private async commit() {
-    try {
-      const { table, segment } = await get<Commits>("anatomy", { file: this.file, commits: true });
-      this.commits.hidden = !segment;
-      if (!segment || !table) return;
-      const { first_row: first, capacity, records } = segment;
-      // There is a newer segment.
-      if (this.isNewest && table.live && Date.now() - this.listed > STRIP / 2 && records.some(({ sealed }) => sealed)) return void this.list();
-      const end = Math.max(first, ...records.filter(({ place }) => place === "visible").map((record) => record.end));
-      const { pen, width, height } = sheet(this.rowsBar);
-      const x = (row: number) => ((row - first) / Math.max(1, capacity)) * width;
-      for (const [to, name] of [[end, "words"], [Math.min(end, segment.durable_end), "accent"]] as const) {
-        pen.fillStyle = colour(name);
-        pen.fillRect(0, 0, Math.max(to > first ? 1 : 0, x(to)), height);
-      }
-      const who = table.writer !== null ? `process ${table.writer} writes` : `nobody writes; the last was process ${segment.writer}`;
-      const text = `commit ${count(segment.sequence)} · rows ${count(first)} to ${count(end)} visible, to ${count(segment.durable_end)} durable, room for ${count(capacity)} · ${who}`;
-      this.rowsText.textContent = text;
-      this.rowsBar.setAttribute("aria-label", text);
-      const row = (record: CommitRecord) => {
-        const states = [record.sealed && "sealed", record.provisional && "provisional"].filter(Boolean).join(", ") || "open";
-        const cells = [record.place, record.offset === null ? "in the log" : count(record.offset), bytes(record.bytes), count(record.sequence), count(record.end), states];
-        const boot = el("td", { title: record.boot }, record.this_boot ? "this boot" : `${record.boot.slice(0, 8)}…, an earlier one`);
-        return el("tr", {}, ...cells.map((text) => el("td", {}, text)), boot);
-      };
-      const titles = ["record", "offset", "length", "commit", "rows up to", "state", "boot"];
-      this.records.replaceChildren(
-        el("table", { class: "records" }, el("thead", {}, el("tr", {}, ...titles.map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, ...records.slice(0, 500).map(row))),
-        el("p", { class: "hint" }, `live page at ${count(segment.live_page.offset)} · log at ${count(segment.log.offset)}, ${bytes(segment.log.length)}, ${plural(records.filter(({ place }) => place === "log").length, "entry", "entries")}`),
-      );
-    } catch (e) {
-      this.rowsText.textContent = (e as Error).message;
-    }
+    if (this.files?.live === undefined) return;
+    const isNewer = await this.commits.show(this.file);
+    if (isNewer && this.isNewest && Date.now() - this.listed > STRIP / 2) await this.show();
   }
 
   private at(offset: number): number {
@@ -165,9 +157,11 @@ export class Apart {
     if (!from.length) return;
     this.message = clamp(number, 0, from.length - 1);
     this.draw();
+    this.enumerate();
     try {
-      const detail = await get<MessageDetail>("anatomy", { file: this.file, message: this.message });
-      this.describe(detail);
+      const { file, message } = this;
+      const detail = await get<MessageDetail>("anatomy", { file, message });
+      if (this.file === file && this.message === message) this.describe(detail);
     } catch (e) {
       this.detail.replaceChildren(el("p", { class: "error" }, (e as Error).message));
     }
@@ -257,53 +251,11 @@ export class Apart {
 
 function buffers(all: BufferPlace[]): HTMLElement {
   const shown = all.slice(0, 2000);
+  const row = ({ field = "", name, offset, length }: BufferPlace) => el("tr", {}, ...[field, name, count(offset), count(length)].map((text) => el("td", {}, text)));
   return el(
     "div",
     { class: "scroll" },
-    el(
-      "table",
-      { class: "buffers" },
-      el("thead", {}, el("tr", {}, ...["field", "buffer", "offset", "length"].map((name) => el("th", { scope: "col" }, name)))),
-      el(
-        "tbody",
-        {},
-        ...shown.map((buffer) =>
-          el("tr", {}, el("td", {}, buffer.field ?? ""), el("td", {}, buffer.name), el("td", {}, count(buffer.offset)), el("td", {}, count(buffer.length))),
-        ),
-      ),
-    ),
+    records("buffers", ["field", "buffer", "offset", "length"], shown.map(row)),
     shown.length < all.length && el("p", { class: "hint" }, `the first ${count(shown.length)} of ${count(all.length)}`),
-  );
-}
-
-/** A cell in full and its bytes, in the panel. */
-export async function cellPanel(into: HTMLElement, row: number, at: number, close: () => void, show: (cell: CellDetail) => void, only: (text: string | null) => void) {
-  const cell = await get<CellDetail>("cell", { row, at });
-  const { place } = cell;
-  const value = cell.error !== undefined ? el("p", { class: "error" }, cell.error) : el("pre", { class: cell.value === null ? "value null" : "value" }, cell.value ?? "null");
-  into.replaceChildren(
-    el("button", { class: "close", "aria-label": "Close", click: close }, "×"),
-    el("h2", {}, cell.column),
-    el("p", { class: "type" }, `${cell.type} · row ${count(cell.row)}`),
-    ...(cell.image ? [el("img", { class: "picture", src: await picture(row, at), alt: `The picture in this cell, ${cell.image}` })] : []),
-    value,
-    el("p", { class: "actions" }, cell.error === undefined && el("button", { click: () => only(cell.value ?? null) }, "Only these rows"), place && el("button", { click: () => show(cell) }, "Show in the file")),
-    ...(place
-      ? [
-          el("h3", {}, "Its bytes"),
-          el("p", { class: "basis" }, `${place.name} · message ${count(place.message)} at ${count(place.message_offset)} · row ${count(place.row_in_batch)} of the batch`),
-          ...(place.compressed ? [el("p", { class: "hint" }, "The body is compressed: single values have no place of their own.")] : []),
-          ...place.buffers.map((buffer) =>
-            el(
-              "div",
-              { class: "buffer" },
-              el("strong", {}, buffer.name),
-              ` at ${count(buffer.offset)}, ${bytes(buffer.length)}`,
-              buffer.hex !== undefined &&
-                el("code", {}, `${count(buffer.at!)}: ${buffer.hex}${buffer.bytes! > 64 ? " …" : ""}${buffer.bit === undefined ? "" : `  (bit ${buffer.bit})`}`),
-            ),
-          ),
-        ]
-      : [el("p", { class: "hint" }, "No footer leads to this row yet: it is committed, and other Arrow readers find it a moment later.")]),
   );
 }

@@ -162,12 +162,24 @@ export interface MessageDetail extends Omit<Message, "buffers"> {
   buffers: BufferPlace[];
 }
 
+/** A nested value: of `count` items the first, with their names. */
+export interface Nested {
+  kind: "list" | "map" | "struct";
+  count: number;
+  items: [string, Inside][];
+}
+
+/** What stands inside of a nested value. */
+export type Inside = string | null | { error: string } | Nested;
+
 export interface CellDetail {
   row: number;
   column: string;
   type: string;
   value?: string | null;
   error?: string;
+  /** The value as a tree, if it is nested. */
+  inside?: Nested;
   /** Its media type, if the cell holds a picture. */
   image?: string | null;
   place?: {
@@ -297,12 +309,20 @@ export async function blob(address: string): Promise<Blob> {
   return (await ask(address)).blob();
 }
 
-/** The one table that is shown. */
-export async function open(): Promise<Facts> {
+/** What the page begins with: what is told of its table, and the first rows where they are there already. */
+export interface First {
+  facts: Facts;
+  cells?: Cells;
+}
+
+/** The one table that is shown; the server sends it along with the page. */
+export async function open(): Promise<First> {
   if (isEmbedded) await embed();
-  const { tables } = await get<{ tables: { name: string }[] }>("");
-  base += "/" + encodeURIComponent(tables[0].name);
-  return get<Facts>("");
+  const sent = document.getElementById("first")?.textContent;
+  const first = sent ? (JSON.parse(sent) as First) : undefined;
+  const name = first ? first.facts.name : (await get<{ tables: { name: string }[] }>("")).tables[0].name;
+  base += "/" + encodeURIComponent(name);
+  return first ?? { facts: await get<Facts>("") };
 }
 
 /** The last line of an answer that comes line by line; `report` hears each. */

@@ -17,7 +17,8 @@ export function el<K extends keyof HTMLElementTagNameMap>(
   return made;
 }
 
-export const count = (n: number) => n.toLocaleString("en-US");
+const english = new Intl.NumberFormat("en-US");
+export const count = (n: number) => english.format(n);
 
 export function bytes(n: number): string {
   const units = ["B", "kB", "MB", "GB", "TB", "PB"];
@@ -35,6 +36,16 @@ export const clamp = (x: number, low: number, high: number) => Math.max(low, Mat
 
 /** The colour that a CSS variable has now. */
 export const colour = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+
+/** Fonts of the rows, as view.css has them. */
+const FONTS = { cell: "13px", name: "600 13px", type: "11px" };
+const ruler = document.createElement("canvas").getContext("2d")!;
+
+/** What measures text of a kind. */
+export function pen(kind: keyof typeof FONTS): CanvasRenderingContext2D {
+  ruler.font = `${FONTS[kind]} system-ui, sans-serif`;
+  return ruler;
+}
 
 /** A canvas in the pixels of the screen, and what draws on it, in those of the page. */
 export function sheet(canvas: HTMLCanvasElement): { pen: CanvasRenderingContext2D; width: number; height: number } {

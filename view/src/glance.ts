@@ -3,6 +3,7 @@
 import { Bins, Column, Statistics, get } from "./api.js";
 import { colour, count, el, plural, sheet } from "./dom.js";
 import { line } from "./line.js";
+import { isDrawn } from "./types.js";
 
 /** What a column's head shows: statistics of a sample, and of columns that are drawn bins over the rows. */
 interface Sample {
@@ -11,26 +12,75 @@ interface Sample {
 }
 
 const samples = new Map<number, Sample>();
-let queue: Promise<unknown> = Promise.resolve();
 /** Points of a line in a head, and in the panel. */
 const POINTS = [100, 300] as const;
 
-const isDrawn = (type: string) => /^(u?int|float|decimal|date|time|duration)/.test(type) && !type.startsWith("decimal256");
+/** Columns that are asked for at once. */
+const AT_ONCE = 16;
 
-/** One column after the other, so that rows don't wait for pictures; none whose head has left the sight by then. */
-export function sampled(column: number, isWanted: () => boolean): Promise<Sample | undefined> {
-  const look = async () => {
-    let known = samples.get(column);
-    if (known || !isWanted()) return known;
-    const statistics = await get<Statistics>("statistics", { at: column, sample: true });
-    known = { statistics };
-    if (isDrawn(statistics.type) && isWanted()) known.bins = await get<Bins>("bins", { at: column, count: POINTS[0], sample: true });
-    samples.set(column, known);
-    return known;
-  };
-  const found = queue.then(look);
-  queue = found.catch(() => undefined);
-  return found;
+/** Who waits for a column's sample: shown once its statistics are there, and again with its line. */
+interface Waiting {
+  column: number;
+  isWanted(): boolean;
+  show(sample: Sample): void;
+}
+
+let waiting: Waiting[] = [];
+let isLooking = false;
+
+/** Shows what a sample of a column's rows tells, unless its head has left the sight by then. */
+export function sampled(column: number, isWanted: () => boolean, show: (sample: Sample) => void) {
+  const known = samples.get(column);
+  if (known) show(known);
+  if (known?.bins || (known && !isDrawn(known.statistics.type))) return;
+  waiting.push({ column, isWanted, show });
+  if (!isLooking) void look();
+}
+
+/** Asks for the statistics of all columns that are waited for, then for one line after the other, so that rows don't wait. */
+async function look() {
+  isLooking = true;
+  // All heads that come into sight together, once the rows are painted.
+  await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+  for (;;) {
+    waiting = waiting.filter(({ isWanted }) => isWanted());
+    const some = waiting.splice(0, AT_ONCE);
+    if (!some.length) break;
+    try {
+      await lookAt(some);
+    } catch {
+      // The panel says what is wrong with a column.
+    }
+  }
+  isLooking = false;
+}
+
+async function lookAt(some: Waiting[]) {
+  const missing = [...new Set(some.map(({ column }) => column))].filter((column) => !samples.has(column));
+  for (const [column, statistics] of await statisticsOf(missing)) samples.set(column, { statistics });
+  const known = some.flatMap((waiting) => {
+    const sample = samples.get(waiting.column);
+    return sample ? [{ ...waiting, sample }] : [];
+  });
+  known.forEach(({ sample, show, isWanted }) => isWanted() && show(sample));
+  for (const { column, sample, show, isWanted } of known) {
+    if (sample.bins || !isDrawn(sample.statistics.type) || !isWanted()) continue;
+    sample.bins = await get<Bins>("bins", { at: column, count: POINTS[0], sample: true }).catch(() => undefined);
+    if (sample.bins && isWanted()) show(sample);
+  }
+}
+
+/** Statistics of samples of columns; where one of them is damaged, of each that is not. */
+async function statisticsOf(columns: number[]): Promise<[number, Statistics][]> {
+  if (!columns.length) return [];
+  try {
+    const told = await get<{ columns: Statistics[] }>("statistics", { at: `${columns.join(",")},`, sample: true });
+    return told.columns.map((statistics, i) => [columns[i], statistics]);
+  } catch (e) {
+    if (columns.length === 1) throw e;
+    const each = await Promise.allSettled(columns.map((column) => statisticsOf([column])));
+    return each.flatMap((one) => (one.status === "fulfilled" ? one.value : []));
+  }
 }
 
 export function forget() {
@@ -48,10 +98,12 @@ export function bars(canvas: HTMLCanvasElement, statistics: Statistics) {
   const { pen, width, height } = sheet(canvas);
   const most = Math.max(1, ...counts);
   const step = width / Math.max(counts.length, 8);
+  const gap = step > 2.5 ? 1 : 0;
   pen.fillStyle = colour("accent");
   counts.forEach((n, i) => {
     const high = n ? Math.max(1, (n / most) * height) : 0;
-    pen.fillRect(i * step, height - high, Math.max(1, step - 1), high);
+    const [left, right] = [Math.round(i * step), Math.round((i + 1) * step)];
+    pen.fillRect(left, height - high, Math.max(1, right - left - gap), high);
   });
 }
 

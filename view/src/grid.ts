@@ -2,96 +2,20 @@
 // pixels, so that the last of three billion rows is as exact as the first.
 
 import { Column } from "./api.js";
-import { clamp, count, el } from "./dom.js";
+import { Bar } from "./bar.js";
+import { clamp, count, el, pen } from "./dom.js";
 import { Rows } from "./rows.js";
+import { touched } from "./touch.js";
+import { isNumeric } from "./types.js";
 
-export const ROW = 24;
-const GUTTER = 110;
-
-/** A scroll bar over a range too long for the browser's own. */
-class Bar {
-  readonly element: HTMLElement;
-  private thumb: HTMLElement;
-  private size = 1;
-  private at = 0;
-  private seen = 1;
-
-  constructor(
-    private vertical: boolean,
-    label: string,
-    moved: (at: number) => void,
-  ) {
-    this.thumb = el("div", { class: "thumb" });
-    this.element = el("div", {
-      class: vertical ? "bar vertical" : "bar",
-      role: "scrollbar",
-      "aria-orientation": vertical ? "vertical" : "horizontal",
-      "aria-label": label,
-      "aria-controls": "grid",
-      "aria-valuemin": 0,
-    });
-    this.element.append(this.thumb);
-    const place = (event: PointerEvent, hold: number) => {
-      const box = this.element.getBoundingClientRect();
-      const long = vertical ? box.height : box.width;
-      const thumb = this.length(long);
-      const offset = (vertical ? event.clientY - box.top : event.clientX - box.left) - hold;
-      return clamp(offset / Math.max(1, long - thumb), 0, 1) * Math.max(0, this.size - this.seen);
-    };
-    this.element.addEventListener("pointerdown", (event) => {
-      event.preventDefault();
-      const box = this.thumb.getBoundingClientRect();
-      const inside = vertical ? event.clientY - box.top : event.clientX - box.left;
-      const long = vertical ? box.height : box.width;
-      const hold = inside >= 0 && inside <= long ? inside : long / 2;
-      moved(place(event, hold));
-      const drag = (next: PointerEvent) => moved(place(next, hold));
-      this.element.setPointerCapture(event.pointerId);
-      this.element.addEventListener("pointermove", drag);
-      this.element.addEventListener("lostpointercapture", () => this.element.removeEventListener("pointermove", drag), { once: true });
-    });
-  }
-
-  private length(long: number) {
-    return clamp((this.seen / Math.max(this.size, 1)) * long, Math.min(28, long), long);
-  }
-
-  show(at: number, seen: number, size: number) {
-    [this.at, this.seen, this.size] = [at, seen, size];
-    const long = this.vertical ? this.element.clientHeight : this.element.clientWidth;
-    const thumb = this.length(long);
-    const offset = (at / Math.max(1e-9, size - seen)) * (long - thumb);
-    this.element.hidden = size <= seen;
-    this.thumb.style.setProperty(this.vertical ? "height" : "width", `${thumb}px`);
-    this.thumb.style.transform = this.vertical ? `translateY(${offset || 0}px)` : `translateX(${offset || 0}px)`;
-    this.element.setAttribute("aria-valuemax", String(Math.round(Math.max(0, size - seen))));
-    this.element.setAttribute("aria-valuenow", String(Math.round(this.at)));
-  }
-}
-
-/** The order of columns as the URL has it, `5,0-4,6-9`; empty for that of the file. */
-export function orderText(order: number[]): string {
-  const runs: string[] = [];
-  for (let i = 0; i < order.length; ) {
-    let end = i + 1;
-    while (end < order.length && order[end] === order[end - 1] + 1) end++;
-    runs.push(end - i > 1 ? `${order[i]}-${order[end - 1]}` : String(order[i]));
-    i = end;
-  }
-  return runs.length > 1 ? runs.join() : "";
-}
-
-/** What `orderText` gave, of `count` columns; that of the file for anything else. */
-export function orderOf(text: string, count: number): number[] {
-  const order: number[] = [];
-  for (const run of text.split(",")) {
-    const ends = /^(\d+)(?:-(\d+))?$/.exec(run);
-    const [from, to] = ends ? [Number(ends[1]), Number(ends[2] ?? ends[1])] : [0, -1];
-    for (let column = from; column <= to && order.length <= count; column++) order.push(column);
-  }
-  const isWhole = order.length === count && new Set(order).size === count && order.every((column) => column < count);
-  return isWhole ? order : Array.from({ length: count }, (_, column) => column);
-}
+/** Pixels: of a row; of a column that is fitted to its values, or made wider; beside the text of a cell. */
+const ROW = 24;
+const FITTED = [56, 340] as const;
+const WIDEST = 2000;
+const BESIDE = 15;
+/** Rows that are fetched before they come into sight, unless one jumps further than so many. */
+const AHEAD = 24;
+const JUMP = 200;
 
 export interface GridEvents {
   moved(): void;
@@ -99,15 +23,22 @@ export interface GridEvents {
   picked(row: number, column: number): void;
   header(column: number): void;
   glance(column: number, into: HTMLElement): void;
+  /** Another cell is the active one, by keys. */
+  activated(row: number, column: number): void;
+  copied(row: number, column: number): void;
 }
 
-/** Pixels for the values of a type. */
+/** What the rows are sorted by. */
+export interface Sorted {
+  column: number;
+  isDescending: boolean;
+}
+
+/** Pixels for the values of a type, until some have come. */
 function width(type: string, name: string): number {
   const room = /^timestamp/.test(type) ? (type.includes(",") ? 330 : type.startsWith("timestamp[s") ? 160 : 222) : /^(decimal|interval)/.test(type) ? 170 : /^(bool|u?int(8|16|32)|float16|date)/.test(type) ? 104 : /^(u?int64|float|time|duration|dictionary)/.test(type) ? 132 : 200;
   return clamp(name.length * 8 + 16, room, Math.max(room, 240));
 }
-
-const isNumeric = (type: string) => /^(u?int|float|decimal|date|time|duration)/.test(type);
 
 export class Grid {
   readonly element: HTMLElement;
@@ -116,6 +47,11 @@ export class Grid {
   top = 0;
   left = 0;
   active = { row: 0, column: 0 };
+  /** The greatest number of a row that may come. */
+  most = 0;
+  sorted: Sorted | undefined;
+  /** Widths that the user gave. */
+  readonly given = new Map<number, number>();
   private body: HTMLElement;
   private head: HTMLElement;
   private pool: HTMLElement[] = [];
@@ -123,6 +59,14 @@ export class Grid {
   private vertical: Bar;
   private horizontal: Bar;
   private frame = 0;
+  private gutter = 0;
+  /** What there is to be seen if there are no rows. */
+  private nothing = el("p", { class: "nothing", hidden: true });
+  /** Pixels of the rows, and of the whole with its heads. */
+  private size = { width: 1, height: 1, all: 1 };
+  private fitted = new Set<number>();
+  /** The first row in sight when that was painted last. */
+  private before = 0;
 
   /** The columns from left to right, of which the first stay where they are when the others move. */
   order: number[];
@@ -140,7 +84,7 @@ export class Grid {
     this.order = columns.map((_, column) => column);
     this.arranged();
     this.head = el("div", { class: "head", role: "row", "aria-rowindex": 1 });
-    this.body = el("div", { class: "body", role: "rowgroup" });
+    this.body = el("div", { class: "body", role: "rowgroup" }, this.nothing);
     this.vertical = new Bar(true, "Rows", (at) => this.scroll(this.rows.first + at));
     this.horizontal = new Bar(false, "Columns", (at) => this.scroll(undefined, at));
     const table = el(
@@ -152,12 +96,23 @@ export class Grid {
     this.element = el("div", { class: "frame" }, table, this.vertical.element, this.horizontal.element);
     table.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     table.addEventListener("keydown", (event) => this.key(event));
-    this.touch(table);
+    touched(table, (x, y) => this.scroll(this.top + y / ROW, this.left + x));
     this.body.addEventListener("click", (event) => {
       const cell = (event.target as HTMLElement).closest<HTMLElement>("[data-column]");
       if (cell) this.pick(Number(cell.parentElement!.dataset.row), Number(cell.dataset.column));
     });
-    new ResizeObserver(() => this.paint()).observe(table);
+    new ResizeObserver(() => this.measure()).observe(table);
+  }
+
+  private get table() {
+    return this.body.parentElement!;
+  }
+
+  /** Looks how much room there is, unless the grid is not shown. */
+  measure() {
+    if (!this.table.clientHeight) return;
+    this.size = { width: this.table.clientWidth, height: this.body.clientHeight, all: this.table.clientHeight };
+    this.paint();
   }
 
   private arranged() {
@@ -192,7 +147,7 @@ export class Grid {
     return this.places[column] < this.pinned;
   }
 
-  place_of(column: number) {
+  placeOf(column: number) {
     return this.places[column];
   }
 
@@ -218,11 +173,11 @@ export class Grid {
   }
 
   private get sight() {
-    return Math.max(1, this.body.clientHeight / ROW);
+    return Math.max(1, this.size.height / ROW);
   }
 
   private get across() {
-    return Math.max(1, this.body.clientWidth - GUTTER);
+    return Math.max(1, this.size.width - this.gutter);
   }
 
   /** Scrolls to a row, a number of pixels, or both, as far as there are any. */
@@ -252,6 +207,8 @@ export class Grid {
     this.active = { row: clamp(row, this.rows.first, Math.max(this.rows.first, this.rows.end - 1)), column };
     this.scroll(this.active.row - Math.floor(this.sight / 3));
     this.reveal();
+    // The rows are asked for now, and not with the next frame.
+    this.draw();
   }
 
   /** Brings the active cell into sight. */
@@ -275,25 +232,9 @@ export class Grid {
   private wheel(event: WheelEvent) {
     if (event.ctrlKey) return;
     event.preventDefault();
-    const unit = event.deltaMode === 1 ? ROW : event.deltaMode === 2 ? this.body.clientHeight : 1;
+    const unit = event.deltaMode === 1 ? ROW : event.deltaMode === 2 ? this.size.height : 1;
     const [x, y] = event.shiftKey ? [event.deltaY, 0] : [event.deltaX, event.deltaY];
     this.scroll(this.top + (y * unit) / ROW, this.left + x * unit);
-  }
-
-  private touch(table: HTMLElement) {
-    let last: { x: number; y: number } | undefined;
-    table.addEventListener("touchstart", ({ touches: [touch] }) => (last = { x: touch.clientX, y: touch.clientY }), { passive: true });
-    table.addEventListener(
-      "touchmove",
-      (event) => {
-        const [touch] = event.touches;
-        if (!last || event.touches.length > 1) return;
-        event.preventDefault();
-        this.scroll(this.top + (last.y - touch.clientY) / ROW, this.left + last.x - touch.clientX);
-        last = { x: touch.clientX, y: touch.clientY };
-      },
-      { passive: false },
-    );
   }
 
   private key(event: KeyboardEvent) {
@@ -319,12 +260,19 @@ export class Grid {
         else this.move(this.active.column, column + (event.key === ">" ? 1 : -1));
         column = this.places[this.active.column];
         break;
+      case "[": case "]": this.widen(this.active.column, event.key === "]" ? 24 : -24); return;
+      case "c":
+        if (!control || String(getSelection())) return;
+        this.events.copied(row, this.active.column);
+        break;
       case "h": this.events.header(this.active.column); event.preventDefault(); return;
       default: return;
     }
     event.preventDefault();
+    const before = this.active;
     this.active = { row: clamp(row, first, Math.max(first, end - 1)), column: this.order[clamp(column, 0, last)] ?? 0 };
     this.reveal();
+    if (before.row !== this.active.row || before.column !== this.active.column) this.events.activated(this.active.row, this.active.column);
   }
 
   /** Paints with the next frame. */
@@ -335,14 +283,19 @@ export class Grid {
     });
   }
 
-  private draw() {
+  /** Paints now. */
+  draw() {
     if (!this.rows) return;
     const { first, end } = this.rows;
+    this.widenGutter();
     this.top = clamp(this.top, first, Math.max(first, end - Math.floor(this.sight)));
     const from = Math.floor(this.top);
     const to = Math.min(end, Math.ceil(this.top + this.sight));
+    // Where columns become narrower there is room for others, which are fitted in turn.
+    while (this.fit(from, to));
     const columns = this.columnsInSight();
-    this.rows.want(from, to, columns);
+    this.rows.want(from, to, columns, Math.abs(from - this.before) < JUMP ? AHEAD : 0);
+    this.before = from;
     this.drawHead(columns);
     while (this.pool.length < to - from) {
       const row = el("div", { class: "row", role: "row" }, el("div", { class: "number", role: "rowheader", "aria-colindex": 1 }));
@@ -354,11 +307,96 @@ export class Grid {
       element.hidden = row >= to;
       if (row < to) this.drawRow(element, row, columns, (row - this.top) * ROW);
     });
-    this.vertical.show(this.top - first, Math.floor(this.sight), end - first);
-    this.horizontal.show(this.left, this.across, this.starts.at(-1)!);
-    const grid = this.body.parentElement!;
-    grid.setAttribute("aria-rowcount", String(end - first + 1));
-    grid.setAttribute("aria-activedescendant", `cell-${this.active.row}-${this.active.column}`);
+    this.nothing.hidden = end > first;
+    this.vertical.show(this.top - first, Math.floor(this.sight), end - first, this.size.all);
+    this.horizontal.show(this.left, this.across, this.starts.at(-1)!, this.size.width);
+    this.table.setAttribute("aria-rowcount", String(end - first + 1));
+    this.table.setAttribute("aria-activedescendant", `cell-${this.active.row}-${this.active.column}`);
+  }
+
+  /** Says why there are no rows. */
+  explain(...why: (Node | string)[]) {
+    this.nothing.replaceChildren(...why);
+  }
+
+  /** Room for the greatest number. */
+  private widenGutter() {
+    const gutter = Math.ceil(pen("cell").measureText(count(Math.max(0, this.most - 1))).width) + 20;
+    if (gutter === this.gutter) return;
+    this.gutter = gutter;
+    this.table.style.setProperty("--gutter", `${gutter}px`);
+  }
+
+  /** Fits columns to the first of their values that are in sight, if there are new ones; what is being looked at stays where it is. */
+  private fit(from: number, to: number): boolean {
+    const seen = this.columnsInSight().filter((column) => !this.fitted.has(column) && this.rows.cell(from, column) !== undefined);
+    for (const column of seen) {
+      this.fitted.add(column);
+      this.wide[column] = this.given.get(column) ?? this.fitting(column, from, to);
+    }
+    if (seen.length) this.rearranged(this.active.column);
+    return seen.length > 0;
+  }
+
+  /** Pixels that the name of a column takes, and its values in sight. */
+  private fitting(column: number, from: number, to: number): number {
+    const { name, type } = this.columns[column];
+    const text = (row: number) => {
+      const cell = this.rows.cell(row, column);
+      return cell === undefined ? "" : cell === null ? "null" : typeof cell === "object" ? cell.error : cell;
+    };
+    let wide = Math.max(Math.min(200, pen("name").measureText(name).width + 14), Math.min(130, pen("type").measureText(type).width));
+    for (let row = from; row < to; row++) wide = Math.max(wide, pen("cell").measureText(text(row)).width);
+    return clamp(Math.ceil(wide) + BESIDE, ...FITTED);
+  }
+
+  /** Takes over widths that have changed, and keeps `column` where it is. */
+  private rearranged(column: number) {
+    const place = this.places[column] ?? 0;
+    const isSeen = place >= this.held[0] && this.starts[place + 1] > this.left + this.held[1] && this.starts[place] < this.left + this.across;
+    const anchor = isSeen ? place : Math.max(this.held[0], this.placeAt(this.left + this.held[1]));
+    const before = this.starts[anchor] ?? 0;
+    this.arranged();
+    if (this.left > 0) this.left = clamp(this.left + (this.starts[anchor] ?? 0) - before, 0, Math.max(0, this.starts.at(-1)! - this.across));
+  }
+
+  /** Makes a column wider by some pixels. */
+  widen(column: number, by: number) {
+    this.give(column, (this.wide[column] ?? 0) + by);
+  }
+
+  private give(column: number, width: number) {
+    this.given.set(column, clamp(Math.round(width), 40, WIDEST));
+    this.wide[column] = this.given.get(column)!;
+    this.fitted.add(column);
+    this.rearranged(column);
+    this.paint();
+    this.events.arranged();
+  }
+
+  /** Takes widths over that were given before. */
+  resize(widths: Map<number, number>) {
+    for (const column of this.given.keys()) {
+      this.given.delete(column);
+      this.fitted.delete(column);
+    }
+    widths.forEach((width, column) => {
+      this.given.set(column, clamp(width, 40, WIDEST));
+      this.wide[column] = this.given.get(column)!;
+      this.fitted.add(column);
+    });
+    this.arranged();
+    this.paint();
+  }
+
+  /** Fits a column to what is in sight. */
+  private refit(column: number) {
+    const from = Math.floor(this.top);
+    this.given.delete(column);
+    this.wide[column] = this.fitting(column, from, Math.min(this.rows.end, Math.ceil(this.top + this.sight)));
+    this.rearranged(column);
+    this.paint();
+    this.events.arranged();
   }
 
   private columnsInSight(): number[] {
@@ -382,7 +420,7 @@ export class Grid {
   private place(element: HTMLElement, column: number) {
     const place = this.places[column];
     const isHeld = place < this.held[0];
-    element.style.transform = `translateX(${GUTTER + this.starts[place] - (isHeld ? 0 : this.left)}px)`;
+    element.style.transform = `translateX(${this.gutter + this.starts[place] - (isHeld ? 0 : this.left)}px)`;
     element.style.width = `${this.starts[place + 1] - this.starts[place]}px`;
     element.classList.toggle("pinned", isHeld);
     element.setAttribute("aria-colindex", String(place + 2));
@@ -395,7 +433,7 @@ export class Grid {
       const start = event.clientX;
       let isMoved = false;
       const at = (next: PointerEvent) => {
-        const x = next.clientX - this.head.getBoundingClientRect().left - GUTTER;
+        const x = next.clientX - this.head.getBoundingClientRect().left - this.gutter;
         return this.placeAt(x < this.held[1] ? Math.max(0, x) : x + this.left);
       };
       const move = (next: PointerEvent) => {
@@ -423,6 +461,36 @@ export class Grid {
     });
   }
 
+  /** The right edge of a head, by which its column is made wider; twice fits it. */
+  private edge(column: number): HTMLElement {
+    const edge = el("span", { class: "edge", "aria-hidden": true, dblclick: () => this.refit(column), click: (event) => event.stopPropagation() });
+    edge.addEventListener("pointerdown", (event) => {
+      event.stopPropagation();
+      const [start, wide] = [event.clientX, this.wide[column]];
+      const move = (next: PointerEvent) => this.give(column, wide + next.clientX - start);
+      edge.setPointerCapture(event.pointerId);
+      edge.addEventListener("pointermove", move);
+      edge.addEventListener("lostpointercapture", () => edge.removeEventListener("pointermove", move), { once: true });
+    });
+    return edge;
+  }
+
+  private makeHead(column: number): HTMLElement {
+    const { name, type } = this.columns[column];
+    const picture = () => el("canvas", { class: "mini", "aria-hidden": true });
+    const head = el(
+      "button",
+      { class: "column", role: "columnheader", title: `${name}: ${type}`, click: () => this.events.header(column) },
+      el("span", { class: "name" }, name),
+      el("span", { class: "type" }, type),
+      picture(),
+      picture(),
+      this.edge(column),
+    );
+    this.drag(head, column);
+    return head;
+  }
+
   private drawHead(columns: number[]) {
     for (const [column, element] of this.heads) {
       if (!columns.includes(column)) {
@@ -433,22 +501,15 @@ export class Grid {
     for (const column of columns) {
       let element = this.heads.get(column);
       if (!element) {
-        const { name, type } = this.columns[column];
-        const picture = () => el("canvas", { class: "mini", "aria-hidden": true });
-        element = el(
-          "button",
-          { class: "column", role: "columnheader", title: `${name}: ${type}`, click: () => this.events.header(column) },
-          el("span", { class: "name" }, name),
-          el("span", { class: "type" }, type),
-          picture(),
-          picture(),
-        );
-        this.drag(element, column);
+        element = this.makeHead(column);
         this.heads.set(column, element);
         this.head.append(element);
         this.events.glance(column, element);
       }
       this.place(element, column);
+      const { sorted } = this;
+      if (sorted?.column === column) element.setAttribute("aria-sort", sorted.isDescending ? "descending" : "ascending");
+      else element.removeAttribute("aria-sort");
     }
   }
 
@@ -484,7 +545,7 @@ export class Grid {
     }
   }
 
-  head_of(column: number): HTMLElement | undefined {
+  headOf(column: number): HTMLElement | undefined {
     return this.heads.get(column);
   }
 }

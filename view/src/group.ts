@@ -35,6 +35,7 @@ export class Group {
   private tools = el("div", { class: "tools" });
   private told = el("p", { class: "basis", role: "status", "aria-live": "polite" });
   private keep = el("span", { class: "saves" });
+  private stopper = el("button", { class: "stop", hidden: true, click: () => this.stop() }, "Stop");
   private table = el("div", { class: "groups" });
 
   constructor(
@@ -44,7 +45,7 @@ export class Group {
     private changed: () => void,
     private only: (tests: [Column, string | null][]) => void,
   ) {
-    this.element = el("section", { class: "grouping", "aria-label": "Groups" }, this.tools, el("p", { class: "tools" }, this.told, this.keep), this.table);
+    this.element = el("section", { class: "grouping", "aria-label": "Groups" }, this.tools, el("p", { class: "tools" }, this.told, this.stopper, this.keep), this.table);
   }
 
   /** Groups what `where` leaves; the first time by the first column of words. */
@@ -107,10 +108,11 @@ export class Group {
     const going = (this.going = new AbortController());
     const { by, of, order, descending } = this.grouping;
     this.told.textContent = "grouping …";
+    this.stopper.hidden = false;
     this.keep.replaceChildren();
     this.told.classList.remove("error");
     const report = ({ searched, of, found }: Report) => {
-      if (searched !== undefined) this.told.textContent = `read ${count(searched)} of ${plural(of!, "row")}: ${plural(found!, "group")} … (Esc ends it)`;
+      if (searched !== undefined) this.told.textContent = `read ${count(searched)} of ${plural(of!, "row")}: ${plural(found!, "group")} …`;
     };
     try {
       const parameters = { at: by.length ? by.join(",") : undefined, of: of.map(([name, at]) => `${name}:${at}`), where: this.where, sort: order, descending };
@@ -128,7 +130,10 @@ export class Group {
       this.told.classList.toggle("error", !going.signal.aborted);
       this.table.replaceChildren();
     } finally {
-      if (this.going === going) this.going = undefined;
+      if (this.going === going) {
+        this.going = undefined;
+        this.stopper.hidden = true;
+      }
     }
   }
 

@@ -40,8 +40,6 @@ export function line(pen: CanvasRenderingContext2D, bins: Bin[], { width, top, b
 /** A number that an axis marks, and what it says there. */
 export type Mark = [bigint, string];
 
-export const isTime = (type: string) => /^(timestamp|date)/.test(type);
-
 const DAY = 86_400;
 /** Seconds between marks, as long as days are of one length; months, when they are not. */
 const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, DAY, 2 * DAY, 7 * DAY, 14 * DAY];

@@ -1,69 +1,23 @@
 // The page: rows, a plot, and the file taken apart.
 
-import { Apart, cellPanel } from "./apart.js";
-import { Column, Extent, Facts, Refused, Report, events, get, isEmbedded, open, search, url } from "./api.js";
+import { Apart } from "./apart.js";
+import { CellDetail, Cells, Column, Extent, Facts, First, Refused, Report, events, get, isEmbedded, open, search, url } from "./api.js";
+import { cellPanel } from "./cell.js";
 import { clamp, count, el, plural } from "./dom.js";
 import { bars, forget, panel, repaint, sampled, spark } from "./glance.js";
-import { Grid, orderOf, orderText } from "./grid.js";
-import { Group, Grouping, groupingOf } from "./group.js";
-import { isTime } from "./line.js";
+import { Grid } from "./grid.js";
+import { Group } from "./group.js";
+import { help } from "./help.js";
+import { Place, TABS, Tab, literal, orderOf, orderText, placeOf, placeText, quoted, widthsOf, widthsText } from "./place.js";
 import { Plot } from "./plot.js";
 import { Rows } from "./rows.js";
 import { formats, saves } from "./save.js";
 import { Sql } from "./sql.js";
+import { isTime } from "./types.js";
 
-const TABS = ["rows", "plot", "group", "file", "sql"] as const;
-type Tab = (typeof TABS)[number];
-
-/** What the URL says behind its #, so that a link leads to the same rows. */
-interface Place {
-  tab: Tab;
-  row?: number;
-  column?: number;
-  /** The order of columns, and how many are pinned. */
-  columns: string;
-  pinned: number;
-  where: string;
-  sort: string;
-  descending: boolean;
-  plot?: number;
-  over?: number;
-  /** Rows, or times in their column's unit, which may be beyond a float's digits. */
-  from?: string;
-  to?: string;
-  grouping: Grouping;
-  query: string;
-}
-
-function placeOf(hash: string, columns: number): Place {
-  const parameters = new URLSearchParams(hash.slice(1));
-  const number = (name: string) => {
-    const value = parameters.get(name);
-    return value !== null && /^\d+$/.test(value) ? Number(value) : undefined;
-  };
-  const whole = (name: string) => /^-?\d{1,20}$/.exec(parameters.get(name) ?? "")?.[0];
-  return {
-    tab: TABS.find((tab) => tab === parameters.get("tab")) ?? "rows",
-    row: number("row"),
-    column: number("column"),
-    columns: parameters.get("columns") ?? "",
-    pinned: number("pinned") ?? 0,
-    where: parameters.get("where") ?? "",
-    sort: parameters.get("sort") ?? "",
-    descending: parameters.get("descending") === "true",
-    plot: number("plot"),
-    over: number("over"),
-    from: whole("from"),
-    to: whole("to"),
-    grouping: groupingOf(parameters, columns),
-    query: parameters.get("query") ?? "",
-  };
-}
-
-/** A column's name as conditions have it, and a text. */
-const quoted = (name: string) => (/^[A-Za-z_][A-Za-z0-9_]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`);
-const literal = (type: string, text: string) =>
-  /^(u?int|float|decimal|bool)/.test(type) && !/nan|inf/i.test(text) ? text : `'${text.replaceAll("'", "''")}'`;
+const NAMES: Record<Tab, string> = { rows: "Rows", plot: "Plot", group: "Group", file: "File", sql: "SQL" };
+/** Columns whose names are offered. */
+const OFFERED = 5000;
 
 class Page {
   private grid: Grid;
@@ -82,20 +36,30 @@ class Page {
   private looking = new AbortController();
   private saving = 0;
   private formats: string[];
+  /** The cell that the panel shows. */
+  private picked: { row: number; column: number } | undefined;
+  /** What was looked for among the names of columns, and the one that was found last. */
+  private found = { wanted: "", at: -1 };
 
   private filter = el("input", { type: "search", class: "filter", placeholder: 'Filter: price > 100 and symbol == "IBM"', "aria-label": "Filter", spellcheck: "false", autocomplete: "off", enterkeyhint: "search" });
   private goto = el("input", { type: "text", class: "goto", placeholder: "Row or time …", "aria-label": "Go to row or time", title: "A row's number, from the end if negative; or a time, such as 2024-05-17 09:30" });
-  private finder = el("input", { type: "search", class: "finder", placeholder: "Column …", "aria-label": "Find a column", list: "columns", autocomplete: "off" });
+  private finder = el("input", { type: "search", class: "finder", placeholder: "Column …", "aria-label": "Find a column", title: "A part of a column's name; Enter again for the next", list: "columns", autocomplete: "off" });
   private status = el("span", { class: "status", role: "status", "aria-live": "polite" });
+  private stopper = el("button", { class: "stop", hidden: true, click: () => this.stop() }, "Stop");
   private fresh = el("button", { class: "fresh", click: () => this.follow(true), hidden: true });
   private following = el("button", { class: "follow", "aria-pressed": "false", click: () => this.follow(!this.isFollowing) }, "Follow");
   private message = el("p", { class: "message", role: "alert", hidden: true });
   private aside = el("aside", { class: "panel", "aria-label": "Details", hidden: true });
-  private main = el("main", {});
-  private tabs: Record<Tab, HTMLElement>;
+  private main = el("main", { id: "main" });
+  private help = help();
+  private tabs = {} as Record<Tab, HTMLElement>;
   private saves = el("span", { class: "saves" });
 
-  constructor(private facts: Facts) {
+  private facts: Facts;
+  private first: Cells | undefined;
+
+  constructor({ facts, cells }: First) {
+    [this.facts, this.first] = [facts, cells];
     const { columns, first_row, end } = facts;
     this.place = placeOf(location.hash, columns.length);
     this.extent = { first_row, end, durable_end: facts.durable_end ?? end };
@@ -105,7 +69,9 @@ class Page {
       arranged: () => this.save(),
       picked: (row, column) => void this.pick(row, column),
       header: (column) => void this.glance(column),
-      glance: (column, into) => void this.mini(column, into),
+      glance: (column, into) => this.mini(column, into),
+      activated: (row, column) => !this.aside.hidden && this.picked && void this.pick(row, column),
+      copied: (row, column) => void this.copy(row, column),
     });
     this.plot = new Plot(columns, facts.sorted_by, {
       extent: () => [this.extent.first_row, this.end],
@@ -124,37 +90,36 @@ class Page {
     this.formats = formats(facts.parquet);
     this.sql = new Sql(facts.name, this.formats, () => this.save());
     this.group = new Group(facts.name, this.formats, columns, () => this.save(), (tests) => this.only(tests));
-    const tab = (name: Tab, text: string) => el("button", { role: "tab", "aria-selected": "false", click: () => this.tab(name) }, text);
-    this.tabs = { rows: tab("rows", "Rows"), plot: tab("plot", "Plot"), group: tab("group", "Group"), file: tab("file", "File"), sql: tab("sql", "SQL") };
+    const tab = (name: Tab) => el("button", { role: "tab", "aria-selected": "false", "aria-controls": "main", click: () => this.tab(name) }, NAMES[name]);
+    for (const name of TABS) this.tabs[name] = tab(name);
     const isTable = facts.kind === "table";
     document.title = `${facts.name} · Arrowwood`;
-    document.body.replaceChildren(
-      el(
-        "header",
-        {},
-        el("h1", { title: facts.path ?? facts.name }, facts.name),
-        el("nav", { role: "tablist", "aria-label": "Ways to look" }, ...Object.values(this.tabs)),
-        this.filter,
-        this.goto,
-        this.finder,
-        isTable && this.following,
-        this.fresh,
-        !isEmbedded && this.saves,
-        el("button", { class: "theme", "aria-label": "Dark or light", title: "Dark or light", click: () => this.theme() }, "◐"),
-      ),
-      this.message,
-      el("div", { class: "middle" }, this.main, this.aside),
-      el("footer", {}, this.status, el("span", { class: "keys" }, "/ filter · g row or time · c column · 1–5 views · f follow · Enter cell · h p < > column's panel, pin, move")),
-      el("datalist", { id: "columns" }, ...columns.slice(0, 5000).map(({ name }) => el("option", { value: name }))),
-    );
+    document.body.replaceChildren(this.header(isTable), this.message, el("div", { class: "middle" }, this.main, this.aside), this.footer(), this.names(), this.help);
     this.listen(isTable);
+  }
+
+  private header(isTable: boolean): HTMLElement {
+    const { name, path } = this.facts;
+    const tabs = el("nav", { role: "tablist", "aria-label": "Ways to look", keydown: (event) => this.tabKey(event as KeyboardEvent) }, ...Object.values(this.tabs));
+    const theme = el("button", { class: "theme", "aria-label": "Dark or light", title: "Dark or light", click: () => this.theme() }, "◐");
+    return el("header", {}, el("h1", { title: path ?? name }, name), tabs, this.filter, this.goto, this.finder, isTable && this.following, this.fresh, theme);
+  }
+
+  private footer(): HTMLElement {
+    const keys = el("button", { class: "keys", title: "What the keys do (?)", "aria-haspopup": "dialog", click: () => this.help.showModal() }, "? Keys");
+    return el("footer", {}, this.status, this.stopper, !isEmbedded && this.saves, keys);
+  }
+
+  private names(): HTMLElement {
+    return el("datalist", { id: "columns" }, ...this.facts.columns.slice(0, OFFERED).map(({ name }) => el("option", { value: name })));
   }
 
   private listen(isTable: boolean) {
     this.filter.addEventListener("keydown", (event) => event.key === "Enter" && void this.search());
     this.filter.addEventListener("search", () => !this.filter.value && this.place.where && void this.search());
     this.goto.addEventListener("keydown", (event) => event.key === "Enter" && void this.leap());
-    this.finder.addEventListener("change", () => this.find());
+    this.finder.addEventListener("keydown", (event) => event.key === "Enter" && this.find());
+    this.finder.addEventListener("change", () => this.finder.value.trim() !== this.found.wanted && this.find());
     window.addEventListener("hashchange", ({ newURL }) => {
       // Not that of the page, which may have been changed meanwhile to the place before.
       clearTimeout(this.saving);
@@ -162,7 +127,7 @@ class Page {
       if (JSON.stringify(next) !== JSON.stringify(this.place)) void this.restore(next);
     });
     document.addEventListener("keydown", (event) => this.key(event));
-    for (const media of ["(prefers-color-scheme: dark)"]) matchMedia(media).addEventListener("change", () => this.repaint());
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.repaint());
     if (isTable) {
       void events(
         (extent) => this.grew(extent),
@@ -175,7 +140,11 @@ class Page {
     const chosen = isEmbedded ? undefined : localStorage.getItem("arrowwood-theme");
     if (chosen) document.documentElement.dataset.theme = chosen;
     this.rows();
-    await this.restore(this.place);
+    const restored = this.restore(this.place);
+    // Not only with the next frame: what came with the page is there.
+    this.grid.measure();
+    this.grid.draw();
+    await restored;
     this.focus();
   }
 
@@ -185,6 +154,7 @@ class Page {
     this.filter.value = place.where;
     this.group.grouping = place.grouping;
     this.sql.text = place.query;
+    this.grid.resize(widthsOf(place.widths, this.facts.columns.length));
     this.grid.arrange(orderOf(place.columns, this.facts.columns.length), place.pinned);
     await this.search(place);
     this.tab(place.tab);
@@ -203,8 +173,9 @@ class Page {
     this.main.querySelector<HTMLElement>("#grid")?.focus({ preventScroll: true });
   }
 
-  private say(text = "") {
-    this.message.textContent = text;
+  /** Says what is wrong, and offers what can be done. */
+  private say(text = "", offer?: [string, () => void]) {
+    this.message.replaceChildren(text, ...(offer ? [" ", el("button", { click: offer[1] }, offer[0])] : []));
     this.message.hidden = !text;
   }
 
@@ -219,8 +190,21 @@ class Page {
       () => this.grid.paint(),
       (e) => void this.lost(e),
     );
+    if (this.first) rows.seed(this.first);
+    this.first = undefined;
+    this.grid.most = this.extent.end;
+    const { sort, descending: isDescending } = this.place;
+    const column = sort ? this.facts.columns.findIndex(({ name }) => name === sort) : -1;
+    this.grid.sorted = column < 0 ? undefined : { column, isDescending };
+    this.grid.explain(...this.nothing());
     this.grid.show(rows);
     this.tell();
+  }
+
+  /** Why there are no rows. */
+  private nothing(): (Node | string)[] {
+    if (!this.view) return [this.facts.kind === "table" ? "No rows yet." : "No rows."];
+    return ["No row meets the condition. ", el("button", { click: () => this.clear() }, "All rows")];
   }
 
   /** Rows could not be had: of a view that the server no longer keeps they are searched again. */
@@ -231,14 +215,19 @@ class Page {
       this.extent.first_row = this.facts.first_row;
       return this.rows();
     }
-    this.say(e.message);
+    const again = () => {
+      this.say();
+      this.grid.rows.retry();
+    };
+    this.say(e.message, e.code === "gone" ? ["Try again", again] : undefined);
   }
 
   private tell(report?: Report) {
     const all = this.end - this.extent.first_row;
     const { view } = this;
     const found = view ? `${plural(view.rows, "row")} of ${count(all)}${view.whole ? "" : ", the first that were found"}` : plural(all, "row");
-    const going = report?.of ? `searched ${count(report.searched!)} of ${count(report.of)}: ${count(report.found ?? 0)} found … (Esc ends it)` : "";
+    const going = report?.of ? `searched ${count(report.searched!)} of ${count(report.of)}: ${count(report.found ?? 0)} found …` : "";
+    this.stopper.hidden = !going;
     const durable = this.facts.kind === "table" && !view ? ` · ${this.extent.durable_end >= this.end ? "all durable" : `durable up to ${count(this.extent.durable_end)}`}` : "";
     this.status.textContent = going || `${found} · ${plural(this.facts.columns.length, "column")}${durable}`;
     this.saves.replaceChildren(...this.kept());
@@ -258,6 +247,7 @@ class Page {
 
   private grew(extent: Extent) {
     this.extent = extent;
+    this.grid.rows.retry();
     if (this.isFollowing) return void this.chase();
     const more = extent.end - this.end;
     this.fresh.hidden = more <= 0;
@@ -276,6 +266,7 @@ class Page {
       if (!this.isFollowing || this.grid.rows !== rows) break;
       this.end = end;
       [rows.first, rows.end] = [first_row, end];
+      this.grid.most = end;
       this.grid.toEnd();
       this.tell();
     }
@@ -344,25 +335,21 @@ class Page {
     void this.search({ ...this.place, where });
   }
 
-  private async mini(column: number, into: HTMLElement) {
-    try {
-      const known = await sampled(column, () => into.isConnected);
-      if (!known || !into.isConnected) return;
-      const { statistics, bins } = known;
+  private mini(column: number, into: HTMLElement) {
+    sampled(column, () => into.isConnected, ({ statistics, bins }) => {
       const [mini, line] = into.querySelectorAll("canvas");
       line.hidden = !bins?.bins.length;
       if (bins && !line.hidden) spark(line, bins);
       bars(mini, statistics);
       into.title = `${statistics.name}: ${statistics.type}` + (statistics.nulls ? `, ${count(statistics.nulls)} nulls of ${count(statistics.rows)}` : "");
-    } catch {
-      // The panel says what is wrong with the column.
-    }
+    });
   }
 
   private aim() {
     this.looking.abort();
     this.looking = new AbortController();
     this.aside.hidden = false;
+    this.picked = undefined;
     return this.looking.signal;
   }
 
@@ -391,7 +378,7 @@ class Page {
           this.grid.pin(number);
           void this.glance(number);
         },
-        move: (by) => this.grid.move(number, this.grid.place_of(number) + by),
+        move: (by) => this.grid.move(number, this.grid.placeOf(number) + by),
         only: (value) => this.only([[column, value]]),
         close: () => this.close(),
       },
@@ -402,22 +389,31 @@ class Page {
   private async pick(row: number, column: number) {
     const number = this.grid.rows.number(row);
     if (number === undefined) return;
-    this.aim();
+    const signal = this.aim();
+    this.picked = { row, column };
     this.save();
+    const show = (cell: CellDetail) => {
+      this.tab("file");
+      void this.apart.mark(cell);
+    };
+    const only = (value: string | null) => this.only([[this.facts.columns[column], value]]);
     try {
-      await cellPanel(
-        this.aside,
-        number,
-        column,
-        () => this.close(),
-        (cell) => {
-          this.tab("file");
-          void this.apart.mark(cell);
-        },
-        (value) => this.only([[this.facts.columns[column], value]]),
-      );
+      await cellPanel(this.aside, number, column, { close: () => this.close(), show, only }, signal);
     } catch (e) {
-      this.aside.replaceChildren(el("p", { class: "error" }, (e as Error).message));
+      if (!signal.aborted) this.aside.replaceChildren(el("p", { class: "error" }, (e as Error).message));
+    }
+  }
+
+  /** Puts a cell in full on the clipboard. */
+  private async copy(row: number, column: number) {
+    const number = this.grid.rows.number(row);
+    if (number === undefined || isEmbedded) return;
+    try {
+      const { value, error } = await get<CellDetail>("cell", { row: number, at: column });
+      await navigator.clipboard.writeText(error ?? value ?? "");
+      this.status.textContent = `Copied row ${count(number)}, ${this.facts.columns[column].name}`;
+    } catch (e) {
+      this.say((e as Error).message);
     }
   }
 
@@ -441,57 +437,81 @@ class Page {
     this.focus();
   }
 
+  /** The columns whose names are, begin with, or contain a text. */
+  private named(wanted: string): number[] {
+    const rank = (name: string) => (name === wanted ? 0 : name.startsWith(wanted) ? 1 : name.includes(wanted) ? 2 : 3);
+    const ranked = this.facts.columns.map(({ name }, column) => ({ column, rank: rank(name.toLowerCase()) }));
+    return ranked.filter(({ rank }) => rank < 3).sort((a, b) => a.rank - b.rank).map(({ column }) => column);
+  }
+
+  /** Goes to the column that is looked for, and to the next one with the same text. */
   private find() {
-    const wanted = this.finder.value.trim().toLowerCase();
-    const names = this.facts.columns.map(({ name }) => name.toLowerCase());
-    const tests = [(name: string) => name === wanted, (name: string) => name.startsWith(wanted), (name: string) => name.includes(wanted)];
-    const found = tests.map((test) => names.findIndex(test)).find((at) => at >= 0);
+    const wanted = this.finder.value.trim();
     if (!wanted) return;
-    if (found === undefined) return this.say(`No column is called ${this.finder.value}.`);
+    const all = this.named(wanted.toLowerCase());
+    if (!all.length) return this.say(`No column is called ${wanted}.`);
+    const before = this.found.wanted === wanted ? all.indexOf(this.found.at) : -1;
+    this.found = { wanted, at: all[(before + 1) % all.length] };
     this.say();
     this.tab("rows");
-    this.grid.go(this.grid.active.row, found);
+    this.grid.go(this.grid.active.row, this.found.at);
     this.focus();
   }
 
   private tab(tab: Tab) {
     this.place.tab = tab;
     this.saves.hidden = tab === "group" || tab === "sql";
-    for (const [name, button] of Object.entries(this.tabs)) button.setAttribute("aria-selected", String(name === tab));
+    for (const [name, button] of Object.entries(this.tabs)) {
+      button.setAttribute("aria-selected", String(name === tab));
+      button.tabIndex = name === tab ? 0 : -1;
+    }
     const shown = { rows: this.grid.element, plot: this.plot.element, group: this.group.element, file: this.apart.element, sql: this.sql.element }[tab];
     if (shown.parentElement !== this.main) this.main.replaceChildren(shown);
     if (tab === "file") void this.apart.show();
     else this.apart.hide();
     if (tab === "group") this.group.show(this.place.where);
     if (tab === "plot" && this.plot.column !== undefined && this.plot.to <= this.plot.from) this.plot.show(this.plot.column);
-    if (tab === "rows") this.grid.paint();
+    if (tab === "rows") this.grid.measure();
     if (tab === "sql") this.sql.focus();
     this.save();
   }
 
+  /** Ends what is searched, grouped or asked. */
+  private stop() {
+    this.searching?.abort();
+    this.group.stop();
+    this.sql.stop();
+    this.tell();
+  }
+
+  /** The arrows choose the tab beside. */
+  private tabKey(event: KeyboardEvent) {
+    const step = { ArrowRight: 1, ArrowLeft: TABS.length - 1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const next = TABS[(TABS.indexOf(this.place.tab) + step) % TABS.length];
+    this.tab(next);
+    this.tabs[next].focus();
+  }
+
   private key(event: KeyboardEvent) {
+    if (this.help.open) return;
     if (event.key === "Escape") {
-      this.searching?.abort();
-      this.group.stop();
-      this.sql.stop();
+      this.stop();
       this.say();
       if (!this.aside.hidden) this.close();
       else this.focus();
-      this.tell();
       return;
     }
     const target = event.target as HTMLElement;
     if (target.matches("input, select, textarea") || event.ctrlKey || event.metaKey || event.altKey) return;
     const jump: Record<string, () => void> = {
       "/": () => this.filter.focus(),
-      g: () => this.goto.focus(),
-      c: () => this.finder.focus(),
+      g: () => this.goto.select(),
+      c: () => this.finder.select(),
+      "?": () => this.help.showModal(),
       f: () => this.facts.kind === "table" && this.follow(!this.isFollowing),
-      "1": () => this.tab("rows"),
-      "2": () => this.tab("plot"),
-      "3": () => this.tab("group"),
-      "4": () => this.tab("file"),
-      "5": () => this.tab("sql"),
+      ...Object.fromEntries(TABS.map((name, i) => [String(i + 1), () => this.tab(name)])),
     };
     if (jump[event.key]) {
       event.preventDefault();
@@ -511,7 +531,7 @@ class Page {
     this.plot.draw();
     repaint();
     this.facts.columns.forEach((_, column) => {
-      const head = this.grid.head_of(column);
+      const head = this.grid.headOf(column);
       if (head) void this.mini(column, head);
     });
   }
@@ -522,47 +542,41 @@ class Page {
     this.save();
   }
 
+  /** What is shown now. */
+  private here(): Place {
+    const { tab, where, sort, descending } = this.place;
+    const { active, order, pinned, given, rows } = this.grid;
+    const top = Math.floor(this.grid.top);
+    const isActive = active.row >= top && active.row < top + 100 && active.row > rows.first;
+    const { column, over, from, to } = this.plot;
+    const isPlotted = tab === "plot" && column !== undefined;
+    const isZoomed = isPlotted && to > from;
+    return {
+      tab,
+      row: isActive ? active.row : top > rows.first ? top : undefined,
+      column: (isActive && active.column) || undefined,
+      columns: orderText(order),
+      pinned,
+      widths: widthsText(given),
+      where,
+      sort,
+      descending,
+      plot: isPlotted ? column : undefined,
+      over: isPlotted ? over : undefined,
+      from: isZoomed ? String(from) : undefined,
+      to: isZoomed ? String(to) : undefined,
+      grouping: structuredClone(tab === "group" ? this.group.grouping : { by: [], of: [], order: undefined, descending: false }),
+      query: tab === "sql" ? this.sql.text : "",
+    };
+  }
+
   /** Puts the place into the URL, a moment after it has changed. */
   private save() {
     if (isEmbedded) return;
     clearTimeout(this.saving);
     this.saving = window.setTimeout(() => {
-      const { where, sort, descending, tab } = this.place;
-      const parameters = new URLSearchParams();
-      const set = (name: string, value: string | number | boolean) => value !== "" && value !== false && parameters.set(name, String(value));
-      const row = Math.floor(this.grid.top);
-      this.place.row = undefined;
-      this.place.column = undefined;
-      if (tab !== "rows") set("tab", tab);
-      const { active } = this.grid;
-      if (active.row >= row && active.row < row + 100 && active.row > this.grid.rows.first) {
-        set("row", (this.place.row = active.row));
-        if (active.column) set("column", (this.place.column = active.column));
-      } else if (row > this.grid.rows.first) set("row", (this.place.row = row));
-      set("columns", (this.place.columns = orderText(this.grid.order)));
-      if ((this.place.pinned = this.grid.pinned)) set("pinned", this.grid.pinned);
-      set("where", where);
-      set("sort", sort);
-      set("descending", descending);
-      Object.assign(this.place, { plot: undefined, over: undefined, from: undefined, to: undefined });
-      if (tab === "plot" && this.plot.column !== undefined) {
-        const { column, over, from, to } = this.plot;
-        set("plot", (this.place.plot = column));
-        if (over !== undefined) set("over", (this.place.over = over));
-        if (to > from) {
-          set("from", (this.place.from = String(from)));
-          set("to", (this.place.to = String(to)));
-        }
-      }
-      const { by, of, order, descending: isDown } = this.group.grouping;
-      if (tab === "group") {
-        set("by", by.join(","));
-        set("of", of.map(([name, at]) => `${name}:${at}`).join(","));
-        if (order !== undefined) set("order", (isDown ? "-" : "") + order);
-      }
-      set("query", (this.place.query = tab === "sql" ? this.sql.text : ""));
-      this.place.grouping = structuredClone(tab === "group" ? this.group.grouping : { by: [], of: [], order: undefined, descending: false });
-      const text = parameters.toString();
+      this.place = this.here();
+      const text = placeText(this.place);
       history.replaceState(null, "", text ? `#${text}` : location.pathname);
     }, 150);
   }
@@ -570,9 +584,7 @@ class Page {
 
 async function start() {
   try {
-    const facts = await open();
-    const page = new Page(facts);
-    await page.start();
+    await new Page(await open()).start();
   } catch (e) {
     document.body.replaceChildren(el("p", { class: "message", role: "alert" }, (e as Error).message));
   }

@@ -2,7 +2,8 @@
 
 import { Bins, Column, get } from "./api.js";
 import { colour, count, el, plural, sheet } from "./dom.js";
-import { axis, isTime, line, rowMarks, timeMarks } from "./line.js";
+import { axis, line, rowMarks, timeMarks } from "./line.js";
+import { isDrawn, isTime } from "./types.js";
 
 /** Pixels of the axis, and of the texts above and below the line. */
 const AXIS = 20;
@@ -39,6 +40,9 @@ export class Plot {
   private across: HTMLSelectElement;
   private looking: AbortController | undefined;
   private brush: [number, number] | undefined;
+  /** The pixel that is pointed at. */
+  private pointed: number | undefined;
+  private readout = el("p", { class: "readout", "aria-hidden": true });
 
   constructor(
     private columns: Column[],
@@ -46,7 +50,7 @@ export class Plot {
     private events: PlotEvents,
   ) {
     const all = columns.map((column, i) => ({ ...column, i }));
-    const drawn = all.filter(({ type }) => /^(u?int|float|decimal(32|64|128)|date|time|duration)/.test(type));
+    const drawn = all.filter(({ type }) => isDrawn(type));
     const times = all.filter(({ type }) => isTime(type));
     const option = ({ name, i }: { name: string; i: number }) => el("option", { value: i }, name);
     this.column = (drawn.find(({ type }) => !isTime(type)) ?? drawn[0])?.i;
@@ -67,7 +71,7 @@ export class Plot {
         el("button", { click: () => this.rows() }, "Show the rows"),
         this.title,
       ),
-      this.canvas,
+      el("div", { class: "sheet" }, this.canvas, this.readout),
       this.hint,
     );
     if (!drawn.length) this.element.replaceChildren(el("p", { class: "hint" }, "No column of numbers or times."));
@@ -77,6 +81,8 @@ export class Plot {
   private listen() {
     this.canvas.addEventListener("pointerdown", (event) => this.drag(event));
     this.canvas.addEventListener("dblclick", () => this.all());
+    this.canvas.addEventListener("pointermove", ({ offsetX }) => this.point(offsetX));
+    this.canvas.addEventListener("pointerleave", () => this.point(undefined));
     this.canvas.addEventListener("wheel", (event) => {
       event.preventDefault();
       this.scale(event.deltaY > 0 ? 1.5 : 1 / 1.5, event.offsetX / this.canvas.clientWidth);
@@ -199,6 +205,27 @@ export class Plot {
     }
   }
 
+  /** Reads off what is drawn at a pixel. */
+  private point(x: number | undefined) {
+    const { bins } = this;
+    const bin = bins && x !== undefined ? Math.floor((x / Math.max(1, this.canvas.clientWidth)) * bins.bins.length) : -1;
+    const found = bins?.bins[bin];
+    this.pointed = found ? x : undefined;
+    this.readout.textContent = found ? this.read(bins, bin) : "";
+    this.draw();
+  }
+
+  /** Where a bin is, and what is in it. */
+  private read({ bins, from, to }: Bins, bin: number): string {
+    const [, low, high] = bins[bin]!;
+    const { type } = this.columns[this.column!];
+    const at = (bin: number) => from + Math.floor(((to - from) * bin) / bins.length);
+    const rows = at(bin + 1) - at(bin) > 1 ? `rows ${count(at(bin))} to ${count(at(bin + 1))}` : `row ${count(at(bin))}`;
+    const value = (x: number) => String(Number(x.toPrecision(9)));
+    const values = isTime(type) || /^(time|duration)/.test(type) ? "" : low === high ? value(low) : `${value(low)} to ${value(high)}`;
+    return [this.over === undefined ? rows : "", values].filter(Boolean).join(": ");
+  }
+
   draw() {
     const { bins } = this;
     if (!bins || this.column === undefined) return;
@@ -213,6 +240,10 @@ export class Plot {
     if (bins.range) {
       pen.fillText(bins.range[1], 4, 12);
       pen.fillText(bins.range[0], 4, height - AXIS - 3);
+    }
+    if (this.pointed !== undefined && !this.brush) {
+      pen.fillStyle = colour("soft");
+      pen.fillRect(Math.floor(this.pointed), 0, 1, height - AXIS);
     }
     if (this.brush) {
       pen.globalAlpha = 0.2;

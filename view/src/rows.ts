@@ -6,6 +6,8 @@ import { Cell, Cells, Refused, get } from "./api.js";
 const ROWS = 64;
 const COLUMNS = 16;
 const KEPT = 400;
+/** Characters of a cell. */
+const WIDTH = 120;
 
 interface Block {
   from: number;
@@ -38,6 +40,15 @@ export class Rows {
     return `${Math.floor(row / ROWS)}:${Math.floor(column / COLUMNS)}`;
   }
 
+  /** Takes over the first rows, which came with the page. */
+  seed({ from, rows, cells }: Cells) {
+    const columns = Math.min(COLUMNS, this.columns);
+    if (this.view === undefined && from === this.first && cells.every((row) => row.length === columns)) {
+      const inBlock = Math.min(rows.length, ROWS - (from % ROWS));
+      this.blocks.set(this.key(from, 0), { from, rows: rows.slice(0, inBlock), cells: cells.slice(0, inBlock), end: from + inBlock });
+    }
+  }
+
   /** The cell; `undefined` if it has not come yet. */
   cell(row: number, column: number): Cell | undefined {
     const key = this.key(row, column);
@@ -57,12 +68,19 @@ export class Rows {
     return undefined;
   }
 
-  /** Fetches what is missing of the rows and columns in sight, and gives up what is not in sight. */
-  want(from: number, to: number, columns: number[]) {
-    const wanted = new Set<string>();
+  /** The blocks of rows and columns. */
+  private keys(from: number, to: number, columns: number[]): Set<string> {
+    const keys = new Set<string>();
     for (let row = Math.floor(from / ROWS) * ROWS; row < to; row += ROWS) {
-      for (const column of columns) wanted.add(this.key(row, column));
+      for (const column of columns) keys.add(this.key(row, column));
     }
+    return keys;
+  }
+
+  /** Fetches what is missing of the rows and columns in sight, then of those `ahead` of them, and gives up all else. */
+  want(from: number, to: number, columns: number[], ahead: number) {
+    const around = this.keys(Math.max(this.first, from - ahead), Math.min(this.end, to + ahead), columns);
+    const wanted = new Set([...this.keys(from, to, columns), ...around]);
     for (const [key, controller] of this.coming) {
       if (!wanted.has(key)) {
         controller.abort();
@@ -90,11 +108,7 @@ export class Rows {
   /** Fetches rows that are not in sight yet, of which some may be behind the present end. */
   async bring(from: number, to: number, columns: number[]) {
     const coming: Promise<void>[] = [];
-    const keys = new Set<string>();
-    for (let row = Math.floor(from / ROWS) * ROWS; row < to; row += ROWS) {
-      for (const column of columns) keys.add(this.key(row, column));
-    }
-    for (const key of keys) {
+    for (const key of this.keys(from, to, columns)) {
       const [at, chunk] = key.split(":").map(Number);
       const end = Math.min((at + 1) * ROWS, to);
       if ((this.blocks.get(key)?.end ?? 0) < end) coming.push(this.fetch(key, at, chunk, end));
@@ -109,7 +123,7 @@ export class Rows {
     const start = chunk * COLUMNS;
     const numbers = Array.from({ length: Math.min(COLUMNS, this.columns - start) }, (_, i) => start + i);
     try {
-      const parameters = { from, to: end, at: numbers.join(","), view: this.view, width: 120 };
+      const parameters = { from, to: end, at: numbers.join(","), view: this.view, width: WIDTH };
       const { rows, cells } = await get<Cells>("cells", parameters, controller.signal);
       this.blocks.set(key, { from, rows, cells, end });
       this.came();
@@ -131,6 +145,8 @@ export class Rows {
 
   /** Rows that could not be had are asked for again. */
   retry() {
+    if (!this.failed.size) return;
     this.failed.clear();
+    this.came();
   }
 }

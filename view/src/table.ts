@@ -2,6 +2,7 @@
 
 import { Cell, Column } from "./api.js";
 import { el } from "./dom.js";
+import { isNumeric } from "./types.js";
 
 const text = (cell: Cell) => (cell === null ? "null" : typeof cell === "object" ? cell.error : cell);
 
@@ -12,7 +13,7 @@ export function table(
   head: (column: number) => [Node | string, Record<string, string>],
   lead: (row: Cell[], text: string) => Node | string = (_, text) => text,
 ): HTMLElement {
-  const isRight = columns.map(({ type }) => /^(u?int|float|decimal|date|time|duration)/.test(type));
+  const isRight = columns.map(({ type }) => isNumeric(type));
   const title = (_: unknown, i: number) => {
     const [inside, attributes] = head(i);
     return el("th", { scope: "col", class: isRight[i] ? "right" : "", ...attributes }, inside);
@@ -28,3 +29,7 @@ export function table(
   };
   return el("table", {}, el("thead", {}, el("tr", {}, ...columns.map(title))), el("tbody", {}, ...cells.map(row)));
 }
+
+/** A table of rows below their titles. */
+export const records = (name: string, titles: string[], rows: HTMLElement[]) =>
+  el("table", { class: name }, el("thead", {}, el("tr", {}, ...titles.map((title) => el("th", { scope: "col" }, title)))), el("tbody", {}, ...rows));

@@ -93,7 +93,7 @@ pub use parts::UnfinishedFile;
 pub use store::Store;
 #[doc(hidden)]
 pub use sys::limit_mappings;
-pub use sys::{copy_past_caches, mappings_are_scarce, settle};
+pub use sys::{copy_past_caches, mappings_are_scarce, prefetch, settle};
 pub use view::View;
 pub use wait::{AwaitedWord, WaitAny};
 pub use watch::{ChangeCheck, FixedBytes, Watch, watched};

@@ -607,6 +607,20 @@ fn check(answer: i32) -> io::Result<()> {
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Asks the system to load the pages of `bytes` and none around them, without waiting for them. A hint: if it is refused,
+/// pages are loaded when they are touched, together with as much around them as the device reads ahead.
+pub fn prefetch(bytes: &[u8]) {
+    #[cfg(target_os = "linux")]
+    if !bytes.is_empty() {
+        let before = bytes.as_ptr().addr() % page_size();
+        let start = bytes.as_ptr().wrapping_sub(before);
+        // SAFETY: the pages of the range are those of borrowed bytes, so they are mapped; their contents don't change.
+        unsafe { libc::madvise(start.cast_mut().cast(), before + bytes.len(), libc::MADV_WILLNEED) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = bytes;
+}
+
 /// Copies bytes past the caches, to memory that is not read soon: saves reading what is overwritten. Other threads see
 /// them after `settle`.
 ///

@@ -1,0 +1,37 @@
+// What the keys do.
+
+import { el } from "./dom.js";
+
+const KEYS: [string, string][] = [
+  ["↑ ↓ ← →   Page Up   Page Down", "move; Ctrl-Home and Ctrl-End: to the ends"],
+  ["g", "go to a row, or a time: 2024-05-17 09:30"],
+  ["c", "find a column; Enter again for the next one"],
+  ["/", "filter; Esc ends a search"],
+  ["Enter", "the cell: its value in full, and its bytes"],
+  ["h", "the column at a glance: sort, plot, pin"],
+  ["p   <   >", "pin the column, move it"],
+  ["[   ]", "make the column narrower, wider"],
+  ["Ctrl C", "copy the cell"],
+  ["f", "follow a table that grows, or freeze it"],
+  ["1 2 3 4 5", "rows, plot, groups, the file, SQL"],
+  ["+   -", "in a plot: zoom; arrows move it, Enter shows its rows"],
+];
+
+const CONDITIONS = ['price > 100 and symbol in ("IBM", "MSFT")', "time >= '2024-05-17' and note is not null", "not (volume == 0 or price < 1)"];
+
+export function help(): HTMLDialogElement {
+  const close = el("button", { class: "close", "aria-label": "Close", click: () => dialog.close() }, "×");
+  const keys = KEYS.map(([key, does]) => el("tr", {}, el("td", {}, ...key.split(/(?<=\S) {3}/).flatMap((one) => [el("kbd", {}, one), " "])), el("td", {}, does)));
+  const dialog = el(
+    "dialog",
+    { class: "help", "aria-label": "Keys" },
+    close,
+    el("h2", {}, "Keys"),
+    el("table", {}, el("tbody", {}, ...keys)),
+    el("h2", {}, "Conditions"),
+    ...CONDITIONS.map((condition) => el("code", {}, condition)),
+    el("p", { class: "hint" }, "Drag a column's head to move it, its right edge to make it wider; a double click on the edge fits it."),
+  );
+  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+  return dialog;
+}
