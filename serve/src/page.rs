@@ -3,12 +3,14 @@
 //! The files come from `view/`, built into `serve/page/` and compiled in: nothing is fetched from anywhere.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 
 use serde_json::{Value as Json, json};
+use tokio::time::timeout;
 
 use crate::access::Access;
 use crate::cells;
@@ -36,6 +38,8 @@ const ROWS: u64 = 64;
 const COLUMNS: usize = 16;
 /// Characters of a cell.
 const WIDTH: usize = 120;
+/// How long the page waits for its first rows, which may have to be decompressed; then it goes without, and asks for them.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The answer, if a file of the page is asked for.
 ///
@@ -82,7 +86,7 @@ async fn first(shared: &Arc<Shared>, peer: &Peer, parts: &Parts) -> Option<Json>
         let cells = cells::cells(session, &table, &query)?;
         Ok(json!({"facts": facts, "cells": cells}))
     };
-    session.work(look).await.ok()
+    timeout(PATIENCE, session.work(look)).await.ok()?.ok()
 }
 
 /// The page with its first rows, as data that nothing in it can end.

@@ -56,6 +56,8 @@ export class Grid {
   private head: HTMLElement;
   private pool: HTMLElement[] = [];
   private heads = new Map<number, HTMLElement>();
+  /** The widths for which the pictures of heads were drawn. */
+  private drawn = new Map<number, number>();
   private vertical: Bar;
   private horizontal: Bar;
   private frame = 0;
@@ -496,6 +498,7 @@ export class Grid {
       if (!columns.includes(column)) {
         element.remove();
         this.heads.delete(column);
+        this.drawn.delete(column);
       }
     }
     for (const column of columns) {
@@ -504,9 +507,12 @@ export class Grid {
         element = this.makeHead(column);
         this.heads.set(column, element);
         this.head.append(element);
-        this.events.glance(column, element);
       }
       this.place(element, column);
+      if (this.drawn.get(column) !== this.wide[column]) {
+        this.drawn.set(column, this.wide[column]);
+        this.events.glance(column, element);
+      }
       const { sorted } = this;
       if (sorted?.column === column) element.setAttribute("aria-sort", sorted.isDescending ? "descending" : "ascending");
       else element.removeAttribute("aria-sort");

@@ -20,7 +20,8 @@ interface Block {
 export class Rows {
   private blocks = new Map<string, Block>();
   private coming = new Map<string, AbortController>();
-  private failed = new Map<string, string>();
+  /** Blocks that could not be had, and what is wrong with them; nothing, if the server is not there. */
+  private failed = new Map<string, string | undefined>();
 
   constructor(
     readonly columns: number,
@@ -129,7 +130,7 @@ export class Rows {
       this.came();
     } catch (e) {
       if (e instanceof Refused) {
-        this.failed.set(key, e.message);
+        this.failed.set(key, e.code === "gone" ? undefined : e.message);
         this.lost(e);
         this.came();
       }

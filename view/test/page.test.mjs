@@ -638,6 +638,9 @@ test("columns are as wide as their values, and as one makes them", () =>
     await page.mouse.up();
     await until("wider", async () => (await wide()) === before + 60);
     assert.equal(await page.locator(".panel").isVisible(), false);
+    // Its pictures are drawn for that width, and not stretched.
+    const mini = head.locator("canvas").first();
+    await until("drawn anew", async () => mini.evaluate((it) => Math.abs(it.width - it.clientWidth * devicePixelRatio) <= 1));
     await cell(page, 0, 2).click();
     await page.keyboard.press("[");
     await until("narrower", async () => (await wide()) === before + 36);
