@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 C_PREFIX := $(abspath $(TARGET))/capi
 
-.PHONY: demo test test-rust features arrowwood-datafusion test-datafusion test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-streams bench-builders \
+.PHONY: demo test test-rust features arrowwood-datafusion test-datafusion test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-cluster bench-streams bench-builders \
   bench-paged bench-instructions bench-serve \
   view test-view bench-view interop live torture torture-serve check-all fuzz docs rustdoc wheel sources crates publish-crates dist smoke smoke-jars workflows \
   needs lint msrv msrv-version clean
@@ -83,6 +83,14 @@ bench-streams: $(VENV)/test.done
 # DuckDB, Polars and Dask over datasets, beside themselves over the same files.
 bench-engines: $(VENV)/test.done
 	$(BIN)/python bench/engines.py $(QUICK)
+
+# One question of three servers beside the same of one.
+CLUSTER_DATA ?= $(TARGET)/cluster-data
+bench-cluster:
+	mkdir -p $(CLUSTER_DATA)
+	cargo build --release $(DATAFUSION) --bin arrowwood-datafusion --example cluster
+	$$(cargo metadata --no-deps --format-version 1 $(DATAFUSION) | \
+	  sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/release/examples/cluster $(CLUSTER_DATA)
 
 # Single benchmarks, each with its table and plot in docs/benchmarks.md.
 bench-builders:

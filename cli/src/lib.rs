@@ -38,6 +38,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use handover::hand_over;
 use shell::{Outcome, Stdout};
+#[cfg(feature = "serve")]
+pub use sql::Cluster;
 pub use sql::Engine;
 
 /// Inspect, check and convert Apache Arrow data in place.

@@ -6,7 +6,8 @@ use arrowwood::plural;
 use arrowwood_serve::{ClientOptions, pull};
 use clap::Args;
 
-use crate::shell::{Failure, Outcome, Progress, named};
+use crate::shell::{Outcome, Progress, named};
+use crate::sql::token;
 
 /// Copy a server's table into a local one, and with --follow continue as it grows.
 ///
@@ -38,11 +39,7 @@ pub(crate) struct Pull {
 
 impl Pull {
     pub(crate) fn run(&self) -> Outcome {
-        let token = self.token_file.as_ref().map(|file| {
-            let read = std::fs::read_to_string(file).map(|text| text.trim().to_owned());
-            read.map_err(|e| Failure::from(arrowwood::Error::io("reading the token", &e).at(file)))
-        });
-        let token = token.transpose()?;
+        let token = self.token_file.as_deref().map(token).transpose()?;
         let options = ClientOptions { token, cafile: self.cafile.clone(), insecure: self.insecure };
         let mut progress = Progress::new(format!("pulling {}", self.url));
         let pulled = pull(&self.url, &self.table, &options, self.follow, |pulled| {

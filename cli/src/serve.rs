@@ -4,11 +4,12 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use arrowwood::{Error, ErrorKind};
 use arrowwood_serve::{Limits, Options, Server};
 use clap::Args;
 
-use crate::shell::{Outcome, Stdout};
-use crate::sql::Engine;
+use crate::shell::{Failure, Outcome, Stdout};
+use crate::sql::{Cluster, Engine, NO_CLUSTER};
 
 /// Serve the tables and Arrow files of a directory over HTTP.
 ///
@@ -48,6 +49,13 @@ pub(crate) struct Serve {
     /// Seconds that the server works on one such request; 0 for no limit.
     #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().query_timeout.as_secs())]
     query_timeout: u64,
+    /// Take part in queries over several servers (`arrowwood sql --cluster`), which the file lists: one URL a line. The
+    /// server asks no others. Needs the command with DataFusion inside.
+    #[arg(long, value_name = "FILE")]
+    worker: Option<PathBuf>,
+    /// Certificates of the other servers to trust, in PEM, instead of the system's.
+    #[arg(long, value_name = "FILE", requires = "worker")]
+    worker_cafile: Option<PathBuf>,
     /// Serve other machines without TLS or tokens.
     #[arg(long)]
     insecure: bool,
@@ -69,6 +77,13 @@ impl Serve {
             },
             ..Limits::default()
         };
+        let worker = self.worker.as_ref().map(|hosts| {
+            let engine = engine.ok_or_else(|| Failure::hint(NO_CLUSTER))?;
+            let cafile = self.worker_cafile.clone();
+            let cluster = Cluster { hosts: hosts.clone(), token: None, cafile, insecure: self.insecure };
+            let worker = engine.worker(&cluster, self.query_memory);
+            Ok::<_, Failure>(worker.map_err(|problem| Error::new(ErrorKind::InvalidArgument, problem))?)
+        });
         let options = Options {
             listen: self.listen.clone(),
             tls: self.tls_cert.clone().zip(self.tls_key.clone()),
@@ -78,6 +93,7 @@ impl Serve {
             hosts: self.host.clone(),
             limits,
             sql: engine.and_then(Engine::server),
+            worker: worker.transpose()?,
             ..Options::default()
         };
         let server = Server::bind(&self.directory, &options)?;

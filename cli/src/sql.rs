@@ -2,16 +2,37 @@
 
 use std::io::Read;
 use std::path::Path;
+#[cfg(feature = "serve")]
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use arrowwood::{Dataset, Error, ErrorKind};
 #[cfg(feature = "serve")]
-use arrowwood_serve::SqlEngine;
+use arrowwood_serve::{SqlEngine, WorkerEngine};
 use clap::Args;
 
 use crate::rows::{Form, print};
 use crate::shell::{Failure, Outcome, Stdout, reader};
+
+/// What programs without such an engine say.
+#[cfg(feature = "serve")]
+pub(crate) const NO_CLUSTER: &str = "queries over several servers need the command with DataFusion inside: cargo install \
+                                     --path crates/datafusion, and then `arrowwood-datafusion` instead of `arrowwood`";
+
+/// The servers of a cluster, and how they are asked.
+#[cfg(feature = "serve")]
+#[derive(Clone, Debug, Default)]
+pub struct Cluster {
+    /// The file that lists them.
+    pub hosts: PathBuf,
+    /// Sent with each request.
+    pub token: Option<String>,
+    /// Certificates to trust, in PEM, instead of the system's.
+    pub cafile: Option<PathBuf>,
+    /// Whether to ask other machines without TLS.
+    pub insecure: bool,
+}
 
 /// What the program that runs the command can do besides this library: SQL and Parquet. Errors are messages.
 pub trait Engine: Sync {
@@ -35,6 +56,24 @@ pub trait Engine: Sync {
         None
     }
 
+    /// The rows that a statement asks of the tables of all servers of a cluster.
+    ///
+    /// # Errors
+    /// What is wrong with the statement, or with a server.
+    #[cfg(feature = "serve")]
+    fn cluster(&self, _query: &str, _cluster: &Cluster) -> Result<Dataset, String> {
+        Err(NO_CLUSTER.into())
+    }
+
+    /// What answers the queries of a cluster in `arrowwood serve --worker`: `cluster` is how it asks the other servers.
+    ///
+    /// # Errors
+    /// Why it can't.
+    #[cfg(feature = "serve")]
+    fn worker(&self, _cluster: &Cluster, _memory: usize) -> Result<Arc<dyn WorkerEngine>, String> {
+        Err(NO_CLUSTER.into())
+    }
+
     /// The rows of a Parquet file, of the types that Arrow has noted there.
     ///
     /// # Errors
@@ -53,11 +92,30 @@ pub trait Engine: Sync {
 /// Name tables by their path in quotes: any PATH of the other verbs, and with DuckDB Parquet, CSV and JSON files. DuckDB comes
 /// with the Python package: pip install 'arrowwood[sql]'; DataFusion is in the program arrowwood-datafusion, which this command
 /// becomes where it is installed.
+///
+/// With --cluster, tables are those of the servers, by name; one that several servers have is the rows of all.
 #[derive(Args)]
-#[command(after_help = "Example: arrowwood sql 'select symbol, avg(price) from \"ticks/\" group by symbol' --csv")]
+#[command(after_help = "Example: arrowwood sql 'select symbol, avg(price) from \"ticks/\" group by symbol' --csv\n\
+                  Example: arrowwood-datafusion sql --cluster hosts.txt 'select symbol, avg(price) from ticks group by symbol'")]
 pub(crate) struct Sql {
     #[command(flatten)]
     form: Form,
+    /// A file with the URLs of servers, http://HOST:PORT or https://HOST:PORT, one a line.
+    #[cfg(feature = "serve")]
+    #[arg(long, value_name = "FILE")]
+    cluster: Option<PathBuf>,
+    /// A file with the token for all of them, as `arrowwood token add` has printed it.
+    #[cfg(feature = "serve")]
+    #[arg(long, value_name = "FILE", requires = "cluster")]
+    token_file: Option<PathBuf>,
+    /// Certificates to trust, in PEM, instead of the system's.
+    #[cfg(feature = "serve")]
+    #[arg(long, value_name = "FILE", requires = "cluster")]
+    cafile: Option<PathBuf>,
+    /// Ask other machines without TLS.
+    #[cfg(feature = "serve")]
+    #[arg(long, requires = "cluster")]
+    insecure: bool,
     /// One or several statements; prints the rows of the last; - is standard input.
     #[arg(value_name = "QUERY")]
     query: String,
@@ -65,6 +123,14 @@ pub(crate) struct Sql {
 
 impl Sql {
     pub(crate) fn run(&self, out: &mut Stdout, engine: Option<&dyn Engine>) -> Outcome {
+        #[cfg(feature = "serve")]
+        if let Some(hosts) = &self.cluster {
+            let engine = engine.ok_or_else(|| Failure::hint(NO_CLUSTER))?;
+            let token = self.token_file.as_deref().map(token).transpose()?;
+            let cluster = Cluster { hosts: hosts.clone(), token, cafile: self.cafile.clone(), insecure: self.insecure };
+            let answer = engine.cluster(&self.text()?, &cluster);
+            return print(&answer.map_err(|problem| Error::new(ErrorKind::InvalidArgument, problem))?, &self.form, out);
+        }
         let missing = || {
             Failure::hint(
                 "sql needs the Python package: pip install 'arrowwood[sql]'; or the program arrowwood-datafusion",
@@ -83,4 +149,11 @@ impl Sql {
         read.map_err(|e| Error::io("reading the query from standard input", &e))?;
         Ok(text)
     }
+}
+
+/// The token in a file.
+#[cfg(feature = "serve")]
+pub(crate) fn token(file: &Path) -> Outcome<String> {
+    let read = std::fs::read_to_string(file).map(|text| text.trim().to_owned());
+    read.map_err(|e| Failure::from(Error::io("reading the token", &e).at(file)))
 }

@@ -88,6 +88,11 @@ impl Catalog {
         Ok(Catalog { directory, only: None, known: Mutex::default(), making: Mutex::default() })
     }
 
+    /// The directory that is served.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// A single file or table; a pattern or a directory of files is served as one file.
     ///
     /// # Errors

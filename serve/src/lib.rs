@@ -60,6 +60,7 @@ mod table;
 mod timeline;
 mod token;
 mod views;
+mod worker;
 mod writer;
 
 pub use audit::AuditLog;
@@ -74,4 +75,5 @@ pub use limits::Limits;
 pub use line::{FieldValue, Line, LineError, each_line};
 pub use pull::{Pulled, pull};
 pub use server::{Options, Server, Stopper};
+pub use worker::{WorkerBody, WorkerCaller, WorkerEngine, WorkerFuture, WorkerRequest};
 pub use token::{Rights, TokenEntry, add_token, list_tokens, revoke_token};

@@ -13,6 +13,8 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::HeaderMap;
 
+use crate::worker::WorkerBody;
+
 /// What a step gives.
 pub(crate) enum Step<S> {
     /// Bytes to send, which may be none, and what goes on.
@@ -70,6 +72,8 @@ pub(crate) struct Outgoing {
     rest: Option<Box<dyn Stepping>>,
     /// What follows the body, which does not break off then.
     trailers: Option<Trailers>,
+    /// What somebody else makes, which comes with trailers of its own.
+    passed: Option<WorkerBody>,
     /// Dropped when the body has been sent, or was given up.
     held: Option<Box<dyn Send>>,
 }
@@ -83,7 +87,7 @@ impl Outgoing {
     /// Several parts, one behind the other.
     pub fn several(parts: Vec<Bytes>) -> Outgoing {
         let ready = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        Outgoing { ready, rest: None, trailers: None, held: None }
+        Outgoing { ready, rest: None, trailers: None, passed: None, held: None }
     }
 
     pub fn empty() -> Outgoing {
@@ -92,7 +96,12 @@ impl Outgoing {
 
     pub fn steps(state: impl Steps) -> Outgoing {
         let rest = Some(Box::new(Stepper::Between(state)) as Box<dyn Stepping>);
-        Outgoing { ready: VecDeque::new(), rest, trailers: None, held: None }
+        Outgoing { ready: VecDeque::new(), rest, trailers: None, passed: None, held: None }
+    }
+
+    /// The body that somebody else makes.
+    pub fn passed(body: WorkerBody) -> Outgoing {
+        Outgoing { passed: Some(body), ..Outgoing::empty() }
     }
 
     /// The same with trailers, which say how it ended.
@@ -115,6 +124,13 @@ impl Body for Outgoing {
 
     fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let this = self.get_mut();
+        if let Some(passed) = &mut this.passed {
+            let frame = ready!(Pin::new(passed).poll_frame(context));
+            if !matches!(frame, Some(Ok(_))) {
+                this.held = None;
+            }
+            return Poll::Ready(frame);
+        }
         loop {
             if let Some(bytes) = this.ready.pop_front() {
                 return Poll::Ready(Some(Ok(Frame::data(bytes))));
@@ -144,11 +160,15 @@ impl Body for Outgoing {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.ready.is_empty() && self.rest.is_none() && self.trailers.is_none()
+        self.passed.as_ref().map_or(true, Body::is_end_stream)
+            && self.ready.is_empty()
+            && self.rest.is_none()
+            && self.trailers.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
         match self.rest {
+            _ if self.passed.is_some() => SizeHint::default(),
             Some(_) => SizeHint::default(),
             None => SizeHint::with_exact(self.ready.iter().map(|bytes| bytes.len() as u64).sum()),
         }

@@ -38,6 +38,7 @@ use crate::session::{Peer, Session, Shared, Trace};
 use crate::sql;
 use crate::statistics;
 use crate::timeline;
+use crate::worker;
 
 /// Routes below a table for people who look at it.
 const LOOKS: &[&str] =
@@ -118,6 +119,10 @@ async fn route(
     let caller = Arc::new(shared.access.caller(&parts.method, &parts.headers)?);
     trace.caller = Some(caller.clone());
     let session = Session { shared: shared.clone(), caller, peer: peer.clone() };
+    if let Some(engine) = shared.worker.as_ref().filter(|engine| names.len() == 2 && engine.answers(names[0])) {
+        allow(&parts, &[Method::POST])?;
+        return Ok(worker::answer(session, engine.as_ref(), Request::from_parts(parts, body)).await);
+    }
     match names[..] {
         [flight::SERVICE, method] => flight::answer(session, &parts, body, method, trace).await,
         ["metrics"] => metrics(&session, &parts),

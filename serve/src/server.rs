@@ -31,6 +31,7 @@ use crate::session::Shared;
 use crate::statement::Statements;
 use crate::token::Tokens;
 use crate::views::Views;
+use crate::worker::WorkerEngine;
 use crate::writer::Writing;
 
 /// The interval of checks whether the certificate was renewed.
@@ -59,6 +60,8 @@ pub struct Options {
     pub audit: AuditLog,
     /// What answers SQL: on the page of [`Server::view`], and by Flight SQL.
     pub sql: Option<Arc<dyn SqlEngine>>,
+    /// What answers the calls of other servers that share a query with this one: a worker of a cluster.
+    pub worker: Option<Arc<dyn WorkerEngine>>,
     /// The disk, which a test may watch.
     #[doc(hidden)]
     pub medium: Medium,
@@ -77,6 +80,7 @@ impl Default for Options {
             limits: Limits::default(),
             audit: AuditLog::default(),
             sql: None,
+            worker: None,
             medium: Medium::default(),
         }
     }
@@ -167,6 +171,7 @@ impl Server {
             is_view,
             sql: options.sql.clone(),
             statements: Statements::default(),
+            worker: options.worker.clone().filter(|_| !is_view),
             views: Views::default(),
             limits,
             metrics,

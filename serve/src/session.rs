@@ -21,6 +21,7 @@ use crate::refusal::{Refusal, Result};
 use crate::statement::Statements;
 use crate::table::Table;
 use crate::views::Views;
+use crate::worker::WorkerEngine;
 use crate::writer::Writing;
 
 /// What all connections share.
@@ -41,6 +42,8 @@ pub(crate) struct Shared {
     pub sql: Option<Arc<dyn SqlEngine>>,
     /// The statements of SQL that run now.
     pub statements: Statements,
+    /// What answers the calls of other servers.
+    pub worker: Option<Arc<dyn WorkerEngine>>,
     /// Rows that were found by conditions, or sorted.
     pub views: Views,
     pub stopping: watch::Receiver<bool>,

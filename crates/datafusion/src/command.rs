@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use arrowwood::{Dataset, ErrorKind};
-use arrowwood_cli::Engine;
-use arrowwood_serve::{SqlEngine, SqlError, SqlMemory, SqlQuery, SqlTables};
+use arrowwood_cli::{Cluster, Engine};
+use arrowwood_serve::{SqlEngine, SqlError, SqlMemory, SqlQuery, SqlTables, WorkerEngine};
 
+use crate::cluster::{ask_cluster, worker_of};
 use crate::engine::QueryEngine;
 
 /// What the command takes where the system doesn't say how much there is.
@@ -42,6 +43,14 @@ impl Engine for Command {
 
     fn server(&self) -> Option<Arc<dyn SqlEngine>> {
         Some(self.0.clone())
+    }
+
+    fn cluster(&self, query: &str, cluster: &Cluster) -> Result<Dataset, String> {
+        ask_cluster(query, cluster)
+    }
+
+    fn worker(&self, cluster: &Cluster, memory: usize) -> Result<Arc<dyn WorkerEngine>, String> {
+        worker_of(cluster, memory)
     }
 
     fn read_parquet(&self, _: &Path) -> Result<Dataset, String> {

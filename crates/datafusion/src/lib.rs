@@ -48,6 +48,7 @@
 #![deny(unsafe_code)]
 
 mod bounded;
+mod cluster;
 mod command;
 mod condition;
 mod engine;
@@ -59,6 +60,7 @@ mod statistics;
 mod table;
 mod tables;
 
+pub use cluster::{Cluster, ClusterAnswer, PeerOptions, Worker, WorkerOptions};
 pub use command::Command;
 pub use engine::QueryEngine;
 pub use follow::follow;

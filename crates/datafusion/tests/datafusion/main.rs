@@ -1,6 +1,7 @@
 //! Queries over files and tables, beside those over the same rows in DataFusion's memory.
 
 mod broken;
+mod cluster;
 mod conditions;
 mod live;
 mod plans;

@@ -1,0 +1,109 @@
+//! [`Peers`]: connections to the servers of a cluster, and to no others.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrowwood::{Error, ErrorKind};
+use async_trait::async_trait;
+use datafusion::common::exec_datafusion_err;
+use datafusion::error::{DataFusionError, Result};
+use datafusion_distributed::grpc::{BoxCloneSyncChannel, create_worker_client};
+use datafusion_distributed::{ChannelResolver, WorkerChannel, WorkerResolver};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig};
+use url::Url;
+
+use crate::cluster::hosts::is_loopback;
+
+/// How long a server may take to connect.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How to ask the servers of a cluster.
+#[derive(Clone, Debug, Default)]
+pub struct PeerOptions {
+    /// Sent with each request.
+    pub token: Option<String>,
+    /// Certificates to trust, in PEM, instead of those of the system.
+    pub cafile: Option<PathBuf>,
+    /// Whether to ask other machines without TLS.
+    pub insecure: bool,
+}
+
+/// The servers that may be asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Peers {
+    urls: Arc<[Url]>,
+    authority: Option<Certificate>,
+}
+
+impl Peers {
+    /// # Errors
+    /// `InvalidArgument` for another machine without TLS; `Io` where the certificates can't be read.
+    pub fn new(urls: Vec<Url>, options: &PeerOptions) -> arrowwood::Result<Peers> {
+        let open = urls.iter().find(|url| url.scheme() == "http" && !is_loopback(url));
+        if let Some(url) = open.filter(|_| !options.insecure) {
+            let message =
+                format!("{url} is another machine, and others can read what it is sent: use https, or --insecure");
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        let read = |path: &PathBuf| {
+            std::fs::read(path).map_err(|e| Error::io("reading certificates", &e).at(path)).map(Certificate::from_pem)
+        };
+        Ok(Peers { urls: urls.into(), authority: options.cafile.as_ref().map(read).transpose()? })
+    }
+
+    pub fn urls(&self) -> &[Url] {
+        &self.urls
+    }
+
+    /// A connection of its own: streams that share one could wait for each other.
+    pub async fn connect(&self, url: &Url) -> Result<Channel> {
+        if !self.urls.contains(url) {
+            return Err(exec_datafusion_err!("{url} is not among the servers of this cluster"));
+        }
+        let failed = |e: &dyn std::error::Error| {
+            let mut told = e.to_string();
+            let mut source = e.source();
+            while let Some(deeper) = source {
+                told = deeper.to_string();
+                source = deeper.source();
+            }
+            exec_datafusion_err!("connecting to {url}: {told}")
+        };
+        let endpoint = Channel::from_shared(url.to_string()).map_err(|e| failed(&e))?;
+        let mut endpoint = endpoint
+            .connect_timeout(PATIENCE)
+            .tcp_nodelay(true)
+            .tcp_keepalive(Some(Duration::from_secs(30)))
+            .http2_keep_alive_interval(Duration::from_secs(15))
+            .keep_alive_timeout(Duration::from_secs(15))
+            .keep_alive_while_idle(true)
+            .initial_stream_window_size(1 << 20)
+            .initial_connection_window_size(4 << 20);
+        if url.scheme() == "https" {
+            let tls = match &self.authority {
+                Some(authority) => ClientTlsConfig::new().ca_certificate(authority.clone()),
+                None => ClientTlsConfig::new().with_native_roots(),
+            };
+            endpoint = endpoint.tls_config(tls).map_err(|e| failed(&e))?;
+        }
+        endpoint.connect().await.map_err(|e| failed(&e))
+    }
+}
+
+#[async_trait]
+impl ChannelResolver for Peers {
+    async fn get_worker_client_for_url(&self, url: &Url) -> Result<Box<dyn WorkerChannel>, DataFusionError> {
+        Ok(create_worker_client(BoxCloneSyncChannel::new(self.connect(url).await?)))
+    }
+}
+
+/// The servers in their order; one that is alone is there twice, so that the engine has something to distribute.
+impl WorkerResolver for Peers {
+    fn get_urls(&self) -> Result<Vec<Url>, DataFusionError> {
+        Ok(match self.urls.as_ref() {
+            [only] => vec![only.clone(), only.clone()],
+            several => several.to_vec(),
+        })
+    }
+}

@@ -1,0 +1,25 @@
+//! One query over the tables of several servers: [`Cluster`] asks, [`Worker`] answers.
+//!
+//! ```text
+//! Cluster ─▶ messages ─▶ Worker ─▶ snapshots     each server fixes the rows of the tables that the query mentions
+//!    │
+//!    └─▶ table ─▶ plan ─▶ the engine ─▶ part     a part of the scan for each server, which alone can read it
+//! ```
+//! The engine is datafusion-distributed: it cuts a plan into stages, sends them to servers, and moves rows between them.
+
+mod channel;
+mod command;
+mod hosts;
+mod messages;
+mod panics;
+mod part;
+mod plan;
+mod query;
+mod snapshots;
+mod table;
+mod worker;
+
+pub use channel::PeerOptions;
+pub(crate) use command::{ask_cluster, worker_of};
+pub use query::{Cluster, ClusterAnswer};
+pub use worker::{Worker, WorkerOptions};

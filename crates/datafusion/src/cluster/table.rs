@@ -1,0 +1,202 @@
+//! [`ClusterTable`]: the rows of one table on all servers, as DataFusion plans queries by.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrowwood::Dataset;
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Statistics, exec_err, internal_err};
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, StatisticsArgs};
+use url::Url;
+
+use crate::cluster::messages::{FilterMessage, PartMessage};
+use crate::cluster::part::{self, Part};
+use crate::condition::Condition;
+
+/// A server, and what it has of a table.
+#[derive(Clone, Debug)]
+pub(crate) struct Share {
+    pub url: Url,
+    /// Empty where it has none.
+    pub process: Vec<u8>,
+    pub rows: u64,
+}
+
+/// A table of several servers.
+pub(crate) struct ClusterTable {
+    pub name: String,
+    pub schema: SchemaRef,
+    /// No rows of these columns, which conditions are tried on.
+    pub sample: Dataset,
+    pub query: Vec<u8>,
+    /// Of all servers, in order.
+    pub shares: Arc<[Share]>,
+    pub partitions: u32,
+}
+
+impl ClusterTable {
+    fn is_exact(&self, filter: &Expr) -> Option<bool> {
+        Condition::of(filter, &self.sample).map(|condition| condition.is_exact)
+    }
+}
+
+impl fmt::Debug for ClusterTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClusterTable").field("name", &self.name).field("shares", &self.shares).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl TableProvider for ClusterTable {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        let of = |filter: &&Expr| match self.is_exact(filter) {
+            Some(true) => TableProviderFilterPushDown::Exact,
+            Some(false) => TableProviderFilterPushDown::Inexact,
+            None => TableProviderFilterPushDown::Unsupported,
+        };
+        Ok(filters.iter().map(of).collect())
+    }
+
+    fn statistics(&self) -> Option<Statistics> {
+        let mut known = Statistics::new_unknown(&self.schema);
+        let rows = self.shares.iter().map(|share| share.rows).sum::<u64>();
+        known.num_rows = Precision::Exact(usize::try_from(rows).ok()?);
+        Some(known)
+    }
+
+    async fn scan(
+        &self,
+        _: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let schema = match projection {
+            Some(columns) => Arc::new(self.schema.project(columns)?),
+            None => self.schema.clone(),
+        };
+        let mut sent = Vec::new();
+        for filter in filters {
+            if let Some(is_exact) = self.is_exact(filter) {
+                sent.push(part::filter(filter, is_exact)?);
+            }
+        }
+        let mut statistics = Statistics::new_unknown(&schema);
+        let rows = self.shares.iter().map(|share| share.rows).sum::<u64>();
+        let rows = usize::try_from(rows).unwrap_or(usize::MAX);
+        let is_whole = filters.is_empty() && limit.is_none();
+        statistics.num_rows = if is_whole { Precision::Exact(rows) } else { Precision::Inexact(rows) };
+        Ok(Arc::new(ClusterScan {
+            table: self.name.clone(),
+            query: self.query.clone(),
+            properties: Arc::new(part::properties(&schema, self.partitions as usize)),
+            schema,
+            filters: sent.into(),
+            limit: limit.map(|limit| limit as u64),
+            shares: self.shares.clone(),
+            partitions: self.partitions,
+            statistics: Arc::new(statistics),
+        }))
+    }
+}
+
+/// The rows that one query reads of a table, on all servers: a leaf that becomes a [`Part`] for each of them.
+#[derive(Clone, Debug)]
+pub(crate) struct ClusterScan {
+    table: String,
+    query: Vec<u8>,
+    schema: SchemaRef,
+    filters: Arc<[FilterMessage]>,
+    limit: Option<u64>,
+    shares: Arc<[Share]>,
+    partitions: u32,
+    statistics: Arc<Statistics>,
+    properties: Arc<PlanProperties>,
+}
+
+impl ClusterScan {
+    /// The servers, in the order of the parts.
+    pub fn urls(&self) -> Vec<Url> {
+        self.shares.iter().map(|share| share.url.clone()).collect()
+    }
+
+    /// A part for each server.
+    pub fn parts(&self) -> Result<Vec<Arc<dyn ExecutionPlan>>> {
+        let schema = datafusion_proto::protobuf::Schema::try_from(self.schema.as_ref())?;
+        let part = |share: &Share| {
+            let message = PartMessage {
+                query: self.query.clone(),
+                process: share.process.clone(),
+                table: self.table.clone(),
+                schema: Some(schema.clone()),
+                partitions: self.partitions,
+                filters: self.filters.to_vec(),
+                limit: self.limit,
+            };
+            Arc::new(Part::to_send(message, self.schema.clone())) as Arc<dyn ExecutionPlan>
+        };
+        Ok(self.shares.iter().map(part).collect())
+    }
+}
+
+impl DisplayAs for ClusterScan {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
+        let servers = self.shares.iter().filter(|share| !share.process.is_empty()).count();
+        write!(f, "ClusterScan: {} of {servers} servers, projection=[{}]", self.table, names.join(", "))?;
+        write!(f, ", conditions={}", self.filters.len())?;
+        self.limit.map_or(Ok(()), |limit| write!(f, ", limit={limit}"))
+    }
+}
+
+impl ExecutionPlan for ClusterScan {
+    fn name(&self) -> &str {
+        "ClusterScan"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        if children.is_empty() { Ok(self) } else { internal_err!("a scan has no children") }
+    }
+
+    fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        exec_err!("table '{}' is read by its servers; the plan would have read it elsewhere", self.table)
+    }
+
+    fn statistics_from_inputs(&self, _: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        match args.partition() {
+            None => Ok(self.statistics.clone()),
+            Some(_) => Ok(Arc::new(Statistics::new_unknown(&self.schema))),
+        }
+    }
+}
