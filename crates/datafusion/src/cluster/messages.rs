@@ -6,9 +6,6 @@ use prost::Message;
 
 use crate::cluster::plan::PARTITIONS;
 
-/// Changes with the meaning of the messages, and with the engine: its plans are those of one version.
-pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/datafusion-55/distributed-4");
-
 /// The first request of a query: fixes the rows of its tables.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct OpenRequest {

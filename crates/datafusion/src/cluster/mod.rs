@@ -17,6 +17,7 @@ mod plan;
 mod query;
 mod snapshots;
 mod table;
+mod version;
 mod worker;
 
 pub use channel::PeerOptions;

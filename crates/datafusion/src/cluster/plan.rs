@@ -155,3 +155,39 @@ impl PhysicalOptimizerRule for Gather {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use datafusion::physical_plan::empty::EmptyExec;
+    use datafusion::physical_plan::repartition::RepartitionExec;
+    use datafusion::prelude::{CsvReadOptions, SessionContext};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn plans_that_reach_files_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret.csv");
+        std::fs::write(&path, "a\n1\n").unwrap();
+        let context = SessionContext::new();
+        let values = context.sql("select column1 from (values (1), (2)) where column1 > 1").await.unwrap();
+        check(&values.create_physical_plan().await.unwrap()).unwrap();
+        let secret = context.read_csv(path.to_str().unwrap(), CsvReadOptions::new()).await.unwrap();
+        let refused = check(&secret.create_physical_plan().await.unwrap()).unwrap_err().to_string();
+        assert!(refused.contains("DataSourceExec"), "{refused}");
+        let copy =
+            context.sql(&format!("copy (select 1) to '{}'", folder.path().join("out.csv").display())).await.unwrap();
+        let refused = check(&copy.create_physical_plan().await.unwrap()).unwrap_err().to_string();
+        assert!(refused.contains("not done for others"), "{refused}");
+    }
+
+    #[test]
+    fn plans_with_very_many_partitions_are_refused() {
+        let empty = Arc::new(EmptyExec::new(Arc::new(datafusion::arrow::datatypes::Schema::empty())));
+        let spread = |count| {
+            RepartitionExec::try_new(empty.clone(), datafusion::physical_plan::Partitioning::RoundRobinBatch(count))
+        };
+        check(&(Arc::new(spread(8).unwrap()) as Arc<dyn ExecutionPlan>)).unwrap();
+        assert!(check(&(Arc::new(spread(1 << 20).unwrap()) as Arc<dyn ExecutionPlan>)).is_err());
+    }
+}

@@ -27,10 +27,11 @@ use tower::{Service, ServiceExt};
 use url::Url;
 
 use crate::cluster::channel::{PeerOptions, Peers};
-use crate::cluster::messages::{OpenRequest, OpenResponse, OpenedTable, VERSION};
+use crate::cluster::messages::{OpenRequest, OpenResponse, OpenedTable};
 use crate::cluster::part::{PARTITIONS, PartCodec};
 use crate::cluster::plan::{self, Gather, Planning};
 use crate::cluster::table::{ClusterTable, Share};
+use crate::cluster::version::version;
 use crate::cluster::{hosts, panics, worker};
 
 /// The most bytes of a server's first answer.
@@ -163,7 +164,7 @@ impl Cluster {
 
     /// Fixes the rows of the tables on all servers.
     async fn open_tables(&self, query: &[u8], names: &[String]) -> Result<Vec<OpenResponse>> {
-        let request = OpenRequest { version: VERSION.into(), query: query.to_vec(), tables: names.to_vec() };
+        let request = OpenRequest { version: version()?, query: query.to_vec(), tables: names.to_vec() };
         let request = request.encode_to_vec();
         let asked = self.peers.urls().iter().map(|url| self.open_at(url, &request));
         let opened = futures::future::try_join_all(asked).await?;
@@ -204,9 +205,10 @@ impl Cluster {
         };
         let opened =
             tokio::time::timeout(PATIENCE, asked).await.map_err(|_| failed(&"no answer within a minute"))??;
-        if opened.version != VERSION {
+        let own = version()?;
+        if opened.version != own {
             return exec_err!(
-                "asking {url}: it is of version {}, and this program of {VERSION}: use one version everywhere",
+                "asking {url}: it is of version {}, and this program of {own}: use one program everywhere",
                 opened.version
             );
         }

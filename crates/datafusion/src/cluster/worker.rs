@@ -31,9 +31,10 @@ use tower::{Service, ServiceExt};
 use url::Url;
 
 use crate::cluster::channel::{PeerOptions, Peers};
-use crate::cluster::messages::{ExecuteMessage, OpenRequest, OpenResponse, OpenedTable, VERSION};
+use crate::cluster::messages::{ExecuteMessage, OpenRequest, OpenResponse, OpenedTable};
 use crate::cluster::part::PartCodec;
 use crate::cluster::snapshots::{Asked, Snapshots};
+use crate::cluster::version::version;
 use crate::cluster::{hosts, panics, plan};
 
 /// The request that fixes the rows of a query.
@@ -204,10 +205,11 @@ async fn open(request: WorkerRequest, caller: &WorkerCaller, snapshots: &Arc<Sna
         Ok(body) => body.to_bytes(),
         Err(e) => return refused(StatusCode::BAD_REQUEST, &e.to_string()),
     };
+    let own = version().unwrap_or_default();
     let asked = match OpenRequest::decode(body) {
-        Ok(asked) if asked.version == VERSION => asked,
+        Ok(asked) if asked.version == own => asked,
         Ok(asked) => {
-            let problem = format!("this server is of version {VERSION}, and was asked by {}", asked.version);
+            let problem = format!("this server is of version {own}, and was asked by one of {}", asked.version);
             return refused(StatusCode::BAD_REQUEST, &problem);
         }
         Err(e) => return refused(StatusCode::BAD_REQUEST, &format!("reading the request: {e}")),
@@ -241,7 +243,7 @@ fn opened(asked: &OpenRequest, caller: &WorkerCaller, snapshots: &Snapshots) -> 
     snapshots.fix(&caller.key(), &asked.query, fixed).map_err(|e| (StatusCode::SERVICE_UNAVAILABLE, e.to_string()))?;
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     Ok(OpenResponse {
-        version: VERSION.into(),
+        version: asked.version.clone(),
         process: snapshots.process.clone(),
         directory: caller.directory(),
         cores: u32::try_from(cores).unwrap_or(u32::MAX),
@@ -281,7 +283,9 @@ async fn engine(
     };
     let Ok(response) = response;
     let latest = Box::pin(tokio::time::sleep(caller.query_timeout()));
-    response.map(|body| Watched { body, panics, latest, caller: caller.clone() }.boxed_unsync())
+    let asking = caller.clone();
+    let is_valid = Box::new(move || asking.is_valid());
+    response.map(|body| Watched { body, panics, latest, is_valid }.boxed_unsync())
 }
 
 /// The body of an engine's answer: an error if it takes too long, or the engine has panicked meanwhile.
@@ -289,7 +293,7 @@ struct Watched {
     body: tonic::body::Body,
     panics: u64,
     latest: Pin<Box<Sleep>>,
-    caller: WorkerCaller,
+    is_valid: Box<dyn Fn() -> bool + Send>,
 }
 
 impl Body for Watched {
@@ -310,7 +314,7 @@ impl Body for Watched {
             Poll::Ready(_) if panics::count() != this.panics => {
                 Poll::Ready(Some(Err(io::Error::other("the engine panicked"))))
             }
-            Poll::Ready(_) if !this.caller.is_valid() => {
+            Poll::Ready(_) if !(this.is_valid)() => {
                 Poll::Ready(Some(Err(io::Error::other("the token is not valid any more"))))
             }
             other => other.map_err(io::Error::other),
@@ -324,5 +328,31 @@ impl Body for Watched {
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn watched(seconds: u64, is_valid: bool) -> Watched {
+        let latest = Box::pin(tokio::time::sleep(Duration::from_secs(seconds)));
+        let body = tonic::body::Body::new(Full::new(Bytes::from_static(b"rows")));
+        Watched { body, panics: panics::count(), latest, is_valid: Box::new(move || is_valid) }
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_none_after_a_panic_or_too_long_or_without_a_token() {
+        panics::watch();
+        assert_eq!(watched(60, true).collect().await.unwrap().to_bytes(), "rows");
+        assert!(watched(60, false).collect().await.is_err());
+        let late = watched(0, true);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        assert!(late.collect().await.is_err());
+        let begun = watched(60, true);
+        assert!(std::thread::spawn(|| panic!("as a task of the engine would")).join().is_err());
+        assert!(begun.collect().await.is_err());
     }
 }

@@ -3,6 +3,7 @@
 mod broken;
 mod cluster;
 mod conditions;
+mod hosts;
 mod live;
 mod plans;
 mod support;
