@@ -94,7 +94,7 @@ impl Server {
 }
 
 /// Servers and the rows of all of them.
-struct Hosts {
+pub struct Hosts {
     directory: TempDir,
     servers: Vec<Server>,
     ports: Vec<u16>,
@@ -103,7 +103,7 @@ struct Hosts {
 
 impl Hosts {
     /// Directories for `count` servers, which don't run yet.
-    fn new(count: usize) -> Hosts {
+    pub fn new(count: usize) -> Hosts {
         let directory = tempfile::tempdir().unwrap();
         let listeners: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let ports: Vec<u16> = listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect();
@@ -123,14 +123,18 @@ impl Hosts {
 
     /// Gives a server a table.
     fn write(&mut self, host: usize, name: &str, rows: &RecordBatch, options: WriterOptions) {
-        support::write_table(std::slice::from_ref(rows), &self.of(host).join(name), options);
+        self.write_all(host, name, std::slice::from_ref(rows), options);
+    }
+
+    pub fn write_all(&mut self, host: usize, name: &str, rows: &[RecordBatch], options: WriterOptions) {
+        support::write_table(rows, &self.of(host).join(name), options);
         match self.tables.iter_mut().find(|(known, _)| known == name) {
-            Some((_, batches)) => batches.push(rows.clone()),
-            None => self.tables.push((name.into(), vec![rows.clone()])),
+            Some((_, batches)) => batches.extend_from_slice(rows),
+            None => self.tables.push((name.into(), rows.to_vec())),
         }
     }
 
-    fn start(mut self, words: &[&str]) -> Hosts {
+    pub fn start(mut self, words: &[&str]) -> Hosts {
         let list = self.list();
         let words = [&["--worker", list.to_str().unwrap()], words].concat();
         for (host, &port) in self.ports.iter().enumerate() {
@@ -153,12 +157,12 @@ impl Hosts {
         self
     }
 
-    async fn ask(&self, sql: &str) -> Result<Vec<RecordBatch>> {
+    pub async fn ask(&self, sql: &str) -> Result<Vec<RecordBatch>> {
         Ok(self.cluster().query(sql).await?.collect().await?.1)
     }
 
     /// All rows in one memory.
-    fn one(&self) -> SessionContext {
+    pub fn one(&self) -> SessionContext {
         let context = support::context(1);
         for (name, batches) in &self.tables {
             let table = MemTable::try_new(batches[0].schema(), vec![batches.clone()]).unwrap();

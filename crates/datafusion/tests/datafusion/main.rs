@@ -2,6 +2,7 @@
 
 mod broken;
 mod cluster;
+mod cluster_tpch;
 mod conditions;
 mod hosts;
 mod live;

@@ -46,9 +46,10 @@ const VALUES: [&[&str]; 22] = [
     &["13", "31", "23", "29", "30", "18", "17"],
 ];
 
-type Rows = BTreeMap<&'static str, Vec<RecordBatch>>;
+pub type Rows = BTreeMap<&'static str, Vec<RecordBatch>>;
 
-fn rows() -> Rows {
+/// All tables.
+pub fn rows() -> Rows {
     BTreeMap::from([
         ("nation", NationArrow::new(NationGenerator::default()).collect()),
         ("region", RegionArrow::new(RegionGenerator::default()).collect()),
@@ -62,7 +63,7 @@ fn rows() -> Rows {
 }
 
 /// The statements of a query with its values.
-fn statements(number: usize) -> Vec<String> {
+pub fn statements(number: usize) -> Vec<String> {
     // The number of digits of an interval is a word that neither engine knows, and `s` a number of the stream of queries.
     let mut text = query(number as i32).unwrap().replace(" (3)", "").replace(":s", "0");
     // The last first: `:10` begins as `:1` does.
