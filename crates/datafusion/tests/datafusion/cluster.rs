@@ -334,6 +334,36 @@ async fn a_server_that_dies_is_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_killed_at_any_moment_leaves_no_wrong_answer() {
+    let mut hosts = three().start(&[]);
+    let sql = "select a.symbol, count(*), sum(b.price) from ticks a join ticks b on a.ts = b.ts group by a.symbol";
+    let expected = support::sorted_lines(&hosts.one(), sql).await;
+    let mut chance = Chance(99);
+    let mut errors = 0;
+    for round in 0..12 {
+        let victim = round % 3;
+        let wait = std::time::Duration::from_millis(chance.next() % 300);
+        let cluster = hosts.cluster();
+        let asked = tokio::spawn(async move { cluster.query(sql).await?.collect().await });
+        tokio::time::sleep(wait).await;
+        hosts.servers[victim].process.kill().unwrap();
+        match asked.await.unwrap() {
+            Err(_) => errors += 1,
+            Ok((_, found)) => {
+                let mut found = lines(&found);
+                found.sort_unstable();
+                assert_eq!(found, expected, "after {wait:?}");
+            }
+        }
+        let list = hosts.list();
+        let words = ["--worker", list.to_str().unwrap()];
+        hosts.servers[victim].process.wait().unwrap();
+        hosts.servers[victim] = Server::start(&hosts.of(victim), hosts.ports[victim], &words);
+    }
+    assert!(errors > 0, "no server was killed in time");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_wrong_with_a_cluster_is_told() {
     let mut hosts = Hosts::new(2);
     hosts.write(0, "ticks", &ticks(0, 100), sorted());
