@@ -50,7 +50,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().query_timeout.as_secs())]
     query_timeout: u64,
     /// Take part in queries over several servers (`arrowwood sql --cluster`), which the file lists: one URL a line. The
-    /// server asks no others. Needs the command with DataFusion inside.
+    /// server asks no others. Needs the program arrowwood-datafusion.
     #[arg(long, value_name = "FILE")]
     worker: Option<PathBuf>,
     /// Certificates of the other servers to trust, in PEM, instead of the system's.

@@ -17,8 +17,8 @@ use crate::shell::{Failure, Outcome, Stdout, reader};
 
 /// What programs without such an engine say.
 #[cfg(feature = "serve")]
-pub(crate) const NO_CLUSTER: &str = "queries over several servers need the command with DataFusion inside: cargo install \
-                                     --path crates/datafusion, and then `arrowwood-datafusion` instead of `arrowwood`";
+pub(crate) const NO_CLUSTER: &str = "queries over several servers need the program arrowwood-datafusion: cargo install \
+                                     --path crates/datafusion";
 
 /// The servers of a cluster, and how they are asked.
 #[cfg(feature = "serve")]
@@ -96,7 +96,7 @@ pub trait Engine: Sync {
 /// With --cluster, tables are those of the servers, by name; one that several servers have is the rows of all.
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood sql 'select symbol, avg(price) from \"ticks/\" group by symbol' --csv\n\
-                  Example: arrowwood-datafusion sql --cluster hosts.txt 'select symbol, avg(price) from ticks group by symbol'")]
+                  Example: arrowwood sql --cluster hosts.txt 'select symbol, avg(price) from ticks group by symbol'")]
 pub(crate) struct Sql {
     #[command(flatten)]
     form: Form,

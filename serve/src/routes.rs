@@ -14,6 +14,7 @@ use serde_json::json;
 use crate::anatomy;
 use crate::audit::AuditLine;
 use crate::bins;
+use crate::calling;
 use crate::cells;
 use crate::facts::{facts, kind_name};
 use crate::flight;
@@ -38,7 +39,6 @@ use crate::session::{Peer, Session, Shared, Trace};
 use crate::sql;
 use crate::statistics;
 use crate::timeline;
-use crate::worker;
 
 /// Routes below a table for people who look at it.
 const LOOKS: &[&str] =
@@ -121,7 +121,7 @@ async fn route(
     let session = Session { shared: shared.clone(), caller, peer: peer.clone() };
     if let Some(engine) = shared.worker.as_ref().filter(|engine| names.len() == 2 && engine.answers(names[0])) {
         allow(&parts, &[Method::POST])?;
-        return Ok(worker::answer(session, engine.as_ref(), Request::from_parts(parts, body)).await);
+        return Ok(calling::answer(session, engine.as_ref(), Request::from_parts(parts, body)).await);
     }
     match names[..] {
         [flight::SERVICE, method] => flight::answer(session, &parts, body, method, trace).await,

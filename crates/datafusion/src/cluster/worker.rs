@@ -30,6 +30,7 @@ use tower::util::BoxCloneSyncService;
 use tower::{Service, ServiceExt};
 use url::Url;
 
+use crate::bounded::{Most, bound};
 use crate::cluster::channel::{PeerOptions, Peers};
 use crate::cluster::messages::{ExecuteMessage, OpenRequest, OpenResponse, OpenedTable};
 use crate::cluster::part::PartCodec;
@@ -100,8 +101,10 @@ impl Worker {
         let env = environment(options)
             .map_err(|e| arrowwood::Error::new(arrowwood::ErrorKind::Internal, format!("preparing the engine: {e}")))?;
         let known = snapshots.clone();
+        let most = Arc::new(Most::default());
+        most.set(options.memory);
         let session = move |context: WorkerQueryContext| {
-            let built = session(context, &known, &peers);
+            let built = session(context, &known, &peers, &most);
             async move { built }
         };
         let engine = datafusion_distributed::Worker::from_session_builder(session).with_runtime_env(Arc::new(env));
@@ -135,8 +138,14 @@ fn environment(options: &WorkerOptions) -> Result<RuntimeEnv> {
 }
 
 /// The session in which a task of a caller runs.
-fn session(context: WorkerQueryContext, snapshots: &Arc<Snapshots>, peers: &Peers) -> Result<SessionState> {
+fn session(
+    context: WorkerQueryContext,
+    snapshots: &Arc<Snapshots>,
+    peers: &Peers,
+    most: &Arc<Most>,
+) -> Result<SessionState> {
     let WorkerQueryContext { mut builder, headers } = context;
+    bound(&mut builder, most);
     let caller = headers.get(CALLER).and_then(|caller| caller.to_str().ok());
     let caller = caller.ok_or_else(|| DataFusionError::Internal("a call names no caller".into()))?.to_owned();
     let mut forwarded = HeaderMap::new();
