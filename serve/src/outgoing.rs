@@ -160,7 +160,7 @@ impl Body for Outgoing {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.passed.as_ref().map_or(true, Body::is_end_stream)
+        self.passed.as_ref().is_none_or(Body::is_end_stream)
             && self.ready.is_empty()
             && self.rest.is_none()
             && self.trailers.is_none()
