@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 C_PREFIX := $(abspath $(TARGET))/capi
 
-.PHONY: demo test test-rust features arrowwood-datafusion test-datafusion test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-cluster bench-streams bench-builders \
+.PHONY: demo test test-rust features arrowwood-datafusion test-datafusion test-flight-sql test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-cluster bench-streams bench-builders \
   bench-paged bench-instructions bench-serve \
   view test-view bench-view interop live torture torture-serve check-all fuzz docs rustdoc wheel sources crates publish-crates dist smoke smoke-jars workflows \
   needs lint msrv msrv-version clean
@@ -55,6 +55,24 @@ test-datafusion:
 	cargo fmt $(DATAFUSION) --check
 	cargo clippy $(DATAFUSION) --all-targets -- -D warnings
 	cargo test $(DATAFUSION)
+	$(MAKE) --no-print-directory test-flight-sql
+
+# Stock clients of Flight SQL against the program, in an environment of their own: pyarrow, ADBC, and JDBC's driver, which is
+# left out where there is no Maven or Java. ARROWWOOD is a command without DataFusion.
+CLIENTS := $(abspath $(TARGET))/flight-sql
+JDBC := flight-sql-jdbc-driver
+JDBC_VERSION := 18.3.0
+test-flight-sql: export ARROWWOOD_DATAFUSION := $(abspath $(or $(CARGO_TARGET_DIR),crates/datafusion/target))/debug/arrowwood-datafusion
+test-flight-sql: export ARROWWOOD := $(abspath $(TARGET))/debug/arrowwood
+test-flight-sql: export ARROWWOOD_JDBC := $(CLIENTS)/$(JDBC)-$(JDBC_VERSION).jar
+test-flight-sql:
+	cargo build $(DATAFUSION)
+	cargo build --package arrowwood-cli
+	test -d $(CLIENTS) || $(PYTHON) -m venv $(CLIENTS)
+	$(CLIENTS)/bin/pip install --quiet pytest pyarrow adbc-driver-flightsql adbc-driver-manager
+	test -f $(ARROWWOOD_JDBC) || ! command -v mvn > /dev/null || mvn --batch-mode --quiet dependency:copy \
+	  -Dartifact=org.apache.arrow:$(JDBC):$(JDBC_VERSION) -DoutputDirectory=$(CLIENTS)
+	cd crates/datafusion/tests/clients && $(CLIENTS)/bin/python -m pytest -q -rs .
 
 test-python: $(VENV)/test.done
 	$(BIN)/python -m pytest -q tests/python

@@ -50,7 +50,7 @@ impl Default for Limits {
             ingest_memory: 256 << 20,
             query_memory: 1 << 30,
             query_timeout: seconds(300),
-            statements: 64,
+            statements: 48,
             connections: 2_048,
             streams: 64,
             greeting: seconds(10),
