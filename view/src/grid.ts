@@ -6,7 +6,7 @@ import { Bar } from "./bar.js";
 import { clamp, count, el, pen } from "./dom.js";
 import { Rows } from "./rows.js";
 import { touched } from "./touch.js";
-import { isNumeric } from "./types.js";
+import { isDrawn, isNumeric } from "./types.js";
 
 /** Pixels: of a row; of a column that is fitted to its values, or made wider; beside the text of a cell. */
 const ROW = 24;
@@ -479,14 +479,15 @@ export class Grid {
 
   private makeHead(column: number): HTMLElement {
     const { name, type } = this.columns[column];
-    const picture = () => el("canvas", { class: "mini", "aria-hidden": true });
+    const picture = (hidden: boolean) => el("canvas", { class: "mini", "aria-hidden": true, hidden });
     const head = el(
       "button",
       { class: "column", role: "columnheader", title: `${name}: ${type}`, click: () => this.events.header(column) },
       el("span", { class: "name" }, name),
       el("span", { class: "type" }, type),
-      picture(),
-      picture(),
+      picture(false),
+      // A line over the rows, of what has one.
+      picture(!isDrawn(type)),
       this.edge(column),
     );
     this.drag(head, column);

@@ -338,8 +338,8 @@ class Page {
   private mini(column: number, into: HTMLElement) {
     sampled(column, () => into.isConnected, ({ statistics, bins }) => {
       const [mini, line] = into.querySelectorAll("canvas");
-      line.hidden = !bins?.bins.length;
-      if (bins && !line.hidden) spark(line, bins);
+      if (bins && !bins.bins.length) line.hidden = true;
+      if (bins?.bins.length) spark(line, bins);
       bars(mini, statistics);
       into.title = `${statistics.name}: ${statistics.type}` + (statistics.nulls ? `, ${count(statistics.nulls)} nulls of ${count(statistics.rows)}` : "");
     });
