@@ -6,6 +6,8 @@
 use std::convert::Infallible;
 use std::iter::Peekable;
 use std::num::NonZero;
+#[cfg(feature = "compute")]
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
@@ -29,6 +31,31 @@ pub(crate) fn map<T: Send>(jobs: usize, bytes: usize, work: impl Fn(usize) -> T 
         Ok(results) => results,
         Err(never) => match never {},
     }
+}
+
+/// As `map`, with something that each thread makes once for all of its jobs, such as memory. Jobs are begun in their order.
+#[cfg(feature = "compute")]
+pub(crate) fn map_with<S, T: Send>(
+    jobs: usize,
+    bytes: usize,
+    make: impl Fn() -> S + Sync,
+    work: impl Fn(&mut S, usize) -> T + Sync,
+) -> Vec<T> {
+    let next = AtomicUsize::new(0);
+    let done = map((bytes / SHARE).clamp(1, available()).min(jobs), bytes, |_| {
+        let mut own = make();
+        let mut done = Vec::new();
+        loop {
+            let job = next.fetch_add(1, Ordering::Relaxed);
+            if job >= jobs {
+                return done;
+            }
+            done.push((job, work(&mut own, job)));
+        }
+    });
+    let mut all: Vec<(usize, T)> = done.into_iter().flatten().collect();
+    all.sort_unstable_by_key(|&(job, _)| job);
+    all.into_iter().map(|(_, done)| done).collect()
 }
 
 /// Runs `work` on each item, with results in order, on as many threads as `bytes` of input justify; an item has about
@@ -162,6 +189,14 @@ mod tests {
                 let squares = map(jobs, bytes, |job| job * job);
                 assert!(squares.iter().enumerate().all(|(job, &square)| square == job * job));
                 assert_eq!(squares.len(), jobs);
+                #[cfg(feature = "compute")]
+                assert_eq!(
+                    map_with(jobs, bytes, Vec::new, |own, job| {
+                        own.push(job);
+                        own[own.len() - 1].pow(2)
+                    }),
+                    squares
+                );
             }
         }
     }

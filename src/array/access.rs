@@ -1,5 +1,8 @@
 //! Values of one array by row, whatever their alignment, each loaded once and bounded.
 
+#[cfg(feature = "compute")]
+use std::ops::Range;
+
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
@@ -87,9 +90,41 @@ impl<'a> Texts<'a> {
         found.ok_or_else(outside)
     }
 
-    /// The views, if the layout has them.
-    pub(crate) fn views(&self) -> Option<&'a [[u8; 16]]> {
-        if let CellLayout::Views(views) = self.layout { Some(views) } else { None }
+    /// The length of row `row`, and its bytes as a number where there are at most 15.
+    #[cfg(feature = "compute")]
+    pub(crate) fn short(&self, row: usize) -> Result<(usize, u128)> {
+        self.get(row).map(short)
+    }
+
+    /// Calls `work` with that of each of some rows, null or not.
+    #[cfg(feature = "compute")]
+    #[inline(always)]
+    pub(crate) fn each_short(&self, rows: Range<usize>, mut work: impl FnMut(usize, u128)) -> Result<()> {
+        match self.layout {
+            CellLayout::Small(offsets, data) => {
+                each_between(offsets.get(rows.start..=rows.end), data, |raw| u32::from_le_bytes(raw) as usize, work)
+            }
+            CellLayout::Large(offsets, data) => {
+                each_between(offsets.get(rows.start..=rows.end), data, |raw| u64::from_le_bytes(raw) as usize, work)
+            }
+            CellLayout::Views(views) => {
+                for view in views.get(rows).ok_or_else(outside)? {
+                    let word = u128::from_le_bytes(*view);
+                    let (len, bytes) = match word as u32 as usize {
+                        // Anything may be behind the text.
+                        len @ 0..=12 => (len, word >> 32 & below(len)),
+                        _ => self.view(view).map(short).ok_or_else(outside)?,
+                    };
+                    work(len, bytes);
+                }
+                Ok(())
+            }
+            CellLayout::Fixed(..) => rows.into_iter().try_for_each(|row| {
+                let (len, bytes) = self.short(row)?;
+                work(len, bytes);
+                Ok(())
+            }),
+        }
     }
 
     /// The bytes of row `row`; `None` for a null.
@@ -118,6 +153,46 @@ impl<'a> Texts<'a> {
 
 fn from<T>(all: &[T], start: usize) -> &[T] {
     all.get(start..).unwrap_or_default()
+}
+
+/// Ones for the first `len` bytes of a number, which are fewer than 16.
+#[cfg(feature = "compute")]
+#[inline(always)]
+fn below(len: usize) -> u128 {
+    (1 << (8 * len)) - 1
+}
+
+/// Calls `work` with the length of each text between two of `offsets`, and its bytes if there are few.
+#[cfg(feature = "compute")]
+#[inline(always)]
+fn each_between<const N: usize>(
+    offsets: Option<&[[u8; N]]>,
+    data: &[u8],
+    offset: impl Fn([u8; N]) -> usize,
+    mut work: impl FnMut(usize, u128),
+) -> Result<()> {
+    let (first, ends) = offsets.and_then(<[_]>::split_first).ok_or_else(outside)?;
+    let mut start = offset(*first);
+    for end in ends {
+        let end = offset(*end);
+        let (len, bytes) = match (end.wrapping_sub(start), data.get(start..).and_then(<[_]>::first_chunk)) {
+            (len @ 0..16, Some(raw)) => (len, u128::from_le_bytes(*raw) & below(len)),
+            _ => data.get(start..end).map(short).ok_or_else(outside)?,
+        };
+        work(len, bytes);
+        start = end;
+    }
+    Ok(())
+}
+
+/// The length of `bytes`, and they as a number if there are at most 15.
+#[cfg(feature = "compute")]
+pub(crate) fn short(bytes: &[u8]) -> (usize, u128) {
+    let mut raw = [0; 16];
+    if bytes.len() < raw.len() {
+        raw[..bytes.len()].copy_from_slice(bytes);
+    }
+    (bytes.len(), u128::from_le_bytes(raw))
 }
 
 #[inline(always)]

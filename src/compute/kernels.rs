@@ -16,7 +16,8 @@ use arrow_buffer::i256;
 use half::f16;
 use multiversion::multiversion;
 
-const LEAF: usize = 1 << 10;
+/// The values of a leaf, which are in the nearest cache.
+pub(super) const LEAF: usize = 1 << 10;
 const LANES: usize = 16;
 
 /// A running sum of floats.
@@ -40,13 +41,34 @@ pub(super) fn add_f32(sum: &mut FloatSum, values: &[[u8; 4]]) {
     sum.add(values, |raw| f32::from_le_bytes(*raw).into());
 }
 
-/// Adds the squares of the distances of f64 from `mean`, without nulls.
+/// The mean of the f64 of a leaf, and the sum of the squares of their distances from it.
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
-pub(super) fn add_squares_f64(sum: &mut FloatSum, mean: f64, values: &[[u8; 8]]) {
-    sum.add(values, |raw| {
+pub(super) fn moments_f64(values: &[[u8; 8]]) -> (f64, f64) {
+    let mean = leaf_sum(values, |raw| f64::from_le_bytes(*raw)) / values.len() as f64;
+    let squares = squares_from(values, mean);
+    if squares.is_finite() || !mean.is_finite() {
+        return (mean, squares);
+    }
+    // The rounding error of a mean of large values may be too large to be squared, where all distances are small.
+    let mean = mean + leaf_sum(values, |raw| f64::from_le_bytes(*raw) - mean) / values.len() as f64;
+    (mean, squares_from(values, mean))
+}
+
+#[inline(always)]
+fn squares_from(values: &[[u8; 8]], mean: f64) -> f64 {
+    leaf_sum(values, |raw| {
         let distance = f64::from_le_bytes(*raw) - mean;
         distance * distance
-    });
+    })
+}
+
+/// The sum of the numbers of a leaf, or of a part of one.
+#[inline(always)]
+fn leaf_sum<const N: usize>(values: &[[u8; N]], number: impl Fn(&[u8; N]) -> f64 + Copy) -> f64 {
+    let (steps, tail) = values.as_chunks::<LANES>();
+    let mut lanes = add_steps([0.0; LANES], steps, number);
+    add_each(&mut lanes, tail, number);
+    sum_lanes(lanes)
 }
 
 /// Adds f16, as f64, without nulls.
@@ -298,15 +320,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn squares_are_added_as_numbers_are(values in prop::collection::vec(-1e6..1e6f64, 0..5000), mean in -1e6..1e6f64) {
-            let raw = |value: f64| value.to_le_bytes();
-            let distances: Vec<[u8; 8]> = values.iter().map(|value| raw((value - mean) * (value - mean))).collect();
-            let values: Vec<[u8; 8]> = values.into_iter().map(raw).collect();
-            let mut squares = FloatSum::default();
-            let mut sum = FloatSum::default();
-            add_squares_f64(&mut squares, mean, &values);
-            add_f64(&mut sum, &distances);
-            prop_assert_eq!(squares.total().to_bits(), sum.total().to_bits());
+        fn moments_of_a_leaf_are_those_of_the_drawn_tree(values in prop::collection::vec(-1e6..1e6f64, 1..=LEAF)) {
+            let raw: Vec<[u8; 8]> = values.iter().map(|value| value.to_le_bytes()).collect();
+            let (mean, squares) = moments_f64(&raw);
+            prop_assert_eq!(mean.to_bits(), (naive(&values) / values.len() as f64).to_bits());
+            let distances: Vec<f64> = values.iter().map(|value| (value - mean) * (value - mean)).collect();
+            prop_assert_eq!(squares.to_bits(), naive(&distances).to_bits());
         }
 
         #[test]

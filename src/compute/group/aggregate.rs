@@ -14,7 +14,7 @@ use arrow_schema::{DataType, Field, FieldRef, Schema};
 
 use super::block::Computed;
 use super::fused::Fused;
-use super::groups::{Groups, check_keys, group, with_plain_booleans};
+use super::groups::{GroupMemory, Groups, check_keys, group, with_plain_booleans};
 use super::outcome::{self, Function};
 use super::partition::{CHUNK, NeededColumns, PARTITIONS, Wave};
 use super::state::{GroupState, StateKind, ValueKind, is_integer};
@@ -36,8 +36,14 @@ const WAVE: usize = 256;
 /// The same where somebody watches, who may have to stop it before it takes too much.
 const WATCHED_WAVE: usize = 64;
 
-/// The rows of a block with very many groups, where blocks are merged as a dataset grows.
+/// The same where a block has more groups than `FEW`: the merge of two blocks costs time for each of their groups.
+const MIDDLE: usize = 1 << 17;
+/// The same with very many groups, where blocks are merged as a dataset grows.
 const LARGE: usize = 1 << 19;
+
+/// The most groups in a first block of which there are many blocks, and of which there are not so few.
+const FEW: usize = 256;
+const MANY: usize = BLOCK / 8;
 
 /// An aggregation of groups of a dataset's rows, made by [`Dataset::aggregate`].
 #[derive(Clone, Debug)]
@@ -374,8 +380,8 @@ impl GroupPlan {
         Ok((blocks.frame, Grouped::of_one(table)))
     }
 
-    /// The rows in blocks. Whether the first has very many groups is put into `has_many` where it was looked for.
-    pub(super) fn blocks<'a>(&'a self, dataset: &'a Dataset, has_many: &mut Option<bool>) -> Result<GroupBlocks<'a>> {
+    /// The rows in blocks. Their size, by the number of groups in the first of them, is put into `size` where it was looked for.
+    pub(super) fn blocks<'a>(&'a self, dataset: &'a Dataset, size: &mut Option<usize>) -> Result<GroupBlocks<'a>> {
         let frame = Frame::of_part(dataset, &self.whole)?.in_blocks_of(BLOCK);
         let fused = if self.computed.is_empty() {
             Fused::of(&frame, &self.keys, self.condition.as_ref(), &self.kinds)?
@@ -384,10 +390,10 @@ impl GroupPlan {
         };
         // A first block that is not full yet is the only one.
         let is_open = fused.is_none() && !self.keys.is_empty() && frame.blocks() > 1;
-        if is_open && has_many.is_none() {
-            *has_many = Some(self.has_many_groups(&frame)?);
+        if is_open && size.is_none() {
+            *size = Some(self.block_size(&frame)?);
         }
-        let frame = if is_open && *has_many == Some(true) { frame.in_blocks_of(LARGE) } else { frame };
+        let frame = frame.in_blocks_of(size.filter(|_| is_open).unwrap_or(BLOCK));
         Ok(GroupBlocks { frame, fused })
     }
 
@@ -405,12 +411,14 @@ impl GroupPlan {
             tell(watch, frame, start, table.firsts.len())?;
             let blocks = start..blocks.end.min(start + wave);
             let bytes = blocks.len().saturating_mul(8 * columns * frame.block_rows());
-            let done = parallel::map(blocks.len(), bytes, |job| self.block(frame, start + job, fused.as_ref()));
+            let done = parallel::map_with(blocks.len(), bytes, GroupMemory::default, |memory, job| {
+                self.block(frame, start + job, fused.as_ref(), memory)
+            });
             for (block, done) in blocks.zip(done) {
                 let mut done = done?;
                 if !done.in_order && !table.knows(&done.groups) {
                     // First rows are only needed if there are new groups.
-                    done = self.block(frame, block, None)?;
+                    done = self.block(frame, block, None, &mut GroupMemory::default())?;
                 }
                 table.add(frame.block_start(block), &done.groups, &done.states)?;
             }
@@ -434,27 +442,43 @@ impl GroupPlan {
             let groups = tables.iter().map(|table| parallel::lock(table).firsts.len()).sum();
             tell(watch, frame, start, groups)?;
             let chunks = start..frame.blocks().min(start + size);
+            let is_only = frame.blocks() <= size;
             let wave = Wave::of(frame, &needed, chunks, |block| self.masks(frame, block))?;
             let bytes = wave.rows().saturating_mul(16 * (self.keys.len() + self.kinds.len()));
-            let is_only = frame.blocks() <= size;
-            let done = parallel::map(PARTITIONS, bytes, |partition| {
-                let mut table = parallel::lock(&tables[partition]);
-                if is_only {
-                    *table = wave.table(partition)?;
-                    return Ok(());
+            let jobs = wave.jobs();
+            let done = parallel::map_with(jobs.len(), bytes, GroupMemory::default, |memory, number| {
+                let job = &jobs[number];
+                if !job.is_whole {
+                    return wave.groups(job, memory).map(Some);
                 }
-                let (groups, states) = wave.groups(partition)?;
-                table.add(frame.block_start(start), &groups, &states)
+                let mut table = parallel::lock(&tables[job.partition]);
+                if is_only {
+                    *table = wave.table(job, memory)?;
+                    return Ok(None);
+                }
+                let (groups, states) = wave.groups(job, memory)?;
+                table.add(frame.block_start(start), &groups, &states).map(|()| None)
             });
-            done.into_iter().collect::<Result<()>>()?;
+            let done = done.into_iter().collect::<Result<Vec<_>>>()?;
+            let mut parts: Vec<_> = jobs.iter().zip(done).filter_map(|(job, done)| Some((job, done?))).collect();
+            parts.sort_unstable_by_key(|(job, _)| (job.partition, job.chunks.start));
+            for (job, (groups, states)) in parts {
+                parallel::lock(&tables[job.partition]).add(frame.block_start(start), &groups, &states)?;
+            }
         }
         let tables = tables.into_iter().map(|table| table.into_inner().unwrap_or_else(PoisonError::into_inner));
         Ok(Grouped::of(tables.collect(), frame.rows()))
     }
 
-    /// Whether the first block has so many groups that a block rarely sees a group twice.
-    fn has_many_groups(&self, frame: &Frame<'_>) -> Result<bool> {
-        Ok(group(frame, 0, &self.keys, &self.masks(frame, 0)?)?.count() > BLOCK / 8)
+    /// The rows of blocks where the first one, of `BLOCK` rows, has as many groups as it has.
+    fn block_size(&self, frame: &Frame<'_>) -> Result<usize> {
+        let first = group(frame, 0, &self.keys, &self.masks(frame, 0)?, &mut GroupMemory::default())?;
+        Ok(match first.count() {
+            0..=FEW => BLOCK,
+            // A block of those sees most groups many times.
+            ..=MANY => MIDDLE,
+            _ => LARGE,
+        })
     }
 
     fn masks(&self, frame: &Frame<'_>, block: usize) -> Result<Vec<Option<Mask>>> {
@@ -463,17 +487,42 @@ impl GroupPlan {
     }
 
     /// The groups of a block, and their states.
-    fn block<'a>(&self, frame: &Frame<'a>, block: usize, fused: Option<&Fused<'a>>) -> Result<BlockGroups<'a>> {
+    fn block<'a>(
+        &self,
+        frame: &Frame<'a>,
+        block: usize,
+        fused: Option<&Fused<'a>>,
+        memory: &mut GroupMemory,
+    ) -> Result<BlockGroups<'a>> {
         if let Some((groups, states)) = fused.map_or(Ok(None), |fused| fused.block(frame, block))? {
             return Ok(BlockGroups { groups, states, in_order: false });
         }
-        let mut groups = group(frame, block, &self.keys, &self.masks(frame, block)?)?;
+        if let Some(states) = self.plain_states(frame, block)? {
+            let groups = Groups { ids: Vec::new(), cells: Vec::new(), width: 0, firsts: vec![0] };
+            return Ok(BlockGroups { groups, states, in_order: true });
+        }
+        let mut groups = group(frame, block, &self.keys, &self.masks(frame, block)?, memory)?;
+        memory.expected = groups.count();
         let computed = Computed { columns: self.columns, formulas: &self.computed };
         let states = self.kinds.iter().map(|&kind| GroupState::of_block(kind, frame, block, &groups, &computed));
         let states = states.collect::<Result<_>>()?;
-        // The thread reuses the memory for its next block.
-        groups.ids = Vec::new();
+        memory.reuse(&mut groups);
         Ok(BlockGroups { groups, states, in_order: true })
+    }
+
+    /// The states of all rows of a block as one group, where no row's number is needed for them.
+    fn plain_states<'a>(&self, frame: &Frame<'a>, block: usize) -> Result<Option<Vec<GroupState<'a>>>> {
+        if !self.keys.is_empty() || self.condition.is_some() || !self.computed.is_empty() {
+            return Ok(None);
+        }
+        let mut states = Vec::with_capacity(self.kinds.len());
+        for &kind in &self.kinds {
+            match GroupState::of_plain(kind, frame, block)? {
+                Some(state) => states.push(state),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(states))
     }
 
     pub(super) fn finish(&self, dataset: &Dataset, frame: &Frame<'_>, found: &Grouped<'_>) -> Result<Dataset> {

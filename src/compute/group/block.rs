@@ -11,7 +11,7 @@ use super::state::{
 };
 use crate::array::access::fixed_values;
 use crate::compute::frame::Frame;
-use crate::compute::kernels::{FloatSum, add_f64, add_squares_f64};
+use crate::compute::kernels::{LEAF, moments_f64};
 use crate::compute::reduce::{
     LANES, OUT, Rows, add_floats, add_squares, count, each_decimal, each_float, each_integer, number_rows,
 };
@@ -46,6 +46,59 @@ impl<'a> GroupState<'a> {
             StateKind::Row(end) => Ok(GroupState::Row(columns.end_rows(end))),
         }
     }
+}
+
+impl GroupState<'_> {
+    /// The state for all rows of block `block` as one group; `None` where it needs a look at each row's group.
+    pub(super) fn of_plain(kind: StateKind, frame: &Frame<'_>, block: usize) -> Result<Option<Self>> {
+        match kind {
+            StateKind::Rows => {
+                let rows = frame.spans(block).map(|(_, rows)| rows.len() as u64).sum();
+                Ok(Some(GroupState::Counts(vec![rows])))
+            }
+            StateKind::Moments(column) => {
+                let moments = moments_of_all(frame, block, column)?;
+                Ok(moments.map(|moments| GroupState::Moments(vec![moments])))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// The moments of a block of floats without nulls, leaf by leaf: what is in the nearest cache is read twice.
+fn moments_of_all(frame: &Frame<'_>, block: usize, column: usize) -> Result<Option<Moments>> {
+    let mut moments = Moments::NONE;
+    let mut add = |values: &[[u8; 8]]| {
+        let (mean, squares) = moments_f64(values);
+        moments.add(&Moments { count: values.len() as u64, mean, squares });
+    };
+    // Of a leaf in several batches.
+    let mut leaf: Vec<[u8; 8]> = Vec::new();
+    for (part, rows) in frame.spans(block) {
+        let array = frame.checked(part, column)?;
+        let has_nulls = Mask::valid(array, &rows).is_some_and(|valid| valid.count() < rows.len());
+        if *array.data_type() != DataType::Float64 || has_nulls {
+            return Ok(None);
+        }
+        let mut values = fixed_values(array).get(rows).unwrap_or_default();
+        if !leaf.is_empty() {
+            let (head, rest) = values.split_at(values.len().min(LEAF - leaf.len()));
+            leaf.extend_from_slice(head);
+            values = rest;
+            if leaf.len() < LEAF {
+                continue;
+            }
+            add(&leaf);
+            leaf.clear();
+        }
+        let (leaves, rest) = values.as_chunks::<LEAF>();
+        leaves.iter().for_each(|leaf| add(leaf));
+        leaf.extend_from_slice(rest);
+    }
+    if !leaf.is_empty() {
+        add(&leaf);
+    }
+    Ok(Some(moments))
 }
 
 /// The most groups of which neighbours are likely to be in one: as many as keys of a byte.
@@ -166,7 +219,7 @@ impl<'a> BlockColumns<'_, 'a> {
                 }
             })
         })?;
-        Ok(sums.split_off(1))
+        Ok(of_groups(sums))
     }
 
     fn integers(&self, column: usize) -> Result<Vec<IntegerSum>> {
@@ -192,48 +245,11 @@ impl<'a> BlockColumns<'_, 'a> {
                 }
             })
         })?;
-        Ok(sums.split_off(1))
-    }
-
-    /// The same for floats without nulls in one group, summed at memory speed.
-    fn moments_of_all(&self, column: usize) -> Result<Option<Moments>> {
-        let is_computed = self.computed.get(column).is_some();
-        if is_computed || self.groups.width > 0 || self.groups.count() != 1 || self.groups.ids.contains(&OUT) {
-            return Ok(None);
-        }
-        let mut pieces: Vec<&[[u8; 8]]> = Vec::new();
-        for (part, rows) in self.frame.spans(self.block) {
-            let array = self.frame.checked(part, column)?;
-            let has_nulls = Mask::valid(array, &rows).is_some_and(|valid| valid.count() < rows.len());
-            if *array.data_type() != DataType::Float64 || has_nulls {
-                return Ok(None);
-            }
-            pieces.push(fixed_values(array).get(rows).unwrap_or_default());
-        }
-        let mut sum = FloatSum::default();
-        pieces.iter().for_each(|piece| add_f64(&mut sum, piece));
-        let count = self.groups.ids.len() as u64;
-        let mean = sum.total() / count as f64;
-        let squares_from = |mean: f64| {
-            let mut squares = FloatSum::default();
-            pieces.iter().for_each(|piece| add_squares_f64(&mut squares, mean, piece));
-            squares.total()
-        };
-        let squares = squares_from(mean);
-        if squares.is_finite() || !mean.is_finite() {
-            return Ok(Some(Moments { count, mean, squares }));
-        }
-        // The rounding error of a mean of large values may be too large to be squared, where all distances are small.
-        let rest = pieces.iter().flat_map(|piece| piece.iter()).map(|raw| f64::from_le_bytes(*raw) - mean).sum::<f64>();
-        let mean = mean + rest / count as f64;
-        Ok(Some(Moments { count, mean, squares: squares_from(mean) }))
+        Ok(of_groups(sums))
     }
 
     /// Computes the means of the block's groups, then the distances from them.
     fn moments(&self, column: usize) -> Result<Vec<Moments>> {
-        if let Some(moments) = self.moments_of_all(column)? {
-            return Ok(vec![moments]);
-        }
         let sums = self.floats(column)?;
         let mean = |sum: &Sum| if sum.count == 0 { 0.0 } else { sum.total() / sum.count as f64 };
         let mut means: Vec<f64> = std::iter::once(0.0).chain(sums.iter().map(mean)).collect();
@@ -301,7 +317,7 @@ impl<'a> BlockColumns<'_, 'a> {
                 }
             })
         })?;
-        Ok(moments.split_off(1))
+        Ok(of_groups(moments))
     }
 
     fn values(&self, column: usize) -> Result<Vec<Values64>> {
@@ -313,7 +329,7 @@ impl<'a> BlockColumns<'_, 'a> {
                 }
             })
         })?;
-        Ok(values.split_off(1))
+        Ok(of_groups(values))
     }
 
     fn extreme_integers(&self, end: End, column: usize) -> Result<Extreme<i256>> {
@@ -351,6 +367,12 @@ impl<'a> BlockColumns<'_, 'a> {
         })?;
         Ok(extreme.without_first())
     }
+}
+
+/// The states but that of group 0.
+fn of_groups<T>(mut states: Vec<T>) -> Vec<T> {
+    states.remove(0);
+    states
 }
 
 fn merged<T: Kept>(states: &[T]) -> T {

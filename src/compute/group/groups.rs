@@ -10,7 +10,7 @@ use arrow_array::{Int8Array, RecordBatch};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field};
 
-use super::intern::{Cell, Interner, packed_short};
+use super::intern::{AT_ONCE, Cell, Interner, InternerMemory, LONG, with_len};
 use crate::array::access::{Bits, Keys, Texts, dictionary_of, fixed_values};
 use crate::array::{Unchecked, Value, value};
 use crate::compute::frame::Frame;
@@ -102,33 +102,43 @@ pub(super) fn check_keys(keys: &[usize], dataset: &Dataset) -> Result<()> {
     Ok(())
 }
 
-/// Groups the rows of block `block` by the columns `keys`; `masks` has the selected rows of each span.
-pub(super) fn group<'a>(frame: &Frame<'a>, block: usize, keys: &[usize], masks: &[Option<Mask>]) -> Result<Groups<'a>> {
-    group_expecting(frame, block, keys, masks, 0)
+/// Memory of one block's groups, for the next one's.
+#[derive(Debug, Default)]
+pub(super) struct GroupMemory {
+    ids: Vec<u32>,
+    interner: InternerMemory,
+    /// Groups that are expected.
+    pub expected: usize,
 }
 
-/// The same where some `expected` groups are expected.
-pub(super) fn group_expecting<'a>(
+impl GroupMemory {
+    /// Takes back what `groups` has no need of any more.
+    pub(super) fn reuse(&mut self, groups: &mut Groups<'_>) {
+        self.ids = std::mem::take(&mut groups.ids);
+    }
+}
+
+/// Groups the rows of block `block` by the columns `keys`; `masks` has the selected rows of each span.
+pub(super) fn group<'a>(
     frame: &Frame<'a>,
     block: usize,
     keys: &[usize],
     masks: &[Option<Mask>],
-    expected: usize,
+    memory: &mut GroupMemory,
 ) -> Result<Groups<'a>> {
     let mut groups: Option<Groups<'a>> = None;
     for &column in keys {
         let rows: usize = frame.spans(block).map(|(_, rows)| rows.len()).sum();
-        let mut encoder = Encoder { most_dense: DENSE_A_ROW * rows, ..Encoder::default() };
-        if keys.len() == 1 {
-            encoder.interner.reserve(expected);
-        }
+        let expected = if keys.len() == 1 { memory.expected } else { 0 };
+        let mut encoder = Encoder::new(DENSE_A_ROW * rows, expected, memory);
+        encoder.ids.reserve(rows);
         for ((part, rows), mask) in frame.spans(block).zip(masks) {
             encoder.add(frame.checked(part, column)?, rows, mask.as_ref())?;
         }
-        let next = encoder.finish();
+        let next = encoder.finish(memory);
         groups = Some(match groups {
             None => next,
-            Some(before) => combine(before, next, expected),
+            Some(before) => combine(before, next, memory),
         });
     }
     Ok(groups.unwrap_or_else(|| one_group(frame, block, masks)))
@@ -147,42 +157,53 @@ fn one_group<'a>(frame: &Frame<'a>, block: usize, masks: &[Option<Mask>]) -> Gro
 }
 
 /// Groups of both: a number for each pair that occurs.
-fn combine<'a>(a: Groups<'a>, b: Groups<'a>, expected: usize) -> Groups<'a> {
+fn combine<'a>(mut a: Groups<'a>, mut b: Groups<'a>, memory: &mut GroupMemory) -> Groups<'a> {
     /// The maximum number of pairs for which a table of all is made.
     const DENSE: usize = 1 << 18;
-    let rows_of = b.count() + 1;
+    let rows_of = b.count() as u64 + 1;
     let width = a.width + b.width;
-    let pairs = (a.count() + 1) * rows_of;
-    let mut dense = if pairs <= DENSE { vec![UNSEEN; pairs] } else { Vec::new() };
-    let mut sparse = Interner::default();
-    sparse.reserve(expected);
-    let mut combined = Groups { ids: a.ids.clone(), cells: Vec::new(), width, firsts: Vec::new() };
-    for (row, (id, &other)) in combined.ids.iter_mut().zip(&b.ids).enumerate() {
-        if *id == OUT {
-            continue;
-        }
-        let pair = *id as usize * rows_of + other as usize;
-        let next = combined.firsts.len() as u32 + 1;
-        let found = match dense.get_mut(pair) {
-            Some(known) if *known == UNSEEN => {
-                *known = next;
-                next
-            }
-            Some(known) => *known,
-            None => sparse.id(Cell::Word(pair as u64)),
-        };
-        if found == next {
-            combined.firsts.push(row as u32);
-            combined.cells.extend_from_slice(a.cells_of(*id as usize - 1));
-            combined.cells.extend_from_slice(b.cells_of(other as usize - 1));
-        }
-        *id = found;
+    let mut pairs = Interner::expecting(memory.expected, &mut memory.interner);
+    let most = (a.count() as u64 + 1).saturating_mul(rows_of);
+    if most <= DENSE as u64 {
+        pairs.prepare([0, most].into_iter(), DENSE + 1);
     }
+    let mut combined = Groups { ids: std::mem::take(&mut a.ids), cells: Vec::new(), width, firsts: Vec::new() };
+    let mut words = [0; AT_ONCE];
+    for (number, (ids, others)) in combined.ids.chunks_mut(AT_ONCE).zip(b.ids.chunks(AT_ONCE)).enumerate() {
+        let mut wanted = 0;
+        for (row, (&id, &other)) in ids.iter().zip(others).enumerate() {
+            words[row] = u64::from(id) * rows_of + u64::from(other);
+            wanted |= u64::from(id != OUT) << row;
+        }
+        let mut new = wanted & !pairs.look_up(words[..others.len()].iter().copied(), ids);
+        while new != 0 {
+            let row = new.trailing_zeros() as usize;
+            ids[row] = pairs.word(words[row]);
+            if ids[row] as usize > combined.firsts.len() {
+                combined.firsts.push((number * AT_ONCE + row) as u32);
+                combined.cells.extend_from_slice(a.cells_of((words[row] / rows_of) as usize - 1));
+                combined.cells.extend_from_slice(b.cells_of(others[row] as usize - 1));
+            }
+            new &= new - 1;
+        }
+        exclude(ids, wanted);
+    }
+    pairs.into_cells(&mut memory.interner);
+    memory.reuse(&mut b);
     combined
 }
 
+/// Puts the rows without a bit in `wanted` into no group.
+#[inline(always)]
+fn exclude(ids: &mut [u32], wanted: u64) {
+    if wanted != u64::MAX {
+        // All ones if the row is selected.
+        ids.iter_mut().enumerate().for_each(|(row, id)| *id &= 0u32.wrapping_sub((wanted >> row & 1) as u32));
+    }
+}
+
 /// Numbers the values of one column of a block.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Encoder<'a> {
     ids: Vec<u32>,
     firsts: Vec<u32>,
@@ -194,8 +215,16 @@ struct Encoder<'a> {
 }
 
 impl<'a> Encoder<'a> {
-    fn finish(self) -> Groups<'a> {
-        Groups { ids: self.ids, cells: self.interner.into_cells(), width: 1, firsts: self.firsts }
+    fn new(most_dense: usize, expected: usize, memory: &mut GroupMemory) -> Encoder<'a> {
+        let mut ids = std::mem::take(&mut memory.ids);
+        ids.clear();
+        let interner = Interner::expecting(expected, &mut memory.interner);
+        Encoder { ids, firsts: Vec::with_capacity(expected), interner, most_dense, dictionary: None }
+    }
+
+    fn finish(self, memory: &mut GroupMemory) -> Groups<'a> {
+        let cells = self.interner.into_cells(&mut memory.interner);
+        Groups { ids: self.ids, cells, width: 1, firsts: self.firsts }
     }
 
     fn add(&mut self, array: &'a ArrayData, rows: Range<usize>, mask: Option<&Mask>) -> Result<()> {
@@ -223,25 +252,6 @@ impl<'a> Encoder<'a> {
             self.firsts.push(row as u32);
         }
         id
-    }
-
-    /// Appends the next row's number, which may be new.
-    #[inline(always)]
-    fn push(&mut self, id: u32) {
-        if id as usize > self.firsts.len() {
-            self.firsts.push(self.ids.len() as u32);
-        }
-        self.ids.push(id);
-    }
-
-    /// Notes the first rows of new groups among the next rows, which have these numbers.
-    #[inline]
-    fn note_firsts(&mut self, ids: &[u32]) {
-        for (row, &id) in ids.iter().enumerate() {
-            if id as usize > self.firsts.len() {
-                self.firsts.push((self.ids.len() + row) as u32);
-            }
-        }
     }
 
     /// Row by row, for any type.
@@ -277,89 +287,88 @@ impl<'a> Encoder<'a> {
         word: impl Fn([u8; N]) -> u64,
     ) -> Result<()> {
         let values = fixed_values::<N>(array).get(rows.clone()).unwrap_or_default();
-        self.ids.reserve(values.len());
         let valid = Mask::valid(array, rows);
         // Some words tell the range of nearly all.
         self.interner.prepare(values.iter().step_by(SAMPLED).map(|raw| word(*raw)), self.most_dense);
-        let mut numbers = [OUT; 64];
-        for (number, raws) in values.chunks(64).enumerate() {
+        let mut numbers = [OUT; AT_ONCE];
+        for (number, raws) in values.chunks(AT_ONCE).enumerate() {
             let bits = |mask: Option<&Mask>| mask.map_or(u64::MAX, |mask| mask.words[number]);
-            let wanted = bits(mask);
-            let valid = bits(valid.as_ref());
+            let (wanted, valid) = (bits(mask), bits(valid.as_ref()));
             let into = &mut numbers[..raws.len()];
-            let words = raws.iter().map(|raw| word(*raw));
-            if wanted & valid == u64::MAX {
-                if !self.interner.look_up(words.clone(), into) {
-                    self.interner.all(words, into);
-                    self.note_firsts(into);
-                }
-                self.ids.extend_from_slice(into);
+            if wanted == 0 {
+                self.ids.resize(self.ids.len() + raws.len(), OUT);
                 continue;
             }
-            for (bit, raw) in raws.iter().enumerate() {
-                let row = self.ids.len();
-                match (wanted >> bit & 1 == 1, valid >> bit & 1 == 1) {
-                    (false, _) => self.ids.push(OUT),
-                    (true, false) => {
-                        let id = self.intern(Cell::Null, row);
-                        self.ids.push(id);
-                    }
-                    (true, true) => {
-                        let id = self.interner.word(word(*raw));
-                        self.push(id);
-                    }
-                }
-            }
+            let known = self.interner.look_up(raws.iter().map(|raw| word(*raw)), into);
+            self.push_all(into, wanted, valid, known, |interner, row| Ok(interner.word(word(raws[row]))))?;
         }
+        Ok(())
+    }
+
+    /// Appends the numbers of the next rows: those of `ids` where a bit is `known`, others by `number`.
+    #[inline(always)]
+    fn push_all(
+        &mut self,
+        ids: &mut [u32],
+        wanted: u64,
+        valid: u64,
+        known: u64,
+        mut number: impl FnMut(&mut Interner<'a>, usize) -> Result<u32>,
+    ) -> Result<()> {
+        let mut new = wanted & !(known & valid) & u64::MAX >> (AT_ONCE - ids.len());
+        while new != 0 {
+            let row = new.trailing_zeros() as usize;
+            let is_valid = valid >> row & 1 == 1;
+            let id = if is_valid { number(&mut self.interner, row)? } else { self.interner.other(Cell::Null) };
+            if id as usize > self.firsts.len() {
+                self.firsts.push((self.ids.len() + row) as u32);
+            }
+            ids[row] = id;
+            new &= new - 1;
+        }
+        exclude(ids, wanted);
+        self.ids.extend_from_slice(ids);
         Ok(())
     }
 
     fn add_texts(&mut self, array: &'a ArrayData, rows: Range<usize>, mask: Option<&Mask>) -> Result<()> {
         let texts = Texts::of(array)?;
-        if let Some(views) = texts.views()
-            && mask.is_none()
-            && array.null_count() == 0
-        {
-            return self.add_views(&texts, views, rows);
-        }
-        let has_nulls = array.nulls().is_some_and(|nulls| nulls.null_count() > 0);
-        self.ids.reserve(rows.len());
+        let valid = Mask::valid(array, &rows);
         // Sorted rows have many equal neighbours.
-        let mut last = &[][..];
-        let mut last_word = 0;
-        let mut last_id = UNSEEN;
-        for (number, row) in rows.enumerate() {
-            if mask.is_some_and(|mask| !mask.is_set(number)) {
-                self.ids.push(OUT);
+        let mut last = (&[][..], UNSEEN);
+        let (mut numbers, mut words) = ([OUT; AT_ONCE], [LONG; AT_ONCE]);
+        for (number, first) in rows.clone().step_by(AT_ONCE).enumerate() {
+            let bits = |mask: Option<&Mask>| mask.map_or(u64::MAX, |mask| mask.words[number]);
+            let (wanted, valid) = (bits(mask), bits(valid.as_ref()));
+            let count = (rows.end - first).min(AT_ONCE);
+            if wanted == 0 {
+                self.ids.resize(self.ids.len() + count, OUT);
                 continue;
             }
-            if has_nulls && texts.is_null(row) {
-                let id = self.intern(Cell::Null, self.ids.len());
-                self.ids.push(id);
-                continue;
+            if valid == u64::MAX {
+                let mut into = words.iter_mut();
+                texts.each_short(first..first + count, |len, bytes| {
+                    into.by_ref().take(1).for_each(|word| *word = with_len(len, bytes));
+                })?;
+            } else {
+                for (row, word) in words[..count].iter_mut().enumerate() {
+                    // Anything may lie under nulls.
+                    let (len, bytes) = if valid >> row & 1 == 1 { texts.short(first + row)? } else { (0, 0) };
+                    *word = with_len(len, bytes);
+                }
             }
-            let bytes = texts.get(row)?;
-            // No text is word 0.
-            let word = if bytes.len() < 8 { packed_short(bytes) } else { 0 };
-            if word != last_word || word == 0 && (last_id == UNSEEN || bytes != last) {
-                last_id = if word == 0 { self.interner.text(bytes) } else { self.interner.short(word, bytes) };
-            }
-            (last, last_word) = (bytes, word);
-            self.push(last_id);
-        }
-        Ok(())
-    }
-
-    /// Texts without nulls, by their views.
-    fn add_views(&mut self, texts: &Texts<'a>, views: &'a [[u8; 16]], rows: Range<usize>) -> Result<()> {
-        self.ids.reserve(rows.len());
-        for (row, view) in rows.clone().zip(views.get(rows).unwrap_or_default()) {
-            let word = u128::from_le_bytes(*view);
-            let id = match view[4..].get(..word as u32 as usize) {
-                Some(bytes) => self.interner.inline(word, bytes),
-                None => self.interner.text(texts.get(row)?),
-            };
-            self.push(id);
+            let into = &mut numbers[..count];
+            let known = self.interner.look_up_texts(&words[..count], into);
+            self.push_all(into, wanted, valid, known, |interner, row| {
+                let bytes = texts.get(first + row)?;
+                if words[row] != LONG {
+                    return Ok(interner.text(words[row], bytes));
+                }
+                if last.1 == UNSEEN || last.0 != bytes {
+                    last = (bytes, interner.text(LONG, bytes));
+                }
+                Ok(last.1)
+            })?;
         }
         Ok(())
     }

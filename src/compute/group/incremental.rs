@@ -33,7 +33,8 @@ struct KeptGroups {
     start: u64,
     blocks: usize,
     block_rows: usize,
-    has_many: Option<bool>,
+    /// That of the blocks if it was looked for.
+    size: Option<usize>,
     /// The first row of each group, counted from `start`.
     firsts: Vec<u64>,
     states: Vec<KeptState>,
@@ -119,8 +120,8 @@ impl IncrementalAggregation {
 impl GroupPlan {
     /// The answer for `rows`, the groups to keep, and how many rows were read.
     fn go_on(&self, rows: &Dataset, kept: Option<KeptGroups>, start: u64) -> Result<(Dataset, KeptGroups, u64)> {
-        let mut has_many = kept.as_ref().and_then(|kept| kept.has_many);
-        let blocks = self.blocks(rows, &mut has_many)?;
+        let mut size = kept.as_ref().and_then(|kept| kept.size);
+        let blocks = self.blocks(rows, &mut size)?;
         let block_rows = blocks.frame.block_rows();
         let kept = kept.filter(|kept| kept.block_rows == block_rows);
         let known = kept.as_ref().map_or(0, |kept| kept.blocks);
@@ -131,10 +132,10 @@ impl GroupPlan {
         let full = usize::try_from(blocks.frame.rows() / block_rows as u64).unwrap_or(usize::MAX);
         self.add_blocks(&blocks, known..full, None, &mut table)?;
         let kept = match kept.filter(|_| full == known) {
-            Some(kept) => KeptGroups { has_many, ..kept },
+            Some(kept) => KeptGroups { size, ..kept },
             None => {
                 let states = table.states.iter().map(|state| state.kept()).collect();
-                KeptGroups { start, blocks: full, block_rows, has_many, firsts: table.firsts.clone(), states }
+                KeptGroups { start, blocks: full, block_rows, size, firsts: table.firsts.clone(), states }
             }
         };
         self.add_blocks(&blocks, full..blocks.frame.blocks(), None, &mut table)?;

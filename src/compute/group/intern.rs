@@ -4,6 +4,8 @@ use std::hash::{BuildHasher, Hash};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
+use crate::array::access::short;
+
 /// A key, comparable across dictionaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::compute) enum Cell<'a> {
@@ -21,24 +23,38 @@ pub(super) struct Interner<'a> {
     dense: DenseWords,
     /// Words outside of it.
     words: Words<u64>,
-    /// Text of up to 7 bytes, and of up to 15.
-    short: Words<u64>,
-    middle: Words<u128>,
+    /// Text of up to 15 bytes.
+    short: Words<u128>,
     /// Other keys: cells stored beside their numbers, so that a lookup touches one place in memory.
     rest: HashTable<(Cell<'a>, u32)>,
     hasher: DefaultHashBuilder,
 }
 
+/// Keys whose numbers are looked up at a time.
+pub(super) const AT_ONCE: usize = 64;
+
+/// Memory of an interner, for the next one.
+#[derive(Debug, Default)]
+pub(super) struct InternerMemory {
+    words: Words<u64>,
+    short: Words<u128>,
+}
+
 impl<'a> Interner<'a> {
-    /// Before the first key: some `count` keys are expected, as many as there are where keys are alike.
-    pub(super) fn reserve(&mut self, count: usize) {
-        self.words.expected = count;
-        self.short.expected = count;
-        self.middle.expected = count;
-        self.cells.reserve(count);
+    /// Some `count` keys are expected, as many as there are where keys are alike.
+    pub(super) fn expecting(count: usize, memory: &mut InternerMemory) -> Interner<'a> {
+        Interner {
+            cells: Vec::with_capacity(count),
+            words: std::mem::take(&mut memory.words).emptied(count),
+            short: std::mem::take(&mut memory.short).emptied(count),
+            ..Interner::default()
+        }
     }
 
-    pub(super) fn into_cells(self) -> Vec<Cell<'a>> {
+    /// The keys in the order of their numbers; the memory of all else is left in `memory`.
+    pub(super) fn into_cells(self, memory: &mut InternerMemory) -> Vec<Cell<'a>> {
+        memory.words = self.words;
+        memory.short = self.short;
         self.cells
     }
 
@@ -47,7 +63,7 @@ impl<'a> Interner<'a> {
     pub(super) fn id(&mut self, cell: Cell<'a>) -> u32 {
         match cell {
             Cell::Word(word) => self.word(word),
-            Cell::Bytes(bytes) => self.text(bytes),
+            Cell::Bytes(bytes) => self.text(packed(bytes), bytes),
             Cell::Null => self.other(cell),
         }
     }
@@ -59,10 +75,9 @@ impl<'a> Interner<'a> {
                 Some(&id) => Some(id).filter(|&id| id != 0),
                 None => self.words.find(word, &self.hasher),
             },
-            Cell::Bytes(bytes) => match bytes.len() {
-                0..8 => self.short.find(packed_short(bytes), &self.hasher),
-                8..16 => self.middle.find(packed_middle(bytes), &self.hasher),
-                _ => self.other_known(cell),
+            Cell::Bytes(bytes) => match packed(bytes) {
+                LONG => self.other_known(cell),
+                word => self.short.find(word, &self.hasher),
             },
             Cell::Null => self.other_known(cell),
         }
@@ -83,46 +98,34 @@ impl<'a> Interner<'a> {
         }
     }
 
-    /// The numbers of words.
-    #[inline]
-    pub(super) fn all(&mut self, words: impl Iterator<Item = u64>, into: &mut [u32]) {
-        if !self.dense.numbers.is_empty() {
-            words.zip(into).for_each(|(word, into)| *into = self.word(word));
-            return;
-        }
-        // Hashes first, so that many slots are looked for at the same time.
-        let Interner { words: table, cells, hasher, .. } = self;
-        let mut hashed = [(0, 0); 64];
-        hashed.iter_mut().zip(words).for_each(|(into, word)| *into = (hasher.hash_one(word) as usize, word));
-        for (&(hash, word), into) in hashed.iter().zip(into) {
-            *into = table.id_at(hash, word, hasher, || next(cells, Cell::Word(word)));
-        }
-    }
-
-    /// The number of a text in a view, which has up to 12 bytes, `bytes`.
+    /// The number of a text, which is `word` if it is short.
     #[inline(always)]
-    pub(super) fn inline(&mut self, view: u128, bytes: &'a [u8]) -> u32 {
-        let len = view as u32;
-        let word = view >> 32;
-        if len < 8 {
-            return self.short(word as u64 | (u64::from(len) + 1) << 56, bytes);
+    pub(super) fn text(&mut self, word: u128, bytes: &'a [u8]) -> u32 {
+        if word == LONG {
+            return self.other(Cell::Bytes(bytes));
         }
-        let Interner { middle, cells, hasher, .. } = self;
-        middle.id(word | (u128::from(len) + 1) << 120, hasher, || next(cells, Cell::Bytes(bytes)))
+        let Interner { short, cells, hasher, .. } = self;
+        short.id(word, hasher, || next(cells, Cell::Bytes(bytes)))
     }
 
-    /// The numbers of words of the expected range; false if one has none yet.
+    /// Writes the numbers of words of which one is found at once, and returns a bit for each of these.
     #[inline]
-    pub(super) fn look_up(&self, words: impl Iterator<Item = u64>, into: &mut [u32]) -> bool {
-        let mut is_known = !self.dense.numbers.is_empty();
-        if !is_known {
-            return false;
+    pub(super) fn look_up(&self, words: impl Iterator<Item = u64>, into: &mut [u32]) -> u64 {
+        if self.dense.numbers.is_empty() {
+            return self.words.look_up(words, into, &self.hasher);
         }
-        for (into, word) in into.iter_mut().zip(words) {
+        let mut known = 0;
+        for (number, (into, word)) in into.iter_mut().zip(words).enumerate() {
             *into = self.dense.numbers.get(self.dense.place(word)).copied().unwrap_or(0);
-            is_known &= *into != 0;
+            known |= u64::from(*into != 0) << number;
         }
-        is_known
+        known
+    }
+
+    /// The same of texts, as words.
+    #[inline]
+    pub(super) fn look_up_texts(&self, words: &[u128], into: &mut [u32]) -> u64 {
+        self.short.look_up(words.iter().copied(), into, &self.hasher)
     }
 
     /// Before the first word: makes a table with a place for each word between the least and the greatest of some that are to
@@ -146,28 +149,13 @@ impl<'a> Interner<'a> {
         }
     }
 
-    /// The number of text of up to 7 bytes, which are `word`.
-    #[inline(always)]
-    pub(super) fn short(&mut self, word: u64, bytes: &'a [u8]) -> u32 {
-        let Interner { short, cells, hasher, .. } = self;
-        short.id(word, hasher, || next(cells, Cell::Bytes(bytes)))
-    }
-
-    pub(super) fn text(&mut self, bytes: &'a [u8]) -> u32 {
-        let Interner { middle, cells, hasher, .. } = self;
-        match bytes.len() {
-            0..8 => self.short(packed_short(bytes), bytes),
-            8..16 => middle.id(packed_middle(bytes), hasher, || next(cells, Cell::Bytes(bytes))),
-            _ => self.other(Cell::Bytes(bytes)),
-        }
-    }
-
     fn other_known(&self, cell: Cell<'a>) -> Option<u32> {
         let found = self.rest.find(self.hasher.hash_one(cell), |&(known, _)| known == cell);
         found.map(|&(_, id)| id)
     }
 
-    fn other(&mut self, cell: Cell<'a>) -> u32 {
+    /// The number of null, or of a long text.
+    pub(super) fn other(&mut self, cell: Cell<'a>) -> u32 {
         if let Some(id) = self.other_known(cell) {
             return id;
         }
@@ -201,48 +189,88 @@ fn next<'a>(cells: &mut Vec<Cell<'a>>, cell: Cell<'a>) -> u32 {
 /// nearly always enough, and probes of several rows overlap.
 #[derive(Debug, Default)]
 struct Words<W> {
-    /// Number 0 marks an empty slot. The length is a power of two, or 0.
-    places: Vec<(W, u32)>,
+    /// Half of the hash of a key, and its number; number 0 marks an empty slot. The length is a power of two, or 0.
+    slots: Vec<(u32, u32)>,
+    /// The key of each number; of numbers of other keys, any.
+    keys: Vec<W>,
     taken: usize,
     /// How many are expected.
     expected: usize,
 }
 
 impl<W: Copy + Default + PartialEq + Hash> Words<W> {
+    /// An empty table in the same memory.
+    fn emptied(mut self, expected: usize) -> Words<W> {
+        self.slots.clear();
+        self.keys.clear();
+        Words { taken: 0, expected, ..self }
+    }
+
     #[inline(always)]
     fn find(&self, word: W, hasher: &DefaultHashBuilder) -> Option<u32> {
-        let mut at = hasher.hash_one(word) as usize;
-        let mask = self.places.len().wrapping_sub(1);
+        let hash = hasher.hash_one(word) as u32;
+        let mask = self.slots.len().wrapping_sub(1);
+        let mut at = hash as usize;
         loop {
-            match self.places.get(at & mask) {
+            match self.slots.get(at & mask) {
                 None | Some((_, 0)) => return None,
-                Some(&(known, id)) if known == word => return Some(id),
+                Some(&(known, id)) if known == hash && self.is_key(id, word) => return Some(id),
                 Some(_) => at = at.wrapping_add(1),
             }
         }
     }
 
     #[inline(always)]
-    fn id(&mut self, word: W, hasher: &DefaultHashBuilder, new: impl FnOnce() -> u32) -> u32 {
-        self.id_at(hasher.hash_one(word) as usize, word, hasher, new)
+    fn is_key(&self, id: u32, word: W) -> bool {
+        self.keys.get(id as usize).is_some_and(|key| *key == word)
     }
 
-    /// The number of `word`, whose hash is `at`.
+    /// Writes the numbers of words that are in one of the first slots looked at; returns a bit for each of these. Without a
+    /// branch, so that many slots are looked at at the same time.
     #[inline(always)]
-    fn id_at(&mut self, mut at: usize, word: W, hasher: &DefaultHashBuilder, new: impl FnOnce() -> u32) -> u32 {
-        if (self.taken + 1) * 2 > self.places.len() {
-            self.grow(hasher);
+    fn look_up(&self, words: impl Iterator<Item = W>, into: &mut [u32], hasher: &DefaultHashBuilder) -> u64 {
+        /// How many. Few words are in another.
+        const SLOTS: usize = 3;
+        if self.slots.is_empty() {
+            return 0;
         }
-        let mask = self.places.len() - 1;
-        loop {
-            let slot = &mut self.places[at & mask];
-            if slot.1 == 0 {
-                *slot = (word, new());
-                self.taken += 1;
-                return slot.1;
+        let mut hashed = [(0, W::default()); AT_ONCE];
+        hashed.iter_mut().zip(words).for_each(|(into, word)| *into = (hasher.hash_one(word) as u32, word));
+        let mask = self.slots.len() - 1;
+        let mut known = 0;
+        for (number, (&(hash, word), into)) in hashed.iter().zip(into).enumerate() {
+            let mut found = 0;
+            for slot in 0..SLOTS {
+                let (own, id) = self.slots[(hash as usize).wrapping_add(slot) & mask];
+                found = if own == hash { id } else { found };
             }
-            if slot.0 == word {
-                return slot.1;
+            *into = found;
+            // There is a key for number 0 too, which is that of no word.
+            known |= u64::from((found != 0) & (self.keys[found as usize] == word)) << number;
+        }
+        known
+    }
+
+    #[inline(always)]
+    fn id(&mut self, word: W, hasher: &DefaultHashBuilder, new: impl FnOnce() -> u32) -> u32 {
+        if (self.taken + 1) * 2 > self.slots.len() {
+            self.grow();
+        }
+        let hash = hasher.hash_one(word) as u32;
+        let mask = self.slots.len() - 1;
+        let mut at = hash as usize;
+        loop {
+            let (known, id) = self.slots[at & mask];
+            if id == 0 {
+                let id = new();
+                self.slots[at & mask] = (hash, id);
+                self.keys.resize(id as usize, W::default());
+                self.keys.push(word);
+                self.taken += 1;
+                return id;
+            }
+            if known == hash && self.is_key(id, word) {
+                return id;
             }
             at = at.wrapping_add(1);
         }
@@ -250,49 +278,40 @@ impl<W: Copy + Default + PartialEq + Hash> Words<W> {
 
     /// Makes space for twice as many, at first for as many as are expected.
     #[cold]
-    fn grow(&mut self, hasher: &DefaultHashBuilder) {
-        let first = (2 * self.expected + 2).next_power_of_two().max(64);
-        let len = if self.places.is_empty() { first } else { self.places.len() * 2 };
-        let before = std::mem::replace(&mut self.places, vec![Default::default(); len]);
-        before.into_iter().filter(|(_, id)| *id != 0).for_each(|(word, id)| self.set(word, id, hasher));
-    }
-
-    fn set(&mut self, word: W, id: u32, hasher: &DefaultHashBuilder) {
-        let mut at = hasher.hash_one(word) as usize;
-        let mask = self.places.len() - 1;
-        while self.places[at & mask].1 != 0 {
-            at = at.wrapping_add(1);
+    fn grow(&mut self) {
+        if self.slots.is_empty() {
+            let len = (2 * self.expected + 2).next_power_of_two().max(64);
+            self.slots.resize(len, (0, 0));
+            self.keys.reserve(self.expected + 1);
+            self.keys.push(W::default());
+            return;
         }
-        self.places[at & mask] = (word, id);
+        let len = self.slots.len() * 2;
+        let before = std::mem::replace(&mut self.slots, vec![(0, 0); len]);
+        for (hash, id) in before.into_iter().filter(|(_, id)| *id != 0) {
+            let mut at = hash as usize;
+            while self.slots[at & (len - 1)].1 != 0 {
+                at = at.wrapping_add(1);
+            }
+            self.slots[at & (len - 1)] = (hash, id);
+        }
     }
 }
 
-/// Up to 7 bytes and their number as one word. The loads of 2 and 4 bytes overlap if there are fewer than twice as
-/// many.
-#[inline(always)]
-pub(super) fn packed_short(bytes: &[u8]) -> u64 {
-    let len = bytes.len();
-    let word = match len {
-        0 => 0,
-        1 => u64::from(bytes[0]),
-        2 | 3 => ends::<2>(bytes, |raw| u16::from_le_bytes(raw).into()),
-        _ => ends::<4>(bytes, |raw| u32::from_le_bytes(raw).into()),
-    };
-    word | (len as u64 + 1) << 56
+/// What stands for texts that don't fit a word.
+pub(super) const LONG: u128 = 0;
+
+/// A text of up to 15 bytes and its length as one word; `LONG` for others.
+#[inline]
+pub(super) fn packed(bytes: &[u8]) -> u128 {
+    let (len, word) = short(bytes);
+    with_len(len, word)
 }
 
-/// The same for 8 to 15 bytes.
+/// The word of a text of `len` bytes, which are `bytes` if they are few.
 #[inline(always)]
-pub(super) fn packed_middle(bytes: &[u8]) -> u128 {
-    let (Some(low), Some(high)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) else { return 0 };
-    let words = [low, high].map(|raw| u128::from(u64::from_le_bytes(*raw)));
-    words[0] | words[1] << (8 * (bytes.len() - 8)) | (bytes.len() as u128 + 1) << 120
-}
-
-#[inline(always)]
-fn ends<const N: usize>(bytes: &[u8], word: impl Fn([u8; N]) -> u64) -> u64 {
-    let (Some(low), Some(high)) = (bytes.first_chunk::<N>(), bytes.last_chunk::<N>()) else { return 0 };
-    word(*low) | word(*high) << (8 * (bytes.len() - N))
+pub(super) fn with_len(len: usize, bytes: u128) -> u128 {
+    if len < 16 { bytes | (len as u128 + 1) << 120 } else { LONG }
 }
 
 #[cfg(test)]
@@ -309,12 +328,19 @@ mod tests {
             texts in prop::collection::vec(prop::collection::vec(0u8..3, 0..20), 0..300),
             words in prop::collection::vec(-20i64..50, 0..300),
             expected in 0usize..300,
+            used in any::<bool>(),
             most in prop_oneof![Just(0), Just(1), Just(1usize << 20)],
             scale in prop_oneof![Just(1i64), Just(1 << 32), Just(1 << 60)],
         ) {
             let cells = texts.iter().map(|text| Cell::Bytes(text)).chain([Cell::Null]);
             let all: Vec<Cell<'_>> = cells.chain(words.iter().map(|&word| Cell::Word(word.wrapping_mul(scale) as u64))).collect();
-            let (mut interner, mut naive) = (Interner::default(), HashMap::new());
+            let (mut memory, mut naive) = (InternerMemory::default(), HashMap::new());
+            if used {
+                let mut before = Interner::expecting(3, &mut memory);
+                all.iter().rev().for_each(|&cell| drop(before.id(cell)));
+                before.into_cells(&mut memory);
+            }
+            let mut interner = Interner::expecting(expected, &mut memory);
             let of = |cell: &Cell<'_>| if let Cell::Word(word) = *cell { Some(word) } else { None };
             interner.prepare(all.iter().filter_map(of).skip(expected), most);
             for &cell in all.iter().chain(&all) {
@@ -322,7 +348,19 @@ mod tests {
                 prop_assert_eq!(interner.known(cell), naive.get(&cell).copied());
                 prop_assert_eq!(interner.id(cell), *naive.entry(cell).or_insert(next), "{:?}", cell);
             }
-            for (number, cell) in interner.into_cells().into_iter().enumerate() {
+            for some in all.chunks(AT_ONCE) {
+                let words: Vec<u64> = some.iter().map(|cell| of(cell).unwrap_or(1 << 40)).collect();
+                let texts: Vec<u128> = some.iter().map(|cell| if let Cell::Bytes(bytes) = cell { packed(bytes) } else { LONG }).collect();
+                let (mut into, mut texts_into) = (vec![0; some.len()], vec![0; some.len()]);
+                let known = interner.look_up(words.iter().copied(), &mut into);
+                let texts_known = interner.look_up_texts(&texts, &mut texts_into);
+                for (number, cell) in some.iter().enumerate() {
+                    let (bit, text_bit) = (known >> number & 1, texts_known >> number & 1);
+                    prop_assert!(bit == 0 || naive[&Cell::Word(words[number])] == into[number]);
+                    prop_assert!(text_bit == 0 || naive[cell] == texts_into[number]);
+                }
+            }
+            for (number, cell) in interner.into_cells(&mut memory).into_iter().enumerate() {
                 prop_assert_eq!(naive[&cell], number as u32 + 1);
             }
         }

@@ -12,11 +12,11 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 
 use super::block::Computed;
-use super::groups::{Groups, cell, group_expecting, word_of_2, word_of_4};
-use super::intern::{Cell, packed_short};
+use super::groups::{GroupMemory, Groups, cell, group, word_of_2, word_of_4};
+use super::intern::{Cell, LONG, packed, with_len};
 use super::state::{GroupState, StateKind, is_integer};
 use super::table::GroupTable;
-use super::views::{Span, views};
+use super::views::{Span, VIEW, ViewedChunk};
 use crate::array::access::{Texts, fixed_values, fixed_width};
 use crate::array::{Parts, filled, slice};
 use crate::compute::frame::Frame;
@@ -224,12 +224,23 @@ impl<'w, 'a> Wave<'w, 'a> {
         if !is_text_or_binary(self.needed.of.field(column).data_type()) {
             return Ok(None);
         }
-        let bytes = self.orders.len().saturating_mul(32 * CHUNK);
-        let views = parallel::map(self.orders.len(), bytes, |chunk| {
-            let order = &self.orders[chunk];
-            views(&spans_of(self.frame, first + chunk, column)?, &order.places, order.rows.len())
-        });
-        views.into_iter().collect()
+        let chunks = (0..self.orders.len()).map(|chunk| ViewedChunk::of(spans_of(self.frame, first + chunk, column)?));
+        let Some(chunks) = chunks.collect::<Result<Option<Vec<_>>>>()? else { return Ok(None) };
+        let width = CHUNK * VIEW;
+        let bytes = chunks.len() * width;
+        // The memory of all at once is in larger pages.
+        let views = filled(bytes, |out| {
+            let jobs = out.chunks_mut(width).zip(chunks.iter().zip(&self.orders)).map(Ok);
+            let put = |(out, (chunk, order)): (&mut [u8], (&ViewedChunk<'_>, &ChunkOrder))| {
+                chunk.put(&order.places, &mut out[..order.rows.len() * VIEW])
+            };
+            parallel::try_map(jobs, bytes, |_| width, put, || ()).map(|_| ())
+        })?;
+        let array = |(number, (chunk, order)): (usize, (ViewedChunk<'_>, &ChunkOrder))| {
+            let own = views.slice_with_length(number * width, order.rows.len() * VIEW);
+            chunk.array(own, &order.places, order.rows.len())
+        };
+        chunks.into_iter().zip(&self.orders).enumerate().map(array).collect::<Result<_>>().map(Some)
     }
 
     /// Checks that a column may be copied.
@@ -263,29 +274,57 @@ impl<'w, 'a> Wave<'w, 'a> {
         self.orders.iter().map(|order| order.rows.len()).sum()
     }
 
-    /// The columns of a partition, chunk by chunk, and the rows in the wave.
-    fn partition(&self, partition: usize) -> (Vec<(usize, Vec<ArrayData>)>, Vec<u32>) {
-        let mut parts = Vec::with_capacity(self.orders.len());
-        let mut all = Vec::new();
-        for (chunk, order) in self.orders.iter().enumerate() {
-            let (start, rows) = (order.starts[partition], order.rows_of(partition));
+    /// The partitions in the order in which to group them, the largest first. One that has many times the rows of others, as
+    /// those of a frequent key, is several jobs.
+    pub(super) fn jobs(&self) -> Vec<PartitionJob> {
+        let most = (4 * self.rows() / PARTITIONS).max(LARGE);
+        let mut jobs = Vec::with_capacity(PARTITIONS);
+        for partition in 0..PARTITIONS {
+            let first = jobs.len();
+            let mut job = PartitionJob { partition, chunks: 0..0, rows: 0, is_whole: true };
+            for (chunk, order) in self.orders.iter().enumerate() {
+                job.rows += order.rows_of(partition).len();
+                job.chunks.end = chunk + 1;
+                if job.rows >= most {
+                    let next = PartitionJob { chunks: chunk + 1..chunk + 1, rows: 0, ..job };
+                    jobs.push(std::mem::replace(&mut job, next));
+                }
+            }
+            if jobs.len() == first || job.rows > 0 {
+                jobs.push(job);
+            }
+            let is_whole = jobs.len() - first == 1;
+            jobs[first..].iter_mut().for_each(|job| job.is_whole = is_whole);
+        }
+        jobs.sort_by_key(|job| std::cmp::Reverse(job.rows));
+        jobs
+    }
+
+    /// The columns of a partition, chunk by chunk.
+    fn partition(&self, job: &PartitionJob) -> Vec<(usize, Vec<ArrayData>)> {
+        let mut parts = Vec::with_capacity(job.chunks.len());
+        for chunk in job.chunks.clone() {
+            let (start, rows) = (self.orders[chunk].starts[job.partition], self.orders[chunk].rows_of(job.partition));
             if !rows.is_empty() {
                 let columns = self.columns.iter().map(|column| column.rows(chunk, start, rows.len()));
                 parts.push((rows.len(), columns.collect()));
-                all.extend(rows.iter().map(|&row| (chunk * CHUNK) as u32 + u32::from(row)));
             }
         }
-        (parts, all)
+        parts
     }
 
-    /// The groups of partition `partition`, with their first rows in the wave, and their states.
-    pub(super) fn groups(&self, partition: usize) -> Result<(Groups<'a>, Vec<GroupState<'a>>)> {
-        self.with_groups(partition, |_, own, firsts, states| Ok((self.moved(own, firsts)?, states)))
+    /// The groups of a job's rows, with their first rows in the wave, and their states.
+    pub(super) fn groups(
+        &self,
+        job: &PartitionJob,
+        memory: &mut GroupMemory,
+    ) -> Result<(Groups<'a>, Vec<GroupState<'a>>)> {
+        self.with_groups(job, memory, |_, own, firsts, states| Ok((self.moved(own, firsts)?, states)))
     }
 
-    /// The groups of partition `partition`, with their keys, where there is no other wave.
-    pub(super) fn table(&self, partition: usize) -> Result<GroupTable<'a>> {
-        self.with_groups(partition, |frame, own, firsts, states| {
+    /// The groups of a whole partition, with their keys, where there is no other wave.
+    pub(super) fn table(&self, job: &PartitionJob, memory: &mut GroupMemory) -> Result<GroupTable<'a>> {
+        self.with_groups(job, memory, |frame, own, firsts, states| {
             let rows = own.firsts.iter().map(|&first| first.into());
             let picked = Picked::of(frame, rows);
             let key = |&key: &usize| {
@@ -304,23 +343,23 @@ impl<'w, 'a> Wave<'w, 'a> {
         })
     }
 
-    /// Calls `work` with a partition's rows, their groups, the groups' first rows in the wave, and their states.
+    /// Calls `work` with a job's rows, their groups, the groups' first rows in the wave, and their states.
     fn with_groups<T>(
         &self,
-        partition: usize,
+        job: &PartitionJob,
+        memory: &mut GroupMemory,
         work: impl FnOnce(&Frame<'_>, &Groups<'_>, Vec<u32>, Vec<GroupState<'a>>) -> Result<T>,
     ) -> Result<T> {
-        let (parts, rows) = self.partition(partition);
+        let parts = self.partition(job);
         let masks = vec![None; parts.len()];
         let dataset = Dataset::of_arrays(self.schema.clone(), parts);
         let frame = Frame::of(&dataset)?.in_blocks_of(usize::MAX);
-        let own = group_expecting(&frame, 0, &self.needed.keys, &masks, self.expected.load(Ordering::Relaxed))?;
+        memory.expected = self.expected.load(Ordering::Relaxed);
+        let mut own = group(&frame, 0, &self.needed.keys, &masks, memory)?;
         self.expected.fetch_max(own.count(), Ordering::Relaxed);
         let mut states = Vec::with_capacity(self.needed.kinds.len());
-        let row = |own: u64| -> Result<u64> {
-            let row = rows.get(own as usize).ok_or_else(|| Error::internal("a group has no row in its partition"))?;
-            Ok(self.start + u64::from(*row))
-        };
+        let rows = JobRows::of(&self.orders, job);
+        let row = |own: u64| rows.row(own).map(|row| self.start + u64::from(row));
         let nothing = Computed { columns: self.needed.columns.len(), formulas: &[] };
         for &kind in &self.needed.kinds {
             let text = |own: u64| match kind.column() {
@@ -329,8 +368,10 @@ impl<'w, 'a> Wave<'w, 'a> {
             };
             states.push(GroupState::of_block(kind, &frame, 0, &own, &nothing)?.moved(kind.end(), row, text)?);
         }
-        let firsts: Vec<u32> = own.firsts.iter().map(|&first| rows[first as usize]).collect();
-        work(&frame, &own, firsts, states)
+        let firsts = rows.rows(&own.firsts)?;
+        let done = work(&frame, &own, firsts, states);
+        memory.reuse(&mut own);
+        done
     }
 
     /// Groups of which the cells are those of the dataset instead of the chunks.
@@ -353,6 +394,66 @@ impl<'w, 'a> Wave<'w, 'a> {
         cell(self.frame.checked(part, column)?, inside)
     }
 }
+
+/// The rows of a partition that are grouped at once.
+#[derive(Clone, Debug)]
+pub(super) struct PartitionJob {
+    pub partition: usize,
+    /// The chunks that its rows are of.
+    pub chunks: Range<usize>,
+    rows: usize,
+    /// Whether these are all rows of the partition.
+    pub is_whole: bool,
+}
+
+/// Where the rows of a job are in the wave.
+struct JobRows<'w> {
+    /// The number of each chunk with its rows, and the number of rows before these.
+    chunks: Vec<(usize, usize, &'w [u16])>,
+}
+
+impl<'w> JobRows<'w> {
+    fn of(orders: &'w [ChunkOrder], job: &PartitionJob) -> JobRows<'w> {
+        let mut before = 0;
+        let mut chunks = Vec::with_capacity(job.chunks.len());
+        for chunk in job.chunks.clone() {
+            let rows = orders[chunk].rows_of(job.partition);
+            chunks.push((before, chunk, rows));
+            before += rows.len();
+        }
+        JobRows { chunks }
+    }
+
+    /// The rows in the wave that are rows `own` of the job, which ascend.
+    fn rows(&self, own: &[u32]) -> Result<Vec<u32>> {
+        let mut all = Vec::with_capacity(own.len());
+        let mut own = own.iter().map(|&own| own as usize).peekable();
+        for &(before, chunk, rows) in &self.chunks {
+            while let Some(row) = own.next_if(|own| *own < before + rows.len()) {
+                all.push((chunk * CHUNK) as u32 + u32::from(rows[row - before]));
+            }
+        }
+        if own.next().is_some() { Err(lost_row()) } else { Ok(all) }
+    }
+
+    /// The row in the wave that is row `own` of the job.
+    fn row(&self, own: u64) -> Result<u32> {
+        let own = own as usize;
+        let chunk = self.chunks.partition_point(|&(before, ..)| before <= own).checked_sub(1);
+        let found = chunk.and_then(|chunk| {
+            let (before, chunk, rows) = *self.chunks.get(chunk)?;
+            Some((chunk * CHUNK) as u32 + u32::from(*rows.get(own - before)?))
+        });
+        found.ok_or_else(lost_row)
+    }
+}
+
+fn lost_row() -> Error {
+    Error::internal("a group has no row in its partition")
+}
+
+/// The fewest rows of a partition that are several jobs.
+const LARGE: usize = 1 << 18;
 
 /// The partition of rows that are not selected.
 const NONE: u8 = u8::MAX;
@@ -500,8 +601,17 @@ fn add_hashes(array: &ArrayData, rows: Range<usize>, into: &mut [u64]) -> Result
         }
         Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView if !has_nulls => {
             let texts = Texts::of(array)?;
-            for (row, hash) in rows.zip(into) {
-                *hash = mixed_bytes(*hash, texts.get(row)?);
+            let mut long = Vec::new();
+            let mut at = 0;
+            texts.each_short(rows.clone(), |len, bytes| {
+                match into.get_mut(at).filter(|_| len < 16) {
+                    Some(hash) => *hash = mixed_word(*hash, with_len(len, bytes)),
+                    None => long.push(at),
+                }
+                at += 1;
+            })?;
+            for at in long {
+                into[at] = mixed_bytes(into[at], texts.get(rows.start + at)?);
             }
         }
         _ => {
@@ -524,9 +634,14 @@ fn mixed(hash: u64, word: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
+#[inline(always)]
+fn mixed_word(hash: u64, word: u128) -> u64 {
+    mixed(mixed(hash, word as u64), (word >> 64) as u64)
+}
+
 fn mixed_bytes(hash: u64, bytes: &[u8]) -> u64 {
     // The last 8 bytes overlap those before them.
-    let Some(last) = bytes.last_chunk::<8>() else { return mixed(hash, packed_short(bytes)) };
+    let (LONG, Some(last)) = (packed(bytes), bytes.last_chunk::<8>()) else { return mixed_word(hash, packed(bytes)) };
     let words = bytes.as_chunks::<8>().0.iter();
     let hash = words.fold(mixed(hash, bytes.len() as u64), |hash, word| mixed(hash, u64::from_le_bytes(*word)));
     mixed(hash, u64::from_le_bytes(*last))
@@ -703,7 +818,7 @@ mod tests {
         let frame = Frame::of(&dataset).unwrap();
         for key in 0..5 {
             assert_eq!(integers_width(&frame, key).unwrap(), Some(12), "column {key}");
-            let groups = group_expecting(&frame, 0, &[key], &[None], 0).unwrap();
+            let groups = group(&frame, 0, &[key], &[None], &mut GroupMemory::default()).unwrap();
             let cells = (0..4).map(|row| cell(frame.checked(0, key).unwrap(), row).unwrap());
             assert_eq!(groups.cells, cells.collect::<Vec<_>>());
         }

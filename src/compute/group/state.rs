@@ -113,23 +113,21 @@ impl Sum {
     }
 
     pub(super) fn total(&self) -> f64 {
-        // The rounding error at infinity is NaN.
-        if self.sum.is_finite() { self.sum + self.lost } else { self.sum }
+        // The rounding error at infinity is NaN, and so may be that of the largest numbers.
+        if self.sum.is_finite() && self.lost.is_finite() { self.sum + self.lost } else { self.sum }
     }
 }
 
 impl Kept for Sum {
     const NONE: Sum = Sum { sum: 0.0, lost: 0.0, count: 0 };
 
+    #[inline(always)]
     fn add(&mut self, other: &Sum) {
-        let number = other.sum;
-        let total = self.sum + number;
-        if self.sum.abs() >= number.abs() {
-            self.lost += (self.sum - total) + number;
-        } else {
-            self.lost += (number - total) + self.sum;
-        }
-        self.lost += other.lost;
+        let total = self.sum + other.sum;
+        // What is lost is found without a look at which of both is larger (Knuth, *The Art of Computer Programming* 2, 4.2.2).
+        let of_other = total - self.sum;
+        let of_this = total - of_other;
+        self.lost += (self.sum - of_this) + (other.sum - of_other) + other.lost;
         self.sum = total;
         self.count += other.count;
     }

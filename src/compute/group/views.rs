@@ -6,9 +6,8 @@ use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
-use super::intern::{packed_middle, packed_short};
+use crate::array::Parts;
 use crate::array::access::{Texts, fixed_values};
-use crate::array::{Parts, filled};
 use crate::error::{Error, Result};
 
 /// The most buffers that the texts of a chunk are in: each of its partitions refers to all of them.
@@ -27,29 +26,48 @@ struct ViewedSpan {
     address: usize,
 }
 
-/// The texts or bytes of `spans`, each at its place among `len`, which all rows but those of other places fill; `None` if they
-/// are in too many buffers, or in too large ones.
-pub(super) fn views(spans: &[Span<'_>], places: &[u16], len: usize) -> Result<Option<ArrayData>> {
-    let mut buffers = vec![Buffer::default()];
-    let mut viewed = Vec::with_capacity(spans.len());
-    for span in spans {
-        match ViewedSpan::of(span, &mut buffers)? {
-            Some(span) if buffers.len() <= MOST_BUFFERS => viewed.push(span),
-            _ => return Ok(None),
+/// Texts or bytes of a chunk, of which views are to be made.
+pub(super) struct ViewedChunk<'a> {
+    spans: Vec<Span<'a>>,
+    viewed: Vec<ViewedSpan>,
+    buffers: Vec<Buffer>,
+}
+
+/// The bytes of a view.
+pub(super) const VIEW: usize = size_of::<u128>();
+
+impl<'a> ViewedChunk<'a> {
+    /// `None` if the texts are in too many buffers, or in too large ones.
+    pub(super) fn of(spans: Vec<Span<'a>>) -> Result<Option<ViewedChunk<'a>>> {
+        let mut buffers = vec![Buffer::default()];
+        let mut viewed = Vec::with_capacity(spans.len());
+        for span in &spans {
+            match ViewedSpan::of(span, &mut buffers)? {
+                Some(span) if buffers.len() <= MOST_BUFFERS => viewed.push(span),
+                _ => return Ok(None),
+            }
         }
+        Ok(Some(ViewedChunk { spans, viewed, buffers }))
     }
-    let width = size_of::<u128>();
-    buffers[0] = filled(len * width, |out| {
-        let out = &mut out.as_chunks_mut::<16>().0[..];
+
+    /// Writes the view of each row to its place in `out`, which all rows but those of other places fill.
+    pub(super) fn put(&self, places: &[u16], out: &mut [u8]) -> Result<()> {
+        let out = &mut out.as_chunks_mut::<VIEW>().0[..];
         let mut places = places.iter();
-        for ((array, rows), span) in spans.iter().zip(&viewed) {
+        for ((array, rows), span) in self.spans.iter().zip(&self.viewed) {
             span.put(array, rows, &mut places, out)?;
         }
         Ok(())
-    })?;
-    let validity = validity(spans, places, len);
-    let parts = Parts { data_type: DataType::BinaryView, len, validity, buffers, children: Vec::new() };
-    parts.assemble().checked(&[]).map(Some)
+    }
+
+    /// The `len` texts whose views were put into `views`.
+    pub(super) fn array(mut self, views: Buffer, places: &[u16], len: usize) -> Result<ArrayData> {
+        self.buffers[0] = views;
+        let validity = validity(&self.spans, places, len);
+        let parts =
+            Parts { data_type: DataType::BinaryView, len, validity, buffers: self.buffers, children: Vec::new() };
+        parts.assemble().checked(&[])
+    }
 }
 
 impl ViewedSpan {
@@ -93,10 +111,22 @@ impl ViewedSpan {
             return Ok(());
         }
         let texts = Texts::of(array)?;
-        for row in rows.clone() {
-            let Some(&place) = places.next() else { break };
+        let mut long = Vec::new();
+        let mut row = rows.start;
+        texts.each_short(rows.clone(), |len, bytes| {
+            let Some(&place) = places.next() else { return };
+            match len {
+                0..=INLINE => put(out, place, bytes << 32 | len as u128),
+                _ => long.push((row, place)),
+            }
+            row += 1;
+        })?;
+        for (row, place) in long {
             let bytes = texts.get(row)?;
-            put(out, place, view(bytes, self.buffer, address(bytes).wrapping_sub(self.address) as u32));
+            let prefix = bytes.first_chunk().map_or(0, |raw| u32::from_le_bytes(*raw));
+            let offset = address(bytes).wrapping_sub(self.address) as u32;
+            let place_of = u128::from(offset) << 96 | u128::from(self.buffer) << 64;
+            put(out, place, place_of | u128::from(prefix) << 32 | bytes.len() as u128);
         }
         Ok(())
     }
@@ -110,20 +140,6 @@ fn address(bytes: &[u8]) -> usize {
 fn put(out: &mut [[u8; 16]], place: u16, view: u128) {
     if let Some(out) = out.get_mut(usize::from(place)) {
         *out = view.to_le_bytes();
-    }
-}
-
-/// The view of a text that begins at `offset` of buffer `buffer`.
-#[inline(always)]
-fn view(bytes: &[u8], buffer: u32, offset: u32) -> u128 {
-    let len = bytes.len() as u128;
-    match bytes.len() {
-        0..8 => u128::from(packed_short(bytes) << 8 >> 8) << 32 | len,
-        8..=INLINE => packed_middle(bytes) << 32 | len,
-        _ => {
-            let prefix = bytes.first_chunk().map_or(0, |raw| u32::from_le_bytes(*raw));
-            u128::from(offset) << 96 | u128::from(buffer) << 64 | u128::from(prefix) << 32 | len
-        }
     }
 }
 

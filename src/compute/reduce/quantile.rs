@@ -1,12 +1,20 @@
-//! Exact quantiles of columns of any size, without a copy. Floats are mapped to 64-bit integers in the same order; one
-//! pass counts them by their first 16 bits, which locates the requested ranks; values with the right prefix are
+//! Exact quantiles of columns of any size, without a copy.
+//!
+//! Of a large column, a sample tells between which two values each quantile lies, but for one column in thousands. One pass
+//! counts the values below them, and collects those between them, among which the quantile is found by its rank.
+//!
+//! If it lies elsewhere, or too many values between them, values are counted: they are mapped to 64-bit integers in the same
+//! order; one pass counts them by their first 16 bits, which locates the requested ranks; values with the right prefix are
 //! collected, or counted again by their next 16 bits while they are too many.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use arrow_schema::DataType;
+use multiversion::multiversion;
 
 use super::accumulate::{Rows, each_float, each_integer, number_rows};
+use crate::array::access::fixed_values;
 use crate::compute::frame::Frame;
 use crate::compute::select::Random;
 use crate::dataset::Column;
@@ -17,6 +25,8 @@ use crate::parallel;
 const DIGIT: u32 = 16;
 /// The maximum number of values to collect and sort.
 const FEW: u64 = 1 << 20;
+/// The maximum number of values to collect between those of a sample.
+const MOST_COLLECTED: usize = 4 << 20;
 /// Rows per unit of work.
 const BLOCK: usize = 1 << 20;
 /// Blocks per thread whose counts are held until they are summed.
@@ -28,13 +38,18 @@ const AT_ONCE: usize = 16;
 /// Rows in the sample of a larger column.
 const SAMPLE: u64 = 1 << 20;
 
+/// The fewest rows in a sample that tells where a quantile lies.
+const FEWEST_SAMPLED: u64 = 1 << 13;
+/// Rows whose values are collected at a time.
+const STEP: usize = 1 << 14;
+
 /// Two ordered values, and where between them a quantile lies: from 0 to 1.
 type Between = ([u64; 2], f64);
 
 impl Column {
     /// The exact `q`-quantile, with linear interpolation between two values. Nulls and NaN are ignored; other numbers
-    /// are converted to the nearest float. `None` if there are no values. Takes two passes over the column, rarely
-    /// more, and no copy.
+    /// are converted to the nearest float. `None` if there are no values. Takes one pass over the column and a sample of it,
+    /// rarely two passes more, and no copy.
     ///
     /// # Errors
     /// `InvalidArgument` unless `q` is between 0 and 1; `Unsupported` for types other than numbers.
@@ -55,10 +70,7 @@ impl Column {
         if rows <= SAMPLE {
             return self.quantile(q);
         }
-        let mut random = Random::new(0);
-        let mut drawn: Vec<i64> = (0..SAMPLE).map(|_| random.below(rows).cast_signed()).collect();
-        drawn.sort_unstable();
-        let sample = self.as_dataset().take(&drawn)?.column_at(0)?;
+        let sample = self.as_dataset().take(&self.drawn(SAMPLE, rows))?.column_at(0)?;
         let (numbers, found) = sample.watched(|| sample.counted_quantiles(&[q]))?;
         if numbers < SAMPLE / 2 { self.quantile(q) } else { Ok(found.first().copied()) }
     }
@@ -93,8 +105,39 @@ impl Column {
 
     /// The number of numeric values, and their quantiles, if there are any.
     fn counted_quantiles(&self, shares: &[f64]) -> Result<(u64, Vec<f64>)> {
+        if let Some(found) = self.between_samples(shares)? {
+            return Ok(found);
+        }
         let (count, found) = self.ranked(shares, Numbers::Floats)?;
         Ok((count, found.into_iter().map(|(ends, part)| between(&ends.map(float), part)).collect()))
+    }
+
+    /// The same by a sample; `None` if it does not tell enough.
+    fn between_samples(&self, shares: &[f64]) -> Result<Option<(u64, Vec<f64>)>> {
+        let rows = self.len()?;
+        // As many as leave a share of the rows between two of them that is few.
+        let size = (8 * rows / FEW).saturating_pow(2).max(FEWEST_SAMPLED);
+        if rows <= FEW || size > SAMPLE || shares.len() > AT_ONCE {
+            return Ok(None);
+        }
+        let mut sampled = Vec::with_capacity(size as usize);
+        let sample = self.as_dataset().take(&self.drawn(size, rows))?.column_at(0)?;
+        let values = ColumnValues::of(&sample, Numbers::Floats)?;
+        (0..values.frame.blocks()).try_for_each(|block| values.each(block, |ordered| sampled.push(float(ordered))))?;
+        if (sampled.len() as u64) < size / 2 {
+            return Ok(None);
+        }
+        sampled.sort_unstable_by(f64::total_cmp);
+        let windows: Vec<QuantileBounds> = shares.iter().map(|share| QuantileBounds::of(*share, &sampled)).collect();
+        ColumnValues::of(self, Numbers::Floats)?.inside(&windows, shares)
+    }
+
+    /// Random rows in order, the same each time.
+    fn drawn(&self, size: u64, rows: u64) -> Vec<i64> {
+        let mut random = Random::new(0);
+        let mut drawn: Vec<i64> = (0..size).map(|_| random.below(rows).cast_signed()).collect();
+        drawn.sort_unstable();
+        drawn
     }
 
     /// The number of values, and for each share the two ordered values that its quantile lies between, and where; none if
@@ -141,6 +184,68 @@ fn between(&[low, high]: &[f64; 2], part: f64) -> f64 {
     // Differences of infinities and of the largest numbers overflow.
     let distance = high - low;
     if distance.is_finite() { low + distance * part } else { low * (1.0 - part) + high * part }
+}
+
+/// Two values between which a quantile lies in all likelihood.
+#[derive(Clone, Copy, Debug)]
+struct QuantileBounds {
+    low: f64,
+    high: f64,
+}
+
+/// What is found of the values of some rows.
+#[derive(Clone, Debug, Default)]
+struct BoundedValues {
+    /// How many are numbers, and how many of these are less than the window's.
+    count: u64,
+    below: u64,
+    found: Vec<f64>,
+}
+
+impl QuantileBounds {
+    /// Five times the deviation to be expected, to both sides of the share of a sorted sample.
+    fn of(share: f64, sampled: &[f64]) -> QuantileBounds {
+        let len = sampled.len() as f64;
+        let (place, by) = (share * len, 5.0 * (share * (1.0 - share) * len).sqrt() + 2.0);
+        // Beyond the sample is any value.
+        let low = if place < by { None } else { sampled.get((place - by) as usize) };
+        QuantileBounds {
+            low: low.map_or(f64::NEG_INFINITY, |low| *low),
+            high: sampled.get((place + by) as usize).map_or(f64::INFINITY, |high| *high),
+        }
+    }
+}
+
+impl BoundedValues {
+    /// The value of rank `rank` of all, or `None` if it is not in the window; and the one after it.
+    fn at(&mut self, rank: u64) -> Option<[f64; 2]> {
+        let at = usize::try_from(rank.checked_sub(self.below)?).ok().filter(|&at| at < self.found.len())?;
+        let (_, &mut value, above) = self.found.select_nth_unstable_by(at, f64::total_cmp);
+        let next = above.iter().copied().min_by(f64::total_cmp);
+        // −0 is 0.
+        Some([value + 0.0, next.unwrap_or(f64::NAN) + 0.0])
+    }
+}
+
+/// Counts values and those below the window, and appends those in it.
+#[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
+fn add_inside(values: &[[u8; 8]], window: QuantileBounds, inside: &mut BoundedValues) {
+    let QuantileBounds { low, high } = window;
+    for values in values.chunks(256) {
+        let mut found = [0.0; 256];
+        let (mut len, mut below, mut count) = (0usize, 0u32, 0u32);
+        for raw in values {
+            let number = f64::from_le_bytes(*raw);
+            // Without a branch: whether it is kept decides only whether the next one is written over it.
+            found[len % 256] = number;
+            len += usize::from((number >= low) & (number <= high));
+            below += u32::from(number < low);
+            count += u32::from(!number.is_nan());
+        }
+        inside.found.extend_from_slice(&found[..len]);
+        inside.below += u64::from(below);
+        inside.count += u64::from(count);
+    }
 }
 
 /// A prefix of values' bits.
@@ -197,6 +302,62 @@ struct ColumnValues<'a> {
 impl<'a> ColumnValues<'a> {
     fn of(column: &'a Column, numbers: Numbers) -> Result<ColumnValues<'a>> {
         Ok(ColumnValues { frame: Frame::of(column.as_dataset())?.in_blocks_of(BLOCK), numbers })
+    }
+
+    /// The number of values, and for each share its quantile, which lies in its window; `None` if one does not, or too many
+    /// others do.
+    fn inside(self, windows: &[QuantileBounds], shares: &[f64]) -> Result<Option<(u64, Vec<f64>)>> {
+        let values = ColumnValues { frame: self.frame.in_blocks_of(STEP), ..self };
+        let is_full = AtomicBool::new(false);
+        let collected = AtomicUsize::new(0);
+        let blocks = values.frame.blocks();
+        let done: Vec<Result<_>> = parallel::map(blocks, blocks.saturating_mul(STEP * 8), |block| {
+            let mut inside = vec![BoundedValues::default(); windows.len()];
+            if !is_full.load(Ordering::Relaxed) {
+                values.add_block(block, windows, &mut inside)?;
+            }
+            let found: usize = inside.iter().map(|inside| inside.found.len()).sum();
+            if collected.fetch_add(found, Ordering::Relaxed) + found > MOST_COLLECTED {
+                is_full.store(true, Ordering::Relaxed);
+            }
+            Ok(inside)
+        });
+        let mut all = vec![BoundedValues::default(); windows.len()];
+        for done in done {
+            for (all, own) in all.iter_mut().zip(done?) {
+                all.found.extend(own.found);
+                all.below += own.below;
+                all.count += own.count;
+            }
+        }
+        let count = all.first().map_or(0, |all| all.count);
+        if is_full.into_inner() || count == 0 {
+            return Ok(None);
+        }
+        let quantile = |(share, all): (&f64, &mut BoundedValues)| {
+            let place = share * (count - 1) as f64;
+            let [value, next] = all.at(place.floor() as u64)?;
+            let is_last = place.fract() == 0.0;
+            (is_last || !next.is_nan()).then(|| between(&[value, next], place.fract()))
+        };
+        Ok(shares.iter().zip(&mut all).map(quantile).collect::<Option<Vec<_>>>().map(|found| (count, found)))
+    }
+
+    fn add_block(&self, block: usize, windows: &[QuantileBounds], inside: &mut [BoundedValues]) -> Result<()> {
+        let mut numbers = Vec::new();
+        for (part, rows) in self.frame.spans(block) {
+            let array = self.frame.checked(part, 0)?;
+            let is_plain = matches!(array.data_type(), DataType::Float64) && array.null_count() == 0;
+            let values = if is_plain {
+                fixed_values(array).get(rows).unwrap_or_default()
+            } else {
+                numbers.clear();
+                self.each_of(part, rows, &mut |ordered| numbers.push(float(ordered).to_le_bytes()))?;
+                &numbers[..]
+            };
+            windows.iter().zip(&mut *inside).for_each(|(window, inside)| add_inside(values, *window, inside));
+        }
+        Ok(())
     }
 
     /// The values of ranks `ranks`, from 0; `counts` has the number with each first digit.
@@ -283,26 +444,27 @@ impl<'a> ColumnValues<'a> {
 
     /// Calls `work` with each numeric value of a block.
     fn each(&self, block: usize, mut work: impl FnMut(u64)) -> Result<()> {
-        let mut ids = Vec::new();
-        for (part, rows) in self.frame.spans(block) {
-            ids.resize(rows.len(), 1);
-            number_rows(self.frame.checked(part, 0)?, rows, |array, rows| {
-                let rows = Rows { array, rows, ids: &ids, lane: 0 };
-                match self.numbers {
-                    Numbers::Floats => each_float(&rows, |id, _, number| {
-                        if id != 0 && !number.is_nan() {
-                            work(ordered(number));
-                        }
-                    }),
-                    Numbers::Times => each_integer(&rows, |id, _, number| {
-                        if id != 0 {
-                            work((number as i64).cast_unsigned() ^ SIGN);
-                        }
-                    }),
-                }
-            })?;
-        }
-        Ok(())
+        self.frame.spans(block).try_for_each(|(part, rows)| self.each_of(part, rows, &mut work))
+    }
+
+    /// The same of rows of a batch.
+    fn each_of(&self, part: usize, rows: Range<usize>, work: &mut impl FnMut(u64)) -> Result<()> {
+        let ids = vec![1; rows.len()];
+        number_rows(self.frame.checked(part, 0)?, rows, |array, rows| {
+            let rows = Rows { array, rows, ids: &ids, lane: 0 };
+            match self.numbers {
+                Numbers::Floats => each_float(&rows, |id, _, number| {
+                    if id != 0 && !number.is_nan() {
+                        work(ordered(number));
+                    }
+                }),
+                Numbers::Times => each_integer(&rows, |id, _, number| {
+                    if id != 0 {
+                        work((number as i64).cast_unsigned() ^ SIGN);
+                    }
+                }),
+            }
+        })
     }
 }
 
