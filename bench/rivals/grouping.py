@@ -6,6 +6,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import arrowwood as aw
+
+try:
+    import chdb
+except ImportError:
+    chdb = None
 from question import OURS, Question, engines
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -54,6 +59,11 @@ def same(a, b):
     return a.shape == b.shape and near and all(a[name].equals(b[name]) for name in texts)
 
 
+def clickhouse(sql, groups_table):
+    """The answer of chdb, which finds the table by its name here."""
+    return chdb.query(sql.replace(" from t", " from Python(groups_table)"), "ArrowTable")
+
+
 def questions(folder, rows=5_000_000):
     path = made(folder, rows)
     ds, whole = aw.open(path), pa.ipc.open_file(pa.memory_map(path)).read_all()
@@ -61,7 +71,8 @@ def questions(folder, rows=5_000_000):
     db, fusion = engines(whole)
 
     def ask(sql):
-        return {"duckdb": lambda: db.sql(sql).to_arrow_table(), "datafusion": lambda: fusion.sql(sql).to_arrow_table()}
+        ways = {"duckdb": lambda: db.sql(sql).to_arrow_table(), "datafusion": lambda: fusion.sql(sql).to_arrow_table()}
+        return ways | ({"chdb": lambda: clickhouse(sql, whole)} if chdb else {})
 
     def grouped(title, by, ours, theirs, sql, shows, pyarrow=None, leave=()):
         lazy = frame.lazy().group_by(by).agg(theirs)
@@ -81,12 +92,12 @@ def questions(folder, rows=5_000_000):
     key = ["near1000"]
     distinct = pl.col("n").n_unique(), "count(distinct n)", OTHERS, ("n", "count_distinct")
     yield grouped("distinct integers of 1,000 groups", key, ("n", "n_unique"), *distinct)
-    # DataFusion's median of groups takes a list of each group's values, and minutes.
-    yield grouped("median of 1,000 groups", key, ("v", "median"), v.median(), "median(v)", OTHERS, leave=["datafusion"])
+    # DataFusion's median of groups takes a list of each group's values, and minutes; that of chdb is of a sample.
+    yield grouped("median of 1,000 groups", key, ("v", "median"), v.median(), "median(v)", OTHERS, leave=["datafusion", "chdb"])
     text = pl.col("text100000")
     yield grouped("smallest text of 1,000 groups", key, ("text100000", "min"), text.min(), "min(text100000)", OTHERS)
     # The others' first value is that of any thread.
-    others = ["duckdb", "datafusion"]
+    others = ["duckdb", "datafusion", "chdb"]
     yield grouped("first value of 1,000 groups", key, ("v", "first"), v.first(), "first(v)", OTHERS, leave=others)
 
     condition = aw.col("v") > 90

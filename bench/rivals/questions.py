@@ -1,6 +1,9 @@
 """Questions to columns and rows, arrowwood beside its rivals: one command, equal answers, medians, taken in turns.
 
     python bench/rivals/questions.py [--quick] [--data DIR] [--json FILE] [--markdown FILE] [--plots DIR]
+    python bench/rivals/questions.py --only WORD … [--rounds 11] [--markdown FILE]
+
+With --only, questions with one of the words in their title are asked, and their sections of the page are replaced.
 """
 
 import argparse
@@ -26,6 +29,7 @@ from run import duration, grid, machine, progress, warm
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 from plot import bars  # noqa: E402
+from report import put_section  # noqa: E402
 
 import grouping  # noqa: E402
 from question import OURS, Question, engines, same_groups  # noqa: E402
@@ -233,18 +237,26 @@ def main():
     parser.add_argument("--quick", action="store_true", help="without the 4 GiB file, fewer rounds")
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir(), "arrowwood-rivals"))
     parser.add_argument("--stocks", help="the 560 rows (default: those in the package vega_datasets)")
+    parser.add_argument("--only", nargs="+", help="words in the titles of the questions to ask")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--markdown", type=Path)
     parser.add_argument("--plots", type=Path)
     args = parser.parse_args()
-    rounds = 3 if args.quick else ROUNDS
+    rounds = 3 if args.quick else args.rounds
     report = {"machine": machine(), "questions": []}
     for question in questions(args):
+        if args.only and not any(word in question.title for word in args.only):
+            continue
         taken = question.ask(rounds)
         taken = {name: [round(seconds, 9) for seconds in times] for name, times in taken.items()}
         report["questions"].append({"title": question.title, "shows": question.shows, "taken": taken})
         print(line(question.title, taken), flush=True)
     progress("")
+    if args.only:
+        for question in report["questions"] if args.markdown else ():
+            put_section(args.markdown, question["title"], "\n".join(section(question)))
+        return
     if not args.quick:
         report["loaders"] = loaders(args)
     if args.json:
@@ -259,7 +271,7 @@ def main():
 def questions(args):
     args.data.mkdir(parents=True, exist_ok=True)
     paths = {}
-    for variant in ["1", "5600"] + ([] if args.quick else ["4g_one"]):
+    for variant in ["1", "5600"] + ([] if args.quick or args.only else ["4g_one"]):
         progress(f"data of {variant}")
         made, note = data.make(args.data, variant, args.stocks or data.default_stocks())
         for file in made:
@@ -306,6 +318,17 @@ def line(title, taken):
     return f"{title:55} " + "  ".join(parts)
 
 
+def section(question):
+    lines, ours = [], median(question["taken"][OURS])
+    for name, times in question["taken"].items():
+        middle = median(times)
+        low, _, high = statistics.quantiles(times, n=4)
+        ratio = f"×{middle / ours:.2f}"
+        text = [duration(middle), f"± {duration((high - low) * 5e8)}", f"**{ratio}**" if middle < ours else ratio]
+        lines.append([name, *text])
+    return [question["shows"], "", *grid(["", "median", "spread", "against arrowwood"], lines, markdown=True)]
+
+
 def render(report):
     parts = [
         "# Questions, beside the rivals",
@@ -319,15 +342,7 @@ def render(report):
         LOSSES,
     ]
     for question in report["questions"]:
-        lines, ours = [], median(question["taken"][OURS])
-        for name, times in question["taken"].items():
-            middle = median(times)
-            low, _, high = statistics.quantiles(times, n=4)
-            ratio = f"×{middle / ours:.2f}"
-            text = [duration(middle), f"± {duration((high - low) * 5e8)}", f"**{ratio}**" if middle < ours else ratio]
-            lines.append([name, *text])
-        parts += ["", f"## {question['title']}", question["shows"], ""]
-        parts += grid(["", "median", "spread", "against arrowwood"], lines, markdown=True)
+        parts += ["", f"## {question['title']}", *section(question)]
     if loaders := report.get("loaders"):
         parts += ["", "## Four workers on one stream of 4 GiB", LOADERS, ""]
         lines = [[kind, f"{rate:,.0f}", f"{more / 2**20:.1f} MiB"] for kind, (rate, more) in loaders.items()]
@@ -338,9 +353,7 @@ def render(report):
 LOSSES = (
     "Where others are shorter, and why. A reduction of cached data takes two milliseconds, of which starting a second "
     "thread is a visible part, and one core alone nearly saturates the memory bus: `min` and `max` change places with "
-    "Polars' and NumPy's from run to run. `std` passes over each block twice, first for its mean, so that no digits are "
-    "lost. A median is counted in two passes, where others copy the column and select from the copy; counting takes no "
-    "memory, and wins on large columns. Rows one by one, 10,000 at once of one batch, and groups by text are as fast as "
+    "Polars' and NumPy's from run to run. Rows one by one, 10,000 at once of one batch, and groups by text are as fast as "
     "the fastest, within the differences between runs. A data loader's first batches pay for pages and headers seen for "
     "the first time."
 )

@@ -180,7 +180,7 @@ pub(crate) struct Bounded<R> {
 impl<R: Read> Bounded<R> {
     pub(crate) fn new(source: R) -> Bounded<R> {
         // The rest is for the results computed from it.
-        Bounded { source, read: 0, most: free_memory().map_or(u64::MAX, |bytes| bytes / 4 * 3) }
+        Bounded { source, read: 0, most: arrowwood::mapping::free_memory().map_or(u64::MAX, |bytes| bytes / 4 * 3) }
     }
 }
 
@@ -195,22 +195,6 @@ impl<R: Read> Read for Bounded<R> {
         }
         Ok(came)
     }
-}
-
-/// The bytes of memory available to the program, if the system tells.
-fn free_memory() -> Option<u64> {
-    let number = |path: &str| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
-    let of_machine = || {
-        let text = fs::read_to_string("/proc/meminfo").ok()?;
-        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
-    };
-    let of_container = || {
-        let most = number("/sys/fs/cgroup/memory.max")?;
-        let used = number("/sys/fs/cgroup/memory.current")?;
-        Some(most.saturating_sub(used))
-    };
-    [of_machine(), of_container()].into_iter().flatten().min()
 }
 
 /// The path as used in messages.

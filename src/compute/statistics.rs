@@ -171,6 +171,37 @@ mod tests {
     use super::*;
     use crate::compute::tests::cut;
 
+    /// A sample tells where they lie, but for columns of few values, or where most are none.
+    #[test]
+    fn quantiles_of_large_columns_are_those_of_the_sorted_values() {
+        const ROWS: u64 = 1_200_000;
+        let random =
+            |row: u64| row.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let kinds: [&dyn Fn(u64) -> Option<f64>; 5] = [
+            &|row| Some(random(row) as f64 - 9e18),
+            &|row| Some(row as f64),
+            &|row| Some((random(row) % 3) as f64 - 1.0),
+            &|row| (row % 5 > 0).then_some(if row % 7 == 0 { f64::NAN } else { random(row) as f64 }),
+            &|row| (row % 50 == 0).then_some(-(row as f64)),
+        ];
+        for (number, kind) in kinds.iter().enumerate() {
+            let batch = |rows: std::ops::Range<u64>| {
+                let values: ArrayRef = Arc::new(rows.map(kind).collect::<Float64Array>());
+                RecordBatch::try_from_iter_with_nullable([("v", values, true)]).unwrap()
+            };
+            let dataset = Dataset::try_from(vec![batch(0..70_001), batch(70_001..ROWS)]).unwrap();
+            let mut sorted: Vec<f64> = (0..ROWS).filter_map(kind).filter(|value| !value.is_nan()).collect();
+            sorted.sort_unstable_by(f64::total_cmp);
+            let shares = [0.0, 0.1, 0.5, 0.999, 1.0];
+            let found = dataset.column("v").unwrap().quantiles(&shares).unwrap().unwrap();
+            for (share, found) in shares.iter().zip(found) {
+                let place = share * (sorted.len() - 1) as f64;
+                let [low, high] = [place.floor(), place.ceil()].map(|place| sorted[place as usize]);
+                assert_eq!(found, low + (high - low) * place.fract(), "{share} of {number}");
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn quantiles_are_those_of_the_sorted_values(

@@ -66,6 +66,7 @@ mod growable;
 mod guard;
 mod mapping;
 mod medium;
+mod memory;
 mod mode;
 mod os;
 mod parts;
@@ -85,6 +86,7 @@ pub use mapping::Mapping;
 #[doc(hidden)]
 pub use medium::pretend_boot;
 pub use medium::{Act, Medium, PartFile, Witness, boot_id};
+pub use memory::free_memory;
 pub use mode::Mode;
 #[doc(hidden)]
 pub use os::ignore_file_size_signal;

@@ -13,6 +13,7 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, FieldRef, Schema};
 
 use super::block::Computed;
+use super::cost::GroupCost;
 use super::fused::Fused;
 use super::groups::{GroupMemory, Groups, check_keys, group, with_plain_booleans};
 use super::outcome::{self, Function};
@@ -54,6 +55,8 @@ pub struct Aggregation<'a> {
     pub(super) predicate: Option<Predicate>,
     pub(super) outputs: Vec<Output>,
     pub(super) watch: Option<AggregationWatch<'a>>,
+    /// The most bytes that groups may take.
+    pub(super) memory: Option<u64>,
 }
 
 /// How far an aggregation is.
@@ -105,7 +108,7 @@ impl Dataset {
     /// ```
     pub fn aggregate<N: AsRef<str>>(&self, by: &[N]) -> Aggregation<'_> {
         let by = by.iter().map(|name| name.as_ref().to_string()).collect();
-        Aggregation { dataset: self, by, predicate: None, outputs: Vec::new(), watch: None }
+        Aggregation { dataset: self, by, predicate: None, outputs: Vec::new(), watch: None, memory: None }
     }
 }
 
@@ -186,11 +189,17 @@ impl<'a> Aggregation<'a> {
         self
     }
 
+    /// Lets groups take at most `most` bytes of memory. Without, it is what the system has left when they begin to be many.
+    pub fn memory(mut self, most: u64) -> Aggregation<'a> {
+        self.memory = Some(most);
+        self
+    }
+
     /// The groups' keys and the results, as a dataset with a row per group.
     ///
     /// # Errors
     /// `ColumnNotFound`; `Unsupported` for keys or functions that a type does not support; `InvalidArgument` for two
-    /// columns of one name, or a sum that overflows its type.
+    /// columns of one name, or a sum that overflows its type; `Io` before groups take more memory than there is.
     pub fn finish(&self) -> Result<Dataset> {
         match with_plain_booleans(self.dataset, &self.by)? {
             Some(plain) => Aggregation { dataset: &plain, ..self.clone() }.finish_plain(),
@@ -257,6 +266,8 @@ pub(super) struct GroupPlan {
     outputs: Vec<OutputColumn>,
     /// Numbers of distinct values, by the number of their output.
     distinct: Vec<(usize, ArrayData)>,
+    /// The most bytes that groups may take.
+    memory: Option<u64>,
 }
 
 /// A column of the result.
@@ -281,6 +292,7 @@ impl GroupPlan {
         let condition = condition.map(|predicate| Condition::of(predicate, schema, &|name| dataset.index_of(name)));
         let condition = condition.transpose()?;
         let mut plan = GroupPlan::empty(dataset, keys, condition);
+        plan.memory = asked.memory;
         for output in &asked.outputs {
             plan.add(dataset, output)?;
         }
@@ -298,6 +310,7 @@ impl GroupPlan {
             kinds: Vec::new(),
             outputs: Vec::new(),
             distinct: Vec::new(),
+            memory: None,
         }
     }
 
@@ -407,9 +420,12 @@ impl GroupPlan {
     ) -> Result<()> {
         let columns = self.keys.len() + self.kinds.len() + 1;
         let wave = if watch.is_some() { WATCHED_WAVE } else { WAVE } * BLOCK / frame.block_rows();
+        let is_any_new = frame.block_rows() == LARGE;
+        let mut cost = GroupCost::of(self.keys.len(), &self.kinds, self.memory, is_any_new);
         for start in blocks.clone().step_by(wave) {
-            tell(watch, frame, start, table.firsts.len())?;
             let blocks = start..blocks.end.min(start + wave);
+            tell(watch, frame, start, table.firsts.len())?;
+            cost.check(rows_of(frame, &blocks), frame.rows(), table.firsts.len())?;
             let bytes = blocks.len().saturating_mul(8 * columns * frame.block_rows());
             let done = parallel::map_with(blocks.len(), bytes, GroupMemory::default, |memory, job| {
                 self.block(frame, start + job, fused.as_ref(), memory)
@@ -438,10 +454,12 @@ impl GroupPlan {
             (0..PARTITIONS).map(|_| Mutex::new(GroupTable::new(self.keys.len(), &self.kinds))).collect();
         let rows = if watch.is_some() { WATCHED_WAVE * BLOCK } else { needed.wave_rows(dataset) };
         let size = rows.div_ceil(CHUNK);
+        let mut cost = GroupCost::of(self.keys.len(), &self.kinds, self.memory, true);
         for start in (0..frame.blocks()).step_by(size) {
             let groups = tables.iter().map(|table| parallel::lock(table).firsts.len()).sum();
             tell(watch, frame, start, groups)?;
             let chunks = start..frame.blocks().min(start + size);
+            cost.check(rows_of(frame, &chunks), frame.rows(), groups)?;
             let is_only = frame.blocks() <= size;
             let wave = Wave::of(frame, &needed, chunks, |block| self.masks(frame, block))?;
             let bytes = wave.rows().saturating_mul(16 * (self.keys.len() + self.kinds.len()));
@@ -473,11 +491,14 @@ impl GroupPlan {
     /// The rows of blocks where the first one, of `BLOCK` rows, has as many groups as it has.
     fn block_size(&self, frame: &Frame<'_>) -> Result<usize> {
         let first = group(frame, 0, &self.keys, &self.masks(frame, 0)?, &mut GroupMemory::default())?;
-        Ok(match first.count() {
-            0..=FEW => BLOCK,
-            // A block of those sees most groups many times.
-            ..=MANY => MIDDLE,
-            _ => LARGE,
+        let count = first.count();
+        // A block of the middle size sees most groups many times.
+        Ok(if count <= FEW {
+            BLOCK
+        } else if count <= MANY {
+            MIDDLE
+        } else {
+            LARGE
         })
     }
 
@@ -594,6 +615,11 @@ impl GroupPlan {
 pub(super) struct GroupBlocks<'a> {
     pub frame: Frame<'a>,
     fused: Option<Fused<'a>>,
+}
+
+/// The rows of some blocks.
+fn rows_of(frame: &Frame<'_>, blocks: &Range<usize>) -> Range<u64> {
+    frame.block_start(blocks.start)..frame.rows().min(frame.block_start(blocks.end))
 }
 
 /// Tells how far the aggregation is, before block `block`.

@@ -164,8 +164,9 @@ fn combine<'a>(mut a: Groups<'a>, mut b: Groups<'a>, memory: &mut GroupMemory) -
     let width = a.width + b.width;
     let mut pairs = Interner::expecting(memory.expected, &mut memory.interner);
     let most = (a.count() as u64 + 1).saturating_mul(rows_of);
-    if most <= DENSE as u64 {
-        pairs.prepare([0, most].into_iter(), DENSE + 1);
+    let dense = DENSE.min(DENSE_A_ROW * a.ids.len());
+    if most <= dense as u64 {
+        pairs.prepare([0, most].into_iter(), dense + 1);
     }
     let mut combined = Groups { ids: std::mem::take(&mut a.ids), cells: Vec::new(), width, firsts: Vec::new() };
     let mut words = [0; AT_ONCE];

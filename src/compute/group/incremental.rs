@@ -113,7 +113,14 @@ impl IncrementalAggregation {
 
     fn asked<'a>(&self, dataset: &'a Dataset) -> Aggregation<'a> {
         let by = self.by.clone();
-        Aggregation { dataset, by, predicate: self.predicate.clone(), outputs: self.outputs.clone(), watch: None }
+        Aggregation {
+            dataset,
+            by,
+            predicate: self.predicate.clone(),
+            outputs: self.outputs.clone(),
+            watch: None,
+            memory: None,
+        }
     }
 }
 

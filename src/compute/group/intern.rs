@@ -337,7 +337,9 @@ mod tests {
             let (mut memory, mut naive) = (InternerMemory::default(), HashMap::new());
             if used {
                 let mut before = Interner::expecting(3, &mut memory);
-                all.iter().rev().for_each(|&cell| drop(before.id(cell)));
+                for &cell in all.iter().rev() {
+                    before.id(cell);
+                }
                 before.into_cells(&mut memory);
             }
             let mut interner = Interner::expecting(expected, &mut memory);

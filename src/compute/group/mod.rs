@@ -1,12 +1,13 @@
 //! Groups and their aggregates.
 //!
 //! In reading order: `intern` (keys as numbers), `groups` (the group of each row), `state` (running aggregates of
-//! groups), `block` (those of a block), `table` (those of all blocks), `outcome` (as columns), `fused` (condition, groups and
+//! groups), `block` (those of a block), `table` (those of all blocks), `cost` (their memory), `outcome` (as columns), `fused` (condition, groups and
 //! sums in one loop), `views` (texts where they are), `partition` (very many groups), `aggregate`, `kept` (states to go on with), `incremental` (of a dataset that
 //! grows).
 
 mod aggregate;
 mod block;
+mod cost;
 mod fused;
 mod groups;
 mod incremental;

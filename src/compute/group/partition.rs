@@ -751,6 +751,46 @@ mod tests {
         }
     }
 
+    /// The partition of a frequent key is several jobs.
+    #[test]
+    fn a_frequent_key_is_a_group_as_others_are() {
+        const ROWS: i64 = 700_000;
+        let key = |row: i64| if row % 2 == 0 && row > 20_000 { 7 } else { row * 7_919 % 150_001 };
+        let batch = |rows: Range<i64>| {
+            let rows = || rows.clone();
+            let columns: [(&str, ArrayRef); 4] = [
+                ("far", Arc::new(rows().map(|row| Some(key(row) << 40 | 1)).collect::<Int64Array>())),
+                ("text", Arc::new(rows().map(|row| Some(format!("{}", key(row)))).collect::<StringArray>())),
+                ("n", Arc::new(rows().map(Some).collect::<Int64Array>())),
+                ("x", Arc::new(rows().map(|row| Some(row as f64 / 3.0)).collect::<Float64Array>())),
+            ];
+            RecordBatch::try_from_iter(columns).unwrap()
+        };
+        let (mut places, mut groups) = (HashMap::new(), Vec::new());
+        for row in 0..ROWS {
+            let place = *places.entry(key(row)).or_insert(groups.len());
+            if place == groups.len() {
+                groups.push((key(row), 0, 0.0, 0));
+            }
+            let (_, count, sum, last) = &mut groups[place];
+            (*count, *sum, *last) = (*count + 1, *sum + row as f64 / 3.0, row);
+        }
+        let dataset = Dataset::try_from(vec![batch(0..100_000), batch(100_000..ROWS)]).unwrap();
+        for by in ["far", "text"] {
+            let asked = dataset.aggregate(&[by]).rows("rows").named("sum", "x", Function::Sum);
+            let found =
+                asked.named("last", "n", Function::Last).named("least", "text", Function::Min).finish().unwrap();
+            found.validate(|_, _| ()).unwrap();
+            assert_eq!(found.len().unwrap(), groups.len() as u64);
+            let columns = ["rows", "sum", "last", "least"].map(|name| found.column(name).unwrap());
+            for (number, (key, count, sum, last)) in groups.iter().enumerate() {
+                let own = |column: usize| columns[column].get(number as u64).unwrap().to_string();
+                assert_eq!([own(0), own(2), own(3)], [count.to_string(), last.to_string(), key.to_string()], "{by}");
+                assert!((own(1).parse::<f64>().unwrap() / sum - 1.0).abs() < 1e-12 || *sum == 0.0);
+            }
+        }
+    }
+
     #[test]
     fn many_groups_keep_their_order() {
         let n: Int64Array = (0..400_000i64).map(|i| (i * 7_919) % 150_001).collect();

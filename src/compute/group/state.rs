@@ -41,6 +41,25 @@ impl StateKind {
         }
     }
 
+    /// The bytes of the state of a group.
+    pub(super) fn bytes(&self) -> usize {
+        use StateKind::*;
+        match self {
+            Rows | Count(_) => size_of::<u64>(),
+            Floats(_) => size_of::<Sum>(),
+            Integers(_) => size_of::<IntegerSum>(),
+            Decimals(_) => size_of::<DecimalSum>(),
+            Moments(_) => size_of::<self::Moments>(),
+            IntegerMoments(_) => size_of::<self::IntegerMoments>(),
+            DecimalMoments(_) => size_of::<self::DecimalMoments>(),
+            Values(_) => size_of::<Values64>(),
+            Extreme { values: ValueKind::Integers, .. } => size_of::<Option<i256>>(),
+            Extreme { values: ValueKind::Floats, .. } => size_of::<Option<f64>>(),
+            Extreme { values: ValueKind::Texts, .. } => size_of::<Option<FoundText<'_>>>(),
+            Row(_) => size_of::<Option<u64>>(),
+        }
+    }
+
     /// Which extreme it is, if it is one.
     pub(super) fn end(&self) -> End {
         if let StateKind::Extreme { end, .. } = self { *end } else { End::Least }

@@ -40,6 +40,8 @@ const SAMPLE: u64 = 1 << 20;
 
 /// The fewest rows in a sample that tells where a quantile lies.
 const FEWEST_SAMPLED: u64 = 1 << 13;
+/// Rows beyond which there are too many between two of the largest sample.
+const MOST_ROWS: u64 = 1 << 28;
 /// Rows whose values are collected at a time.
 const STEP: usize = 1 << 14;
 
@@ -116,8 +118,8 @@ impl Column {
     fn between_samples(&self, shares: &[f64]) -> Result<Option<(u64, Vec<f64>)>> {
         let rows = self.len()?;
         // As many as leave a share of the rows between two of them that is few.
-        let size = (8 * rows / FEW).saturating_pow(2).max(FEWEST_SAMPLED);
-        if rows <= FEW || size > SAMPLE || shares.len() > AT_ONCE {
+        let size = (rows / (FEW / 8)).saturating_pow(2).clamp(FEWEST_SAMPLED, SAMPLE);
+        if rows <= FEW || rows > MOST_ROWS || shares.len() > AT_ONCE {
             return Ok(None);
         }
         let mut sampled = Vec::with_capacity(size as usize);

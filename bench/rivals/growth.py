@@ -1,0 +1,285 @@
+"""How cost grows with size, over four orders: rows, batches, columns, keys, segments, shards; and ten billion rows.
+
+    $ python bench/rivals/growth.py [--only rows keys …] [--folder DIR] [--page docs/performance.md --plots docs/plots]
+
+Medians of runs taken in turns. Each plot has the size from left to right and the time from bottom to top, both in powers of ten: what
+costs the same for each row is a straight line, what does not depend on the size is a level one. Answers are compared. Makes its files
+in a folder that goes; the one of ten billion rows is sparse and has 80 GB, of which the disk holds some megabytes.
+"""
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pds
+
+import arrowwood as aw
+
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+from plot import lines  # noqa: E402
+from report import grid_of, put_section  # noqa: E402
+from turns import medians  # noqa: E402
+
+MIX = np.uint64(0x9E3779B97F4A7C15)
+TITLE = "How cost grows"
+SHOWS = (
+    "Made by `bench/rivals/growth.py`. Time by size, both in powers of ten: what costs the same for each row is a straight line, what does "
+    "not depend on the size a level one. All is in the page cache; it does not show disks."
+)
+
+
+def file_of(folder, name, table, rows_a_batch=1 << 20):
+    path = str(folder / f"{name}.arrow")
+    with pa.ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table, max_chunksize=rows_a_batch)
+    return path
+
+
+def mapped(path):
+    return pa.ipc.open_file(pa.memory_map(path)).read_all()
+
+
+def rounds(size, most):
+    return 7 if size < most / 10 else 3
+
+
+def rows(folder):
+    """Sum, median and mean by 1,000 keys."""
+    found = {}
+    sizes = [1_000, 10_000, 100_000, 1_000_000, 10_000_000]
+    random = np.random.default_rng(1)
+    for size in sizes:
+        table = pa.table({"key": random.integers(0, 1000, size), "v": random.random(size)})
+        path = file_of(folder, f"rows-{size}", table)
+        ds, whole, frame = aw.open(path), mapped(path), pl.from_arrow(mapped(path))
+        mean = frame.lazy().group_by("key").agg(pl.col("v").mean())
+        ways = {
+            "sum": ds["v"].sum,
+            "sum, pyarrow": lambda: pc.sum(whole["v"]).as_py(),
+            "median": lambda: ds["v"].quantile(0.5),
+            "median, Polars": lambda: frame["v"].median(),
+            "mean by 1,000 keys": lambda: len(ds.aggregate(by="key", x=("v", "mean"))),
+            "mean by 1,000 keys, Polars": lambda: len(mean.collect()),
+            "a random row": lambda: ds[size // 3]["v"],
+        }
+        add(found, ways, rounds(size, sizes[-1]), same=[("sum", "sum, pyarrow"), ("median", "median, Polars")])
+        os.remove(path)
+    return "rows", sizes, found
+
+
+def batches(folder):
+    """Open, sum and gather of 10 million values in more and more batches."""
+    found = {}
+    sizes = [10, 100, 1_000, 10_000, 100_000]
+    table = pa.table({"v": np.arange(10_000_000.0)})
+    places = np.random.default_rng(2).integers(0, len(table), 10_000)
+    for size in sizes:
+        path = file_of(folder, "batches", table, len(table) // size)
+        ds, whole = aw.open(path), mapped(path)
+        ways = {
+            "open + last row": lambda: aw.open(path)[-1]["v"],
+            "open + last row, pyarrow": lambda: pa.ipc.open_file(pa.memory_map(path)).read_all()["v"][-1].as_py(),
+            "sum": ds["v"].sum,
+            "sum, pyarrow": lambda: pc.sum(whole["v"]).as_py(),
+            "10,000 rows": lambda: ds.take(places)["v"].to_numpy().sum(),
+            "10,000 rows, pyarrow": lambda: whole.take(pa.array(places))["v"].to_numpy().sum(),
+        }
+        add(found, ways, 3 if size > 1000 else 7, same=[("sum", "sum, pyarrow"), ("10,000 rows", "10,000 rows, pyarrow")])
+    return "batches", sizes, found
+
+
+def columns(folder):
+    """Open, and one value of one row, of more and more columns."""
+    found = {}
+    sizes = [10, 100, 1_000, 10_000, 100_000]
+    for size in sizes:
+        table = pa.table({f"c{number}": np.arange(10.0) for number in range(size)})
+        path = file_of(folder, "columns", table)
+        last = f"c{size - 1}"
+        ds = aw.open(path)
+        ways = {
+            "open": lambda: aw.open(path).num_columns,
+            "open, pyarrow": lambda: len(pa.ipc.open_file(pa.memory_map(path)).schema),
+            "open + sum of the last column": lambda: aw.open(path)[last].sum(),
+            "open + sum of the last column, pyarrow": lambda: pc.sum(
+                pa.ipc.open_file(pa.memory_map(path)).get_batch(0)[last]
+            ).as_py(),
+            "sum of the last column": lambda: ds[last].sum(),
+        }
+        add(found, ways, 3 if size > 1000 else 7, same=[("open", "open, pyarrow")])
+    return "columns", sizes, found
+
+
+def keys(folder):
+    """Mean by more and more keys of five million rows."""
+    found = {}
+    sizes = [10, 100, 1_000, 10_000, 100_000, 1_000_000]
+    random = np.random.default_rng(3)
+    for size in sizes:
+        near = random.integers(0, size, 5_000_000)
+        far = (near.astype(np.uint64) * MIX).astype(np.int64)
+        table = pa.table({"near": near, "far": far, "v": random.random(5_000_000)})
+        table = table.append_column("text", pc.cast(table["near"], pa.string()))
+        path = file_of(folder, "keys", table)
+        ds, frame = aw.open(path), pl.from_arrow(mapped(path))
+        ways = {}
+        for kind, name in (("near", "close together"), ("far", "scattered"), ("text", "text")):
+            theirs = frame.lazy().group_by(kind).agg(pl.col("v").mean())
+            ways[name] = lambda kind=kind: len(ds.aggregate(by=kind, x=("v", "mean")))
+            ways[f"{name}, Polars"] = lambda theirs=theirs: len(theirs.collect())
+        add(found, ways, 3, same=[(name, f"{name}, Polars") for name in ("close together", "scattered", "text")])
+    return "keys", sizes, found
+
+
+def segments(folder):
+    """A table in more and more segments."""
+    found = {}
+    sizes = [1, 10, 100, 1_000, 10_000]
+    batch = pa.record_batch({"v": np.arange(64.0)})
+    for size in sizes:
+        path = folder / f"table-{size}"
+        with aw.writer(path, schema=batch.schema, segment_rows=64) as writer:
+            for _ in range(size):
+                writer.append(batch)
+                writer.commit()
+        ds = aw.open(path)
+        ways = {
+            "open + row count": lambda: len(aw.open(path)),
+            "open + last row": lambda: aw.open(path)[-1]["v"],
+            "sum": ds["v"].sum,
+        }
+        add(found, ways, 3 if size > 1000 else 7, same=[])
+    return "segments", sizes, found
+
+
+def shards(folder):
+    """More and more files as one dataset."""
+    found = {}
+    sizes = [10, 100, 1_000, 10_000, 100_000]
+    schema = pa.schema({"v": pa.float64()})
+    shards = folder / "shards"
+    shards.mkdir()
+    made = 0
+    content = pa.BufferOutputStream()
+    with pa.ipc.new_file(content, schema) as writer:
+        writer.write_batch(pa.record_batch([np.arange(8.0)], schema=schema))
+    content = content.getvalue().to_pybytes()
+    for size in sizes:
+        for number in range(made, size):
+            (shards / f"{number:06}.arrow").write_bytes(content)
+        made = size
+        pattern = str(shards / "*.arrow")
+        ways = {"open": lambda: aw.open(pattern).num_columns, "open + row count": lambda: len(aw.open(pattern))}
+        if size <= 10_000:
+            ways["open + row count, pyarrow"] = lambda: pds.dataset(str(shards), format="ipc").count_rows()
+        add(found, ways, 3 if size > 1000 else 7, same=[])
+    return "shards", sizes, found
+
+
+def billions(folder):
+    """Ten billion rows in a sparse file of 80 GB, beside fewer."""
+    found = {}
+    sizes = [1_000_000, 100_000_000, 1_000_000_000, 10_000_000_000]
+    for size in sizes:
+        path = sparse(folder / f"sparse-{size}.arrows", size)
+        ds = aw.open(path)
+        places = np.random.default_rng(4).integers(0, size, 1000)
+        assert len(ds) == size and ds[-1]["n"] == 0
+        ways = {
+            "open + row count": lambda: len(aw.open(path)),
+            "a row": lambda: ds[size // 3 * 2]["n"],
+            "1,000 rows": lambda: len(ds.take(places)),
+            "a part of a third": lambda: len(ds[size // 3 : size // 3 * 2]),
+        }
+        add(found, ways, 5, same=[])
+        os.remove(path)
+    return "billions", sizes, found
+
+
+def sparse(path, count):
+    """A stream of zeros in batches of a million, of which only the headers are written."""
+    batch = pa.record_batch({"n": np.zeros(1_000_000, "int64")})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    whole = sink.getvalue().to_pybytes()
+    body, end = 8_000_000, 8
+    header = len(whole) - end - body
+    with pa.BufferReader(whole) as reader:
+        pa.ipc.read_message(reader)
+        opening = reader.tell()
+    with open(path, "wb") as file:
+        file.write(whole[:opening])
+        for _ in range(count // 1_000_000):
+            file.write(whole[opening:header])
+            file.seek(body, 1)
+        file.write(whole[-end:])
+    return str(path)
+
+
+def add(found, ways, count, same):
+    """Adds a column of medians to `found`."""
+    times, answers = medians(ways, count)
+    for ours, theirs in same:
+        assert np.isclose(answers[ours], answers[theirs], rtol=1e-9), f"{ours}: {answers[ours]} and {answers[theirs]}"
+    for name in ways:
+        found.setdefault(name, [])
+    for name, row in found.items():
+        row.append(times.get(name))
+
+
+KINDS = {function.__name__: function for function in (rows, batches, columns, keys, segments, shards, billions)}
+WORDS = {"billions": "rows of a sparse stream, in batches of a million"}
+KINKS = {
+    "rows": "",
+    "batches": "",
+    "columns": "",
+    "keys": "",
+    "segments": "",
+    "shards": "",
+    "billions": "",
+}
+
+
+def shown(seconds):
+    if seconds is None:
+        return "–"
+    for unit, size in (("s", 1), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e9:.0f} ns"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="*", choices=list(KINDS), default=list(KINDS))
+    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
+    parser.add_argument("--page", type=Path)
+    parser.add_argument("--plots", type=Path)
+    options = parser.parse_args()
+    for kind in options.only:
+        begun = perf_counter()
+        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+            name, sizes, found = KINDS[kind](Path(folder))
+        table = grid_of([WORDS.get(name, name), *(f"{size:,}" for size in sizes)], [[row, *map(shown, times)] for row, times in found.items()])
+        print(f"{table}\n({perf_counter() - begun:.0f} s)\n", flush=True)
+        if options.plots:
+            title = f"{TITLE} with {WORDS.get(name, name)}"
+            series = {row: [time and time * 1e3 for time in times] for row, times in found.items()}
+            lines(options.plots / f"growth-{name}.svg", title, WORDS.get(name, name), "ms", sizes, series, log_y=True)
+        if options.page:
+            title = f"{TITLE} with {name}"
+            text = f"{KINDS[kind].__doc__} {KINKS[name]}".strip()
+            put_section(options.page, title, f"{SHOWS} {text}\n\n![{title}](plots/growth-{name}.svg)\n\n{table}")
+
+
+if __name__ == "__main__":
+    main()
