@@ -5,8 +5,9 @@
 >>> ds["price"].mean()                   # at the speed of memory
 >>> ds[700_000_000]                      # a row, as a dict
 
-Three nouns: :class:`Dataset`, a table of rows made by :func:`open`; :class:`Writer`, which appends to a growing table,
-made by :func:`writer`; and :class:`Mapping`, a file as typed memory made by :func:`map`. Datasets pass to pyarrow, Polars, pandas, DataFusion and DuckDB without copying.
+Three classes: :class:`Dataset`, a table of rows, made by :func:`open`; :class:`Writer`, which appends to a growing
+table, made by :func:`writer`; and :class:`Mapping`, a file as typed memory, made by :func:`map`. Datasets pass to
+pyarrow, Polars, pandas, DataFusion and DuckDB without copying.
 """
 
 from arrowwood._arrowwood import (
@@ -154,7 +155,7 @@ if TYPE_CHECKING:
     from arrowwood._sql import sql
     from arrowwood._view import View, view
 
-# Looked for when they are first used: what they import takes longer than opening a file.
+# Imported on first use: their imports take longer than opening a file.
 _LATER = {
     "Loader": "arrowwood._loader",
     "AsyncRemoteWriter": "arrowwood._remote",

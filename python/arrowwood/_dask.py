@@ -20,21 +20,21 @@ _DIVIDERS = re.compile(r"u?int\d+$|float(32|64)$|(large_)?utf8(_view)?$|date\d+$
 
 
 def dask(source: Any, *, npartitions: int | None = None) -> "dd.DataFrame":
-    """A data frame of Dask over what lies at a path: ``aw.dask("ticks/", npartitions=100)["price"].sum().compute()``.
+    """A Dask data frame over the data at a path: ``aw.dask("ticks/", npartitions=100)["price"].sum().compute()``.
 
-    Each worker gets ranges of rows, and maps the files itself, under the same paths; columns that are not needed are not
-    looked at. Partitions are pandas' frames of ``ArrowDtype``, in place; dictionaries become categories,
-    and views text with offsets, by a copy. A table that is sorted by a column of numbers,
-    times with dates, durations or text has it as index, and known divisions. A table that grows is taken as it is now.
+    Each worker gets ranges of rows, and maps the files itself, under the same paths; only needed columns are read.
+    Partitions are pandas data frames of ``ArrowDtype``, in place; dictionaries become categories, and views text with
+    offsets, by a copy. A table sorted by a column of numbers, times with dates, durations or text has it as index, and
+    known divisions. A growing table is used as of now.
 
     Args:
         source: a dataset, or a path, a glob, a directory, or a list of those.
-        npartitions: about how many partitions; by default of about 128 MiB each. Rows of the same value in the column that
-            a table is sorted by stay together.
+        npartitions: the approximate number of partitions; by default of about 128 MiB each. Rows with equal values in
+            the column by which a table is sorted stay together.
 
     Raises:
         ImportError: Dask is not installed: ``pip install 'arrowwood[dask]'``.
-        InvalidArgument: there is nothing to be split, or it is in memory and in no file.
+        InvalidArgument: there are no rows to split, or they are in memory and not in a file.
         NotFound, PermissionDenied, InvalidData: the data cannot be opened.
     """
     frames = engine("dask.dataframe", "dask()", "dask")

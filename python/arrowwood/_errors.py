@@ -15,12 +15,12 @@ class Error(Exception):
     def __init__(self, message: str = "", path: str | None = None, errno: int | None = None) -> None:
         super().__init__(message)
         self.path: str | None = path
-        # OSError has slots of its own for these two, which must be set behind its __init__.
+        # OSError has slots of its own for these two, which must be set after its __init__.
         self.errno: int | None = errno
         self.filename: str | None = path
 
-    # KeyError would quote the message and OSError would put number and path around it. Names of columns and files stand
-    # in it, which may hold what commands a terminal.
+    # KeyError would quote the message and OSError would put number and path around it. It contains names of columns and
+    # files, which may contain control characters.
     def __str__(self) -> str:
         from arrowwood import _arrowwood
 
@@ -31,7 +31,7 @@ class Error(Exception):
 
 
 class NotFound(Error, FileNotFoundError):
-    """The path, or every path of a list or glob, is not there."""
+    """The path, or every path of a list or glob, does not exist."""
 
 
 class PermissionDenied(Error, PermissionError):
@@ -39,27 +39,27 @@ class PermissionDenied(Error, PermissionError):
 
 
 class InvalidData(Error, ValueError):
-    """The bytes are not what the Arrow format says they must be, or not Arrow at all."""
+    """The bytes violate the Arrow format, or are not Arrow data."""
 
 
 class Unsupported(Error, NotImplementedError):
-    """Legal Arrow, but this version cannot do it."""
+    """Valid Arrow data, or a valid request, that this version does not support."""
 
 
 class SchemaMismatch(Error, ValueError):
-    """Two schemas that must agree do not."""
+    """Two schemas that must agree differ."""
 
 
 class ColumnNotFound(Error, KeyError):
-    """No column of that name or number."""
+    """There is no column of that name or number."""
 
 
 class RowOutOfRange(Error, IndexError):
-    """No row, or element, of that number."""
+    """There is no row, or element, of that number."""
 
 
 class InvalidArgument(Error, ValueError):
-    """An argument has a value that makes no sense here."""
+    """An argument has an invalid value."""
 
 
 class Closed(Error, ValueError):
@@ -67,23 +67,23 @@ class Closed(Error, ValueError):
 
 
 class Busy(Error, BufferError):
-    """Something still uses what was to be closed."""
+    """The resource is in use."""
 
 
 class FileChanged(Error, OSError):
-    """The file changed under a mapping that relies on it staying as it was."""
+    """A mapped file was truncated, overwritten or replaced."""
 
 
 class CopyNeeded(Error, ValueError):
-    """Zero-copy was demanded, and a buffer could not be had without a copy."""
+    """Zero-copy access was required, but a buffer had to be copied."""
 
 
 class IoError(Error, OSError):
-    """Any other failure of the operating system."""
+    """Any other error of the operating system."""
 
 
 class InternalError(Error, RuntimeError):
-    """Something that the library relies on is not so: a bug in it. What was being done was stopped."""
+    """An invariant of the library is broken, which is a bug. The operation was stopped."""
 
 
 # Tracebacks show the names that users write.

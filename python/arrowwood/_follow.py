@@ -8,7 +8,7 @@ import weakref
 # Seconds in which a follower that is closed, or whose task is cancelled, lets its thread end.
 _LOOK = 0.1
 
-# A thread for each follower that is waited for: they would fill those that asyncio shares among all. With it what ends it.
+# A thread for each waiting follower, since they would fill asyncio's shared threads; and the function that ends it.
 _threads: "weakref.WeakKeyDictionary[object, tuple[concurrent.futures.ThreadPoolExecutor, weakref.finalize]]" = weakref.WeakKeyDictionary()
 
 

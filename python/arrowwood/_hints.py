@@ -1,4 +1,4 @@
-"""What to write instead of what other libraries have: the message of an ``AttributeError``."""
+"""Hints for methods of other libraries: the messages of ``AttributeError``."""
 
 # What is an engine's. `ds`, `other`, `x` and `y` stand for what the user has.
 _JOIN = (

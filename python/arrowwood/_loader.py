@@ -15,8 +15,8 @@ _STATE = "arrowwood.loader"
 class Loader:
     """Batches of a dataset's rows, each a dict of arrays by column; made by :meth:`Dataset.loader`.
 
-    Iterating gives the batches of an epoch, and the next iteration those of the next epoch, in another order if there is a
-    seed. ``loader[i]`` is batch `i` of the epoch :attr:`epoch`, whichever was read before: so it is a map-style dataset
+    Iterating gives the batches of an epoch, and the next iteration those of the next epoch, in a new order if there is
+    a seed. ``loader[i]`` is batch `i` of the epoch :attr:`epoch`, in any order of access: so it is a map-style dataset
     for ``torch.utils.data.DataLoader(loader, batch_size=None, num_workers=4)``, whose workers map the file themselves.
 
     Attributes:
@@ -83,26 +83,26 @@ class Loader:
         self.epoch, self._start, self._next = epoch + 1, 0, 0
 
     def set_epoch(self, epoch):
-        """Go to the beginning of an epoch: for those who index batches, or let workers do it."""
+        """Go to the beginning of an epoch, if batches are indexed, by the caller or by workers."""
         if index(epoch) < 0:
             raise InvalidArgument(f"set_epoch: epochs are numbered from 0, got {epoch}")
         self.epoch, self._start, self._next = index(epoch), 0, 0
 
     def state_dict(self):
-        """Where the iteration is, to be saved with a model: plain numbers. The batch handed out last is done by it.
+        """The position of the iteration, to be saved with a model, as numbers. The last returned batch counts as done.
 
-        Of an iteration over the loader itself: PyTorch's ``DataLoader`` asks for batches by number, and counts them alone.
+        It covers iteration over the loader itself; PyTorch's ``DataLoader`` takes batches by number, and counts them.
         """
         rows = {"rows": self._rows, "rows_are": self._rows_id()}
         given = {"batch_size": self.batch_size, "drop_last": self.drop_last, **rows, **self._order}
         return {"kind": _STATE, "epoch": self.epoch, "batch": self._next, **given}
 
     def load_state_dict(self, state):
-        """Go on where `state`, of :meth:`state_dict`, was taken: the next iteration gives the batches that were left.
+        """Continue from `state`, returned by :meth:`state_dict`: the next iteration gives the remaining batches.
 
         Raises:
-            InvalidArgument: it is of a loader of other rows, or with another batch size, seed or rank. Rows are told apart
-                by their numbers in the data and by the values of some of them, not by the path of a file.
+            InvalidArgument: it is from a loader of other rows, or with another batch size, seed or rank. Rows are
+                compared by their numbers in the data and by the values of some of them, not by the path of a file.
         """
         own = self.state_dict()
         if not isinstance(state, dict) or state.get("kind") != _STATE:
@@ -174,7 +174,7 @@ def _ragged(rows):
 
 
 def _check_device(device):
-    """Refuse a device that PyTorch does not know, before any row is read."""
+    """Refuse a device that PyTorch does not have, before any row is read."""
     try:
         import torch
     except ModuleNotFoundError as problem:
@@ -191,7 +191,7 @@ def _check_device(device):
 
 
 def _tensors(arrays, device):
-    """The arrays as tensors on `device`; what no tensor can be made of is a list."""
+    """The arrays as tensors on `device`; arrays that can't become tensors become lists."""
     import torch
 
     def tensor(array):

@@ -13,15 +13,15 @@ from arrowwood._extras import engine
 def read_parquet(source: Any, *, columns: list[str] | None = None) -> "_arrowwood.Dataset":
     """Read a Parquet file, or a directory of them, into memory, by pyarrow.
 
-    Parquet is decoded: for data that is read often, write an Arrow file of it once, ``aw.write(ds, "x.arrow")``.
+    Parquet is decoded at each read: for data that is read often, write an Arrow file once, ``aw.write(ds, "x.arrow")``.
 
     Args:
         source: a path, or an object with ``read()``.
-        columns: the columns to read; all, if there are none given.
+        columns: the columns to read; by default all.
 
     Raises:
         ImportError: pyarrow is not installed: ``pip install 'arrowwood[parquet]'``.
-        OSError, pyarrow.ArrowInvalid: the file can't be read, in pyarrow's words.
+        OSError, pyarrow.ArrowInvalid: the file can't be read; the message is pyarrow's.
     """
     parquet = engine("pyarrow.parquet", "read_parquet()", "parquet")
     if isinstance(source, str):

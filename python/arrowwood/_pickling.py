@@ -1,4 +1,4 @@
-"""What pickled datasets become again."""
+"""Unpickles datasets."""
 
 from arrowwood import _arrowwood
 

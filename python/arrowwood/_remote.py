@@ -71,11 +71,11 @@ def connect(
 ) -> "Connection":
     """Connect to a server of tables, ``arrowwood serve``: ``aw.connect("https://data:7447", token=…)["ticks"][-10:]``.
 
-    Nothing is sent until a table is asked for something. A connection may be used by several threads; they take turns.
+    Nothing is sent until a table is used. A connection may be used by several threads; they take turns.
 
     Args:
-        url: what the server prints first, ``http://HOST:PORT`` or ``https://HOST:PORT``.
-        token: what ``arrowwood token add`` has printed.
+        url: the URL printed by the server, ``http://HOST:PORT`` or ``https://HOST:PORT``.
+        token: the token printed by ``arrowwood token add``.
         cafile: a PEM file with the certificates to trust; by default those of the system.
         timeout: the seconds to wait for the server to connect and to answer.
         insecure: whether to send a token without TLS to another machine, where others can read it.
@@ -240,9 +240,9 @@ class Connection:
 
 
 class RemoteTable:
-    """A table or file of a server, ``aw.connect(url)["ticks"]``. Made without asking the server.
+    """A table or file of a server, ``aw.connect(url)["ticks"]``. Creating it sends no request.
 
-    Rows have the numbers that they have in the table: those of a table whose first rows were dropped don't begin with 0.
+    Rows have the numbers of the table: if its first rows were dropped, they don't begin with 0.
     """
 
     def __init__(self, connection: Connection, name: str) -> None:
@@ -266,7 +266,7 @@ class RemoteTable:
 
     @property
     def durable_rows(self) -> int:
-        """The number of the row behind the last one that would survive a power cut."""
+        """The number of the row after the last one that would survive a power cut."""
         facts = self._facts
         return facts.number("durable_end" if facts.has("durable_end") else "end")
 
@@ -282,7 +282,7 @@ class RemoteTable:
         return facts.number("end") - facts.number("first_row")
 
     def open(self) -> "_arrowwood.Dataset":
-        """The table as a dataset: its files, mapped, where they are this machine's; else all of its rows, fetched into memory.
+        """The table as a dataset: its files, mapped, if they are on this machine; else all rows, fetched into memory.
 
         Raises:
             NotFound: the server has no such table.
@@ -301,18 +301,18 @@ class RemoteTable:
         where: str | None = None,
         limit: int | None = None,
     ) -> "_arrowwood.Dataset":
-        """Fetch rows from number `start` up to `stop`, without it, into memory.
+        """Fetch rows from number `start` up to but not including `stop` into memory.
 
         Args:
             start: the number of the first row; negative numbers count from the end.
-            stop: the number of the row behind the last one; negative numbers count from the end.
-            columns: the names of the columns wanted; all by default.
-            where: a condition, such as ``"price > 100 and symbol in ('IBM', 'AAPL')"``, which the server looks for.
-            limit: the most rows wanted; with `where`, of those found.
+            stop: the number of the row after the last one; negative numbers count from the end.
+            columns: the names of the columns to fetch; by default all.
+            where: a condition, such as ``"price > 100 and symbol in ('IBM', 'AAPL')"``, evaluated by the server.
+            limit: the maximum number of rows; with `where`, of matching rows.
 
         Raises:
-            RowOutOfRange: rows were dropped, or are not there yet.
-            ColumnNotFound, InvalidArgument: the columns or the condition are not the table's.
+            RowOutOfRange: rows were dropped, or do not exist yet.
+            ColumnNotFound, InvalidArgument: the columns or the condition don't fit the table.
             NotFound, IoError, PermissionDenied: as :meth:`open`.
         """
         options: list[tuple[str, object]] = [("column", name) for name in columns or []]
@@ -334,18 +334,18 @@ class RemoteTable:
         durable: bool = False,
         timeout: float | None = None,
     ) -> "RemoteFollow":
-        """Iterate over the new rows as they come, in order and each once, also over connections that break.
+        """Iterate over new rows, in order and each once, even across broken connections.
 
         Args:
-            start: the number of the first row wanted; by default those that come from now on.
-            columns: the names of the columns wanted; all by default.
+            start: the number of the first row; by default only rows committed from now on.
+            columns: the names of the columns to fetch; by default all.
             durable: whether to wait until rows would survive a power cut, so that a copy is never ahead of the table.
-            timeout: the seconds without new rows after which the iteration ends; by default it never does.
+            timeout: the seconds without new rows after which the iteration ends; by default it never ends.
 
         Raises:
-            RowOutOfRange: rows from `start` on were dropped, also while iterating.
-            FileChanged: while iterating, the table was replaced, or its rows put in order, so that rows have other numbers.
-            NotFound, PermissionDenied: also while iterating, when the table is removed or the token is revoked.
+            RowOutOfRange: rows from `start` on were dropped, also during iteration.
+            FileChanged: during iteration, the table was replaced, or its rows were sorted, so that row numbers changed.
+            NotFound, PermissionDenied: also during iteration, if the table is removed or the token is revoked.
         """
         return RemoteFollow(self, start, columns=columns, durable=durable, timeout=timeout)
 
@@ -360,11 +360,11 @@ class RemoteTable:
         """Append rows through the server, which puts those of any number of producers in order.
 
         Args:
-            producer: a name that no other producer of the table has, of 1 to 200 visible ASCII characters. Commits are
-                numbered then: one whose answer was lost is sent again, and is there once.
-            epoch: the incarnation of the producer; one with a larger number shuts out those before it.
-            ack: when a commit returns: when its rows would survive a power cut, or when readers see them.
-            retry: the seconds for which a numbered commit is sent again while the server can't be reached.
+            producer: a name unique among the table's producers, of 1 to 200 visible ASCII characters. Commits are then
+                numbered: if an answer is lost, the commit is sent again, and is in the table once.
+            epoch: the incarnation of the producer; one with a larger number shuts out earlier ones.
+            ack: when a commit returns: once its rows would survive a power cut, or once readers see them.
+            retry: the seconds for which a numbered commit is resent while the server can't be reached.
 
         Raises:
             NotFound, IoError: as :meth:`open`.
@@ -383,7 +383,7 @@ class RemoteTable:
         """Append rows from coroutines, as :meth:`writer` does: ``async with ticks.async_writer("s1") as writer: …``.
 
         Args:
-            producer: as for :meth:`writer`, and so the others.
+            producer: as for :meth:`writer`, like the other arguments.
 
         Raises:
             NotFound, IoError, PermissionDenied: as :meth:`writer`, by ``async with``.
@@ -395,10 +395,10 @@ class RemoteTable:
 
 
 class RemoteFollow:
-    """New rows of a server's table, dataset after dataset, made by :meth:`RemoteTable.follow`.
+    """Iterates over new rows of a server's table, dataset by dataset; made by :meth:`RemoteTable.follow`.
 
-    It can be used with ``with``, which closes it, and with ``async for``, which waits in a thread of its own. Rows that come when
-    the task that waits is cancelled are there for the next one.
+    It can be used with ``with``, which closes it, and with ``async for``, which waits in a thread of its own. Rows that
+    arrive while the waiting task is cancelled are kept for the next one.
     """
 
     def __init__(
@@ -426,7 +426,7 @@ class RemoteFollow:
 
     @property
     def next_row(self) -> int:
-        """The number of the row behind the last that was handed out, to go on with later."""
+        """The number of the row after the last returned one, for resuming later."""
         assert self._next is not None, "the first answer says where it begins"
         return self._next
 
@@ -494,7 +494,7 @@ class RemoteFollow:
         return rows
 
     def close(self) -> None:
-        """End the iteration, also one that waits in another thread or task; does nothing when it was closed before."""
+        """End the iteration, even if it waits in another thread or task; does nothing if already closed."""
         self._is_closed = True
         answer = self._answer
         if answer is not None:
@@ -564,12 +564,12 @@ class RemoteWriter:
         return self._rows
 
     def append(self, data: Any) -> None:
-        """Append rows: whatever :meth:`Writer.append` takes.
+        """Append rows: any data accepted by :meth:`Writer.append`.
 
         Raises:
             SchemaMismatch, ColumnNotFound, InvalidArgument: as :meth:`Writer.append`; nothing was appended.
-            Busy: the last commit was not acknowledged; call :meth:`commit` again, which sends its rows, or :meth:`rollback`, which
-                forgets them.
+            Busy: the last commit was not acknowledged; call :meth:`commit` again, which sends its rows, or
+                :meth:`rollback`, which discards them.
         """
         self._builder().append(data)
 
@@ -582,22 +582,22 @@ class RemoteWriter:
         self._builder().append_row(**values)
 
     def commit(self, *, again: bool = False) -> int | None:
-        """Send what was appended; return the number of its first row, or ``None`` where it is not known or there are no rows.
+        """Send appended rows; return the number of the first row, or ``None`` if it is unknown or there are no rows.
 
-        Rows that were not acknowledged are kept, and sent by the next call, until :meth:`rollback` forgets them. Those of a producer
-        with a name have the same number then, and are in the table once.
+        Unacknowledged rows are kept, and sent by the next call, unless :meth:`rollback` discards them. Those of a named
+        producer keep their number, and are in the table once.
 
         Args:
-            again: without a name: whether to send rows again that may be in the table already.
+            again: without a name: whether to resend rows that may already be in the table.
 
         Raises:
-            IoError: the server can't be reached, or its answer was lost. Without a name it is not known then whether the rows are in
-                the table, and so is each further call, unless it is ``commit(again=True)``.
-            Busy: somebody else writes the table; the rows are not in it, and are kept.
-            Closed: a producer with a larger epoch has taken over, or another writer uses the name at the same time and has sent a
-                commit of that number: give each a name of its own, or an epoch. The rows are not in the table.
-            PermissionDenied, NotFound: the token or the table has gone; the rows are kept.
-            SchemaMismatch, InvalidArgument: the server has refused the rows; they are forgotten.
+            IoError: the server can't be reached, or its answer was lost. Without a name it is then unknown whether the
+                rows are in the table, and each further call raises this, except ``commit(again=True)``.
+            Busy: another writer has the table; the rows are not in it, and are kept.
+            Closed: a producer with a larger epoch has taken over, or another writer with the same name has sent a
+                commit of that number: give each a unique name, or an epoch. The rows are not in the table.
+            PermissionDenied, NotFound: the token was revoked or the table removed; the rows are kept.
+            SchemaMismatch, InvalidArgument: the server has refused the rows; they are discarded.
         """
         if self._body is None:
             if self._rows is None or len(self._rows) == 0:
@@ -652,18 +652,18 @@ class RemoteWriter:
         return headers | {"Producer": self._producer, "Producer-Epoch": str(self._epoch), "Producer-Sequence": str(self._sequence)}
 
     def _give_up(self) -> None:
-        """Forgets what was sent. If it is in the table, it has the number of the next commit."""
+        """Discard the sent rows. If they are in the table, they have the number of the next commit."""
         if self._body is not None and self._is_sent:
             self._is_sequence_known = False
         self._body, self._is_sent = None, False
 
     def rollback(self) -> None:
-        """Forget what was appended and not acknowledged; of a commit whose answer was lost the rows may be in the table."""
+        """Discard unacknowledged rows; after a lost answer, the rows of that commit may be in the table."""
         self._rows = None
         self._give_up()
 
     def close(self) -> None:
-        """Commit; does nothing when there is nothing to commit."""
+        """Commit; does nothing if there is nothing to commit."""
         self.commit()
 
     def __enter__(self) -> "RemoteWriter":
@@ -715,7 +715,7 @@ class AsyncRemoteWriter:
 
     @property
     def durable_rows(self) -> int:
-        """The number of the row behind the last that would survive a power cut, as of the last commit."""
+        """The number of the row after the last one that would survive a power cut, as of the last commit."""
         return self._opened().durable_rows
 
     def append(self, data: Any) -> None:
@@ -736,10 +736,10 @@ class AsyncRemoteWriter:
         self._idle().append_row(**values)
 
     async def commit(self, *, again: bool = False) -> int | None:
-        """Send what was appended; return the number of its first row, or ``None`` where it is not known or there are no rows.
+        """Send appended rows; return the number of the first row, or ``None`` if it is unknown or there are no rows.
 
-        A task that is cancelled meanwhile does not stop the commit: the next call waits for it, and has its outcome. Rows that were
-        not acknowledged are kept, as by :meth:`RemoteWriter.commit`.
+        Cancelling the task does not stop the commit: the next call waits for it, and returns its outcome.
+        Unacknowledged rows are kept, as by :meth:`RemoteWriter.commit`.
 
         Args:
             again: as for :meth:`RemoteWriter.commit`.
@@ -755,7 +755,7 @@ class AsyncRemoteWriter:
         return commit.result()
 
     def rollback(self) -> None:
-        """Forget what was appended and not acknowledged, as :meth:`RemoteWriter.rollback` does.
+        """Discard unacknowledged rows, as :meth:`RemoteWriter.rollback` does.
 
         Raises:
             Busy: a commit is under way.

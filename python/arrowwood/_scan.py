@@ -25,20 +25,20 @@ _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9, "Milliseconds": 10**3, 
 
 
 def scan(source: Any) -> "pl.LazyFrame":
-    """A lazy frame of Polars over what lies at a path: ``aw.scan("ticks/").filter(pl.col("price") > 100).collect()``.
+    """A Polars lazy frame over the data at a path: ``aw.scan("ticks/").filter(pl.col("price") > 100).collect()``.
 
-    Only the columns that are asked for are looked at, only the first rows where no more are wanted, and of a table that is
-    sorted by a column only the rows between its bounds. Comparisons with values are made by ``Dataset.filter``, all other
-    conditions by Polars. A table that grows is taken as it is now.
+    Only requested columns are read, only the first rows if no more are needed, and in a table sorted by a column only
+    the rows between a condition's bounds. Comparisons with values are evaluated by ``Dataset.filter``, all other
+    conditions by Polars. A growing table is used as of now.
 
     Args:
-        source: a dataset, or what ``open`` takes.
+        source: a dataset, or any source of ``open``.
 
     Raises:
         ImportError: Polars is not installed: ``pip install 'arrowwood[polars]'``.
         NotFound, PermissionDenied, InvalidData: the data cannot be opened.
-        Unsupported: Polars has no such columns: intervals, unions, decimals of 256 bits or with a negative scale, two of
-            one name.
+        Unsupported: Polars has no such columns: intervals, unions, decimals of 256 bits or with a negative scale, or
+            two of the same name.
     """
     engine("polars", "scan()", "polars")
     plugins = engine("polars.io.plugins", "scan()", "polars")
@@ -81,7 +81,7 @@ def _read(dataset: Any, columns: list[str] | None, predicate: Any, rows: int | N
 
 
 class _Condition:
-    """What of a condition of Polars can be said by a predicate of ours, which then finds all its rows, and maybe more."""
+    """The part of a Polars condition that our predicates can express; it matches all of its rows, and maybe more."""
 
     def __init__(self, dataset: Any, condition: Any) -> None:
         self._types = {field.name: field.type for field in dataset.schema}
@@ -179,7 +179,7 @@ class _Condition:
 
 
 class _Unknown(Exception):
-    """A part of a condition that we have no words for."""
+    """A part of a condition that our predicates can't express."""
 
 
 def _is_text(kind: str) -> bool:

@@ -24,8 +24,8 @@ def serve(
     ...     server.connect()["ticks"].follow()
 
     Args:
-        directory: where the tables are.
-        listen: the address, ``HOST:PORT``; port 0 takes a free one.
+        directory: the directory of the tables.
+        listen: the address, ``HOST:PORT``; port 0 selects a free one.
         token_file: tokens and their rights; without it every client has all rights, and only this machine is served.
         read_only: whether to refuse all writes.
 
@@ -36,7 +36,7 @@ def serve(
 
 
 class Running:
-    """A command in a process of its own that prints its URL first and serves until it is told to end."""
+    """A command in a process of its own that prints its URL first and serves until it is stopped."""
 
     def __init__(self, verb: str, *arguments: str) -> None:
         command = [sys.executable, "-m", "arrowwood._cli", verb, *arguments]
@@ -70,7 +70,7 @@ class Running:
 
 
 class Server:
-    """A server of tables, made by :func:`serve`. Used with ``with``, it stops at the end."""
+    """A server of tables, made by :func:`serve`. As a context manager it stops at the end."""
 
     def __init__(
         self,

@@ -43,13 +43,13 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def sql(query: str, /, **tables: Any) -> "_arrowwood.Dataset":
-    """Ask tables in SQL, by DuckDB: ``aw.sql('select symbol, avg(price) from "ticks/" group by 1')``.
+    """Query tables with SQL, by DuckDB: ``aw.sql('select symbol, avg(price) from "ticks/" group by 1')``.
 
-    A table is called by the name that it is given as, or by its path in quotes: what ``open`` takes, and Parquet, CSV and
-    JSON files, which DuckDB reads. A path is opened where DuckDB has no table of that name; upper and lower case are the
-    same to it. DuckDB reads our columns in place, only those that it needs; a table that grows is
-    taken as it is now. What the query makes is gone afterwards, also in databases that it attaches; what ``copy … to``
-    writes stays. Where threads ask at once it should be ``temp``.
+    A table is referred to by its name in `tables`, or by its path in quotes: any source of ``open``, and Parquet, CSV
+    and JSON files, which DuckDB reads. A path is opened if DuckDB has no table of that name; names are not
+    case-sensitive. DuckDB reads our columns in place, and only those that it needs; a growing table is used as of now.
+    Tables created by the query are dropped afterwards, also in databases that it attaches; files written by
+    ``copy … to`` stay. If several threads run queries, create tables as ``temp``.
 
     Args:
         query: one statement or several; the rows of the last one are the result.
@@ -57,10 +57,10 @@ def sql(query: str, /, **tables: Any) -> "_arrowwood.Dataset":
 
     Raises:
         ImportError: DuckDB is not installed: ``pip install 'arrowwood[sql]'``.
-        duckdb.Error: something is wrong with the query, in DuckDB's words; or values are damaged, in ours.
+        duckdb.Error: the query is invalid, with DuckDB's message; or values are damaged, with ours.
         NotFound, PermissionDenied, InvalidData: a table cannot be opened.
         InvalidArgument: two tables have names that differ only in case; or there is no statement.
-        Unsupported: DuckDB doesn't know the type of a column.
+        Unsupported: DuckDB lacks the type of a column.
     """
     duckdb = engine("duckdb", "sql()", "sql")
     sources: _Sources = {}

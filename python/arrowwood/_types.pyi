@@ -54,7 +54,7 @@ class Partition(NamedTuple):
     rows: Dataset
 
 class Report(NamedTuple):
-    """What a check has found, and what a repair has done (None where nothing had to be)."""
+    """The findings of a check, and the result of a repair (None if nothing was needed)."""
 
     rows: int
     batches: int
@@ -68,7 +68,7 @@ class Report(NamedTuple):
 
 
 class Split(NamedTuple):
-    """Rows of a file or table by their numbers there, made by ``Dataset.splits``: all that another process needs to open them.
+    """Rows of a file or table by number, made by ``Dataset.splits``: all that another process needs to open them.
 
     `path` is absolute, `first_row` counts from the very first row that the table ever had, and there are so many `rows`.
     Where paths differ from one machine to another: ``split._replace(path=...)``. `partition` has the columns of a partition that
@@ -81,10 +81,10 @@ class Split(NamedTuple):
     partition: tuple[tuple[str, str, str | None], ...] = ()
 
     def open(self) -> Dataset:
-        """The rows, in place: those that there were when the split was made, however the table has grown since.
+        """The rows, in place: those that existed when the split was made, even if the table has grown since.
 
         Raises:
-            RowOutOfRange: they are not there any more, as by ``Writer.drop_before``.
+            RowOutOfRange: they no longer exist, for example after ``Writer.drop_before``.
             NotFound, PermissionDenied, InvalidData: as for opening any file.
         """
 

@@ -30,12 +30,12 @@ def view(data: Any, /, *, height: int = 560) -> "View":
     >>> aw.view("ticks")                     # a path, a glob, a table that grows
     >>> aw.view(ds.filter(aw.col("price") > 100))
 
-    A dataset that is a whole file or table is shown as that, and a table is seen to grow. Other rows are written to a
-    temporary file, which lasts as long as the view: at most 1 GiB of them.
+    A whole file or table is shown in place, and a table is shown as it grows. Other rows, at most 1 GiB, are written to
+    a temporary file, which lasts as long as the view.
 
-    A process of its own serves the page to this one, on loopback and with a token. In the notebook its requests travel as
-    messages of a widget (`anywidget <https://anywidget.dev>`_: ``pip install 'arrowwood[notebook]'``), so that the browser
-    may be on another machine; they wait while a cell runs. Without anywidget, or outside of a notebook, open `View.url`.
+    A separate process serves the page to this one, on loopback and with a token. In the notebook its requests are sent
+    as messages of a widget (`anywidget <https://anywidget.dev>`_: ``pip install 'arrowwood[notebook]'``), so that the
+    browser may be on another machine; they wait while a cell runs. Without anywidget, or outside of a notebook, open `View.url`.
 
     Args:
         data: a path, a dataset, or anything that exports Arrow data.
@@ -50,8 +50,8 @@ def view(data: Any, /, *, height: int = 560) -> "View":
 
 
 class View:
-    """A window on data, made by :func:`view`. It ends with ``close``, with ``with``, or with the process; where it was not
-    shown, also when nothing refers to it.
+    """A window on data, made by :func:`view`. It ends with ``close``, with ``with``, or with the process; if it was
+    never shown, also when it is no longer referenced.
     """
 
     def __init__(self, data: Any, /, *, height: int = 560) -> None:
@@ -74,7 +74,7 @@ class View:
         self._finalizer = weakref.finalize(self, _end, running, folder)
 
     def close(self) -> None:
-        """End it. Does nothing when it was ended before."""
+        """End it. Does nothing if it has already ended."""
         self._finalizer()
 
     def __enter__(self) -> "View":
