@@ -15,7 +15,7 @@ pub enum ErrorKind {
     NotFound,
     /// The operating system denied access.
     PermissionDenied,
-    /// The bytes asked for are not all there.
+    /// The requested bytes are not all there.
     OutOfBounds,
     /// There is no element of that number.
     NoSuchElement,

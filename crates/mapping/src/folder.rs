@@ -1,5 +1,5 @@
-//! The directory of a table, for its one writer: its lock, another directory that takes its place, and what killed writers
-//! have left beside it.
+//! The directory of a table, for its one writer: its lock, its replacement by another directory, and files left beside
+//! it by killed writers.
 
 use std::fs::File;
 use std::io;
@@ -32,7 +32,7 @@ impl Lock {
             if !os::try_lock(&folder)? {
                 return Ok(None);
             }
-            // Another directory may have taken the place of the one that was opened.
+            // Another directory may have replaced the opened one.
             let now = std::fs::metadata(path)?;
             let own = folder.metadata()?;
             if (own.dev(), own.ino()) == (now.dev(), now.ino()) {
@@ -43,7 +43,7 @@ impl Lock {
         }
     }
 
-    /// Whether this process took the lock, and is no fork of the one that did.
+    /// Whether this process took the lock, rather than inheriting it by a fork.
     #[inline]
     pub fn is_ours(&self) -> bool {
         os::forks() == self.forks
@@ -57,20 +57,20 @@ impl Lock {
         self.medium.sync_folder(&self.path)
     }
 
-    /// Gives the directory's place, and its lock, to `newer`, and returns that with the files of the older one. The names in both
-    /// are on the disk before; that the two have changed places is when the directory that both are in was synced.
+    /// Replaces the directory by `newer`, moves the lock, and returns the new directory with the files of the old one.
+    /// The names in both are on the disk before; the exchange is on the disk once the parent directory was synced.
     ///
     /// # Errors
-    /// Those of the system, `Unsupported` and `InvalidInput` where the file system can't exchange names, or of the witness.
-    /// Then each directory is where it was.
+    /// Those of the system, `Unsupported` and `InvalidInput` if the file system can't exchange names, or of the
+    /// witness. Then each directory stays in place.
     pub fn give_place(&self, mut newer: PartFolder) -> io::Result<PartFolder> {
         self.medium.sync_folder(&newer.path)?;
-        // So that no change of names in the older directory is left to reach the disk after the exchange.
+        // Otherwise changes of names in the old directory could reach the disk after the exchange.
         self.sync()?;
         self.medium.tell(Act::Exchange { one: &newer.path, other: &self.path })?;
         os::exchange(&newer.path, &self.path)?;
         let mut own = self.folder.lock().unwrap_or_else(PoisonError::into_inner);
-        // The older one's lock goes with its files.
+        // The old one's lock is removed with its files.
         std::mem::swap(&mut *own, &mut newer.folder);
         Ok(newer)
     }
@@ -85,8 +85,8 @@ impl Drop for Lock {
     }
 }
 
-/// A directory beside a table's, with files of its own or the table's under a second name, to take its place. Removed on
-/// drop, with what it holds.
+/// A directory beside a table's that will replace it, with files of its own or the table's under a second name. Removed
+/// on drop, with its contents.
 #[derive(Debug)]
 pub struct PartFolder {
     path: PathBuf,
@@ -101,10 +101,10 @@ impl PartFolder {
     /// Those of the system, or of the witness.
     pub fn beside(medium: &Medium, folder: &Path) -> io::Result<PartFolder> {
         let path = part_name(folder);
-        // On the disk before the two change places: then each of the names is that of a directory, whatever is lost.
+        // On the disk before the exchange: then each of the names is that of a directory, whatever is lost.
         medium.make_folder(&path)?;
         let locked = |path: &Path| {
-            // Who may use the table may use the one that takes its place. Only root can give a directory to somebody else.
+            // The replacement needs the same permissions. Only root can change a directory's owner.
             let known = std::fs::metadata(folder)?;
             let _ = std::os::unix::fs::chown(path, Some(known.uid()), Some(known.gid()));
             std::fs::set_permissions(path, known.permissions())?;
@@ -126,7 +126,7 @@ impl PartFolder {
         &self.path
     }
 
-    /// Gives a file of the table a second name in the directory, the same as it has.
+    /// Gives a file of the table a second name in the directory, equal to its first.
     ///
     /// # Errors
     /// Those of the system, or of the witness.
@@ -136,7 +136,7 @@ impl PartFolder {
         std::fs::hard_link(file, to)
     }
 
-    /// Keeps the directory and what it holds: the next one who opens the table for writing removes it.
+    /// Keeps the directory and its contents: the next writer of the table removes it.
     pub fn keep(mut self) {
         self.path = PathBuf::new();
     }
@@ -151,12 +151,12 @@ impl Drop for PartFolder {
     }
 }
 
-/// Removes what a killed writer of `folder` has left beside it. Only for the holder of the directory's lock: nobody
-/// else uses such files then.
+/// Removes files left beside `folder` by a killed writer. Only for the holder of the directory's lock: no other process
+/// uses such files then.
 ///
 /// # Errors
-/// Those of syncing the directory that `folder` is in, where a directory is left: which of the two has the table's name is
-/// not on the disk before.
+/// Those of syncing the parent directory of `folder`, if a directory is left: until then it is not on the disk which of
+/// the two has the table's name.
 pub fn remove_parts(medium: &Medium, folder: &Path) -> io::Result<()> {
     let name = format!(".{}.", folder.file_name().unwrap_or_default().to_string_lossy());
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -170,7 +170,7 @@ pub fn remove_parts(medium: &Medium, folder: &Path) -> io::Result<()> {
             continue;
         }
         let path = entry.path();
-        // What can't be removed only costs space.
+        // Files that can't be removed only cost space.
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             medium.sync_folder(beside)?;
             let _ = remove_part_folder(medium, &path);

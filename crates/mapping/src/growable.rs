@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! reserved   [················································]   addresses, as many as the machine has memory
-//! touched    [##################······························]   pages that the system has given
-//! used       [################································]
+//! reserved   [················································]   as many addresses as the machine has memory
+//! touched    [##################······························]   pages allocated by the system
 //! ```
 //! Addresses cost nothing, so a buffer reserves as many as it could ever need, and each page becomes memory on its
 //! first write: growth copies nothing and changes no address. Beyond a few MiB, buffers use huge pages, which are first
@@ -46,7 +46,7 @@ pub struct GrowableBuffer {
 pub struct PooledMemory {
     region: MemoryRegion,
     touched: usize,
-    /// Number of bytes that were lent to the system, which may take them back until they are written.
+    /// Number of bytes lent to the system, which may take them back until they are written.
     lent: usize,
 }
 
@@ -59,7 +59,7 @@ impl GrowableBuffer {
     /// Creates an empty buffer with room for `capacity` bytes; large ones use huge pages from the start.
     ///
     /// # Errors
-    /// `Io` when there are not so many addresses.
+    /// `Io` if the system refuses that many addresses.
     pub fn with_capacity(capacity: usize) -> Result<GrowableBuffer> {
         let mut buffer = GrowableBuffer::new();
         buffer.reserve(capacity)?;
@@ -69,7 +69,7 @@ impl GrowableBuffer {
     /// Creates a buffer of `len` arbitrary bytes, with no room for more.
     ///
     /// # Errors
-    /// `Io` when there are not so many addresses.
+    /// `Io` if the system refuses that many addresses.
     pub fn exact(len: usize) -> Result<GrowableBuffer> {
         let failed = |e: io::Error| Error::io(&format!("taking memory for a buffer of {len} bytes"), &e);
         let mut memory = if len == 0 { PooledMemory::none() } else { PooledMemory::take(len, len).map_err(failed)? };
@@ -80,7 +80,7 @@ impl GrowableBuffer {
     /// Makes room for `more` bytes after the last.
     ///
     /// # Errors
-    /// `Io` when there are not so many addresses.
+    /// `Io` if the system refuses that many addresses.
     #[cold]
     pub fn reserve(&mut self, more: usize) -> Result<&mut GrowableBuffer> {
         let end = self.len.saturating_add(more);
@@ -117,7 +117,7 @@ impl GrowableBuffer {
     /// Appends bytes.
     ///
     /// # Errors
-    /// `Io` when there is no memory for them.
+    /// `Io` if memory runs out.
     #[inline]
     pub fn extend_from_slice(&mut self, bytes: &[u8]) -> Result<()> {
         if !self.memory.region.try_write(self.len, bytes) {
@@ -131,7 +131,7 @@ impl GrowableBuffer {
     /// Appends a number, in little-endian order.
     ///
     /// # Errors
-    /// `Io` when there is no memory for it.
+    /// `Io` if memory runs out.
     #[inline]
     pub fn push<T: Element>(&mut self, value: T) -> Result<()> {
         let mut raw = [0; 16];
@@ -162,7 +162,7 @@ impl GrowableBuffer {
     /// Appends `len` arbitrary bytes, to be overwritten.
     ///
     /// # Errors
-    /// `Io` when there is no memory for them.
+    /// `Io` if memory runs out.
     pub fn lengthen(&mut self, len: usize) -> Result<&mut [u8]> {
         self.reserve(len)?;
         let before = self.len;

@@ -4,7 +4,7 @@
 //! ```text
 //! guard ── work ── touches a lost page ──▶ SIGBUS ── handler: zeros from that page to the region's end, region marked
 //!   ▲                                                   │
-//!   └── leaves: lost pages mended, `FileChanged` ◀── the work goes on, to no effect
+//! └── leaves: lost pages mended, `FileChanged` ◀── the work continues, to no effect
 //! ```
 //! The handler does not jump out of the work, which would leave locks held and memory leaked. *Mended* pages are
 //! replaced by those of an empty file: the next access faults again, as without this library, instead of reading zeros.
@@ -537,7 +537,7 @@ mod linux {
         })
     }
 
-    /// Does what would have happened without our handler.
+    /// Does what would happen without our handler.
     fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
         // SAFETY: `set_handler` has set it before the handler could run, and nobody writes to it any more.
         let before = unsafe { &*BEFORE.load(Ordering::Acquire) };

@@ -1,12 +1,12 @@
 //! Files and memory as bytes.
 //!
-//! | to | there is |
+//! | task | use |
 //! |---|---|
 //! | read or write a file in place | [`Mapping`], and [`View`]: its bytes as numbers |
 //! | survive a file that is truncated while it is mapped | [`guard`]; calls of this crate have it already |
 //! | collect bytes that never move | [`GrowableBuffer`] |
 //! | write a file that others map meanwhile | [`Store`], [`SharedWords`], [`Lock`] |
-//! | test what a crash leaves of what was written | [`Medium`], [`Witness`] |
+//! | test the state of the disk after a crash | [`Medium`], [`Witness`] |
 //!
 //! ```
 //! use arrowwood_mapping::{ErrorKind, Mapping, Mode};
@@ -28,7 +28,7 @@
 //! # }
 //! ```
 //! The crate was made for [`arrowwood`](https://docs.rs/arrowwood), which opens Apache Arrow data in place, and knows
-//! nothing of Arrow. It needs a 64-bit address space; what it promises about truncated files it promises on Linux.
+//! nothing of Arrow. It needs a 64-bit address space; its promises about truncated files hold on Linux.
 //!
 //! # What a mapping promises
 //! ```text
@@ -49,7 +49,7 @@
 //!
 //! # Errors
 //! An [`Error`] has an [`ErrorKind`] to match on, a message, the path, and the system's error number. Documentation
-//! lists kinds by name: `NotFound` is [`ErrorKind::NotFound`]. What only a writer uses returns [`std::io::Error`].
+//! lists kinds by name: `NotFound` is [`ErrorKind::NotFound`]. Functions for writers return [`std::io::Error`].
 //!
 //! # Inside
 //! `unsafe` is in three files: `sys` (memory), `os` (files) and `guard` (the signal). Each file uses only those to its

@@ -15,7 +15,7 @@ use crate::mode::Mode;
 use crate::sys;
 use crate::watch::{self, ChangeCheck, Watch, WatchedFile, watched};
 
-/// Refuses what is no regular file.
+/// Refuses anything but regular files.
 fn refuse_others(metadata: &Metadata) -> Result<()> {
     let message = match metadata.file_type() {
         kind if kind.is_file() => return Ok(()),
@@ -68,7 +68,7 @@ impl Mapping {
         // A pipe would wait for its other end, and no signal of Python's would end that.
         let file = options.clone().custom_flags(libc::O_NONBLOCK).open(path);
         let file = match file {
-            // Somebody has a lease on the file (fcntl(2)), and gives it up soon.
+            // Another process holds a lease on the file (fcntl(2)), and gives it up soon.
             Err(e) if e.kind() == io::ErrorKind::WouldBlock && path.is_file() => options.open(path),
             file => file,
         };
@@ -101,8 +101,8 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// A copy of `parts`, ranges of bytes of the file, at the same offsets in memory of our own; other bytes are zeros. It
-    /// takes none of the system's mappings of files.
+    /// A copy of `parts`, ranges of bytes of the file, at the same offsets in anonymous memory; other bytes are zeros.
+    /// It doesn't count towards the system's limit of mappings of files.
     ///
     /// # Errors
     /// Those of [`Mapping::read_at`], and `Io` if the system has no more memory or addresses.
@@ -246,7 +246,7 @@ impl Mapping {
         }
     }
 
-    /// Sets which changes of the file are allowed. The first call counts.
+    /// Sets the allowed changes of the file. Only the first call has an effect.
     pub fn watch(&self, rule: Watch) {
         if let Some(origin) = &self.0.origin {
             origin.watched.set(rule);
@@ -271,7 +271,7 @@ impl Mapping {
         metadata.is_some_and(|metadata| metadata.nlink() == 0)
     }
 
-    /// Whether the file at `path` is the one that was mapped. No other file gets its number while it is.
+    /// Whether the file at `path` is the mapped one. No other file gets its inode number while it is mapped.
     pub fn is_at(&self, path: &Path) -> bool {
         let identity = self.0.origin.as_ref().map(|origin| origin.identity);
         let found = std::fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
@@ -285,7 +285,7 @@ impl Mapping {
         self.path().map_or(error.clone(), |path| error.at(path))
     }
 
-    /// Checks that the file is what was mapped, as far as its watch can tell.
+    /// Checks that the file is unchanged, as far as its watch can tell.
     ///
     /// # Errors
     /// `FileChanged`, from then on with every call.
@@ -343,7 +343,7 @@ impl Mapping {
     /// Loads the word at `offset` (acquire).
     ///
     /// # Panics
-    /// If `offset` is no multiple of 8, or the mapping ends before.
+    /// If `offset` is not a multiple of 8, or the mapping ends before.
     #[inline]
     pub fn load64(&self, offset: usize) -> u64 {
         self.0.region.word64(offset).load(Ordering::Acquire)

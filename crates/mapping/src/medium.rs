@@ -1,8 +1,9 @@
 //! The operations of a writer on its disk: the one small interface at which crashes and errors are simulated.
 //!
-//! Every change of a file or a name goes through [`Medium`] and what it makes ([`Store`](crate::Store),
-//! [`Lock`](crate::Lock), [`PartFile`], [`PartFolder`](crate::PartFolder)). A medium may have a [`Witness`], which is called before each operation and may refuse it. From the
-//! operations of a run, a test knows all possible contents of the disk after a crash at any moment.
+//! Every change of a file or a name goes through [`Medium`] and the types it creates ([`Store`](crate::Store),
+//! [`Lock`](crate::Lock), [`PartFile`], [`PartFolder`](crate::PartFolder)). A medium may have a [`Witness`], which is
+//! called before each operation and may refuse it. From the operations of a run, a test knows all possible contents of
+//! the disk after a crash at any moment.
 
 use std::fmt::Debug;
 use std::fs::File;
@@ -65,7 +66,7 @@ pub enum Act<'a> {
         /// The bytes.
         bytes: &'a [u8],
     },
-    /// Bytes are written and synced to the disk, these alone (pwritev2(2) with `RWF_DSYNC`).
+    /// Bytes are written and synced to the disk, without other bytes of the file (pwritev2(2) with `RWF_DSYNC`).
     WriteSynced {
         /// The file.
         file: u64,
@@ -74,7 +75,7 @@ pub enum Act<'a> {
         /// The bytes.
         bytes: &'a [u8],
     },
-    /// The bytes are on the disk: the `WriteSynced` before has succeeded.
+    /// The bytes are on the disk: the preceding `WriteSynced` has succeeded.
     WroteSynced {
         /// The file.
         file: u64,
@@ -126,9 +127,9 @@ pub enum Act<'a> {
     },
     /// A file gets a second name (link(2)).
     Link {
-        /// The name that it has.
+        /// The existing name.
         from: &'a Path,
-        /// The second one.
+        /// The second name.
         to: &'a Path,
     },
     /// Two directories exchange their names (renameat2(2), `RENAME_EXCHANGE`).
@@ -153,7 +154,7 @@ pub enum Act<'a> {
         /// The file.
         file: u64,
     },
-    /// The file is on the disk: the `Sync` before has succeeded.
+    /// The file is on the disk: the preceding `Sync` has succeeded.
     Synced {
         /// The file.
         file: u64,
@@ -163,7 +164,7 @@ pub enum Act<'a> {
         /// The folder.
         path: &'a Path,
     },
-    /// The names are on the disk: the `SyncFolder` before has succeeded.
+    /// The names are on the disk: the preceding `SyncFolder` has succeeded.
     SyncedFolder {
         /// The folder.
         path: &'a Path,
@@ -172,7 +173,7 @@ pub enum Act<'a> {
 
 /// An observer of a disk. Called from the writer's thread and its background thread.
 pub trait Witness: Debug + Send + Sync {
-    /// Called before each operation. An error becomes that of the operation, which is not done then.
+    /// Called before each operation. Its error becomes that of the operation, which is then not performed.
     ///
     /// # Errors
     /// The error of the operation.
@@ -212,7 +213,7 @@ impl Medium {
     /// # Errors
     /// Those of the system, or of the witness.
     pub fn sync_folder(&self, path: &Path) -> io::Result<()> {
-        // The directory of a bare name.
+        // The directory of a name without one.
         let path = if path == Path::new("") { Path::new(".") } else { path };
         self.tell(Act::SyncFolder { path })?;
         File::open(path)?.sync_all()?;
@@ -274,8 +275,8 @@ pub(crate) fn inode(file: &File) -> io::Result<u64> {
     Ok(file.metadata()?.ino())
 }
 
-/// A file that is written from front to back and gets its name when it is complete. Without a name it is removed on
-/// drop.
+/// A file that is written from front to back and gets its name when it is complete. If it is dropped without a name, it
+/// is removed.
 #[derive(Debug)]
 pub struct PartFile {
     file: File,

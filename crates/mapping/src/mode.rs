@@ -1,4 +1,4 @@
-//! What may be done to the bytes of a mapping.
+//! The permitted accesses to the bytes of a mapping.
 
 use crate::error::{Error, Result};
 

@@ -20,8 +20,8 @@ pub(crate) fn allocate(file: &File, offset: u64, len: u64) -> io::Result<bool> {
     }
 }
 
-/// Writes `bytes` at `offset` and syncs them to the disk (pwritev2(2), `RWF_DSYNC`): those pages alone, not what else
-/// was written to the file. Syncs the whole file if the system has no such call.
+/// Writes `bytes` at `offset` and syncs them to the disk (pwritev2(2), `RWF_DSYNC`): only those pages, not other writes
+/// to the file. Syncs the whole file if the system has no such call.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub(crate) fn write_synced(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
     let mut done = 0;
@@ -85,7 +85,8 @@ fn fallocate(_file: &File, _mode: i32, _offset: u64, _len: u64) -> io::Result<()
     Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP))
 }
 
-/// Creates a file without a name, of these permissions, in the directory `folder`. `None` if the file system has no such files.
+/// Creates a file without a name, with these permissions, in the directory `folder`. `None` if the file system has no
+/// such files.
 #[cfg(target_os = "linux")]
 pub(crate) fn unnamed(folder: &Path, mode: u32) -> io::Result<Option<File>> {
     use std::os::unix::fs::OpenOptionsExt;
@@ -118,7 +119,7 @@ pub(crate) fn exchange(one: &Path, other: &Path) -> io::Result<()> {
     let one = CString::new(one.as_os_str().as_bytes())?;
     let other = CString::new(other.as_os_str().as_bytes())?;
     let here = libc::AT_FDCWD;
-    // The function of that name is not in every C library.
+    // Not every C library has that function.
     // SAFETY: both paths are strings that end in zero and live through the call.
     let done =
         unsafe { libc::syscall(libc::SYS_renameat2, here, one.as_ptr(), here, other.as_ptr(), libc::RENAME_EXCHANGE) };
@@ -168,7 +169,7 @@ pub(crate) fn unlock(file: &File) {
     unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
 }
 
-/// Returns the kind of file system of `folder` if mappings of several machines don't agree there.
+/// Returns the kind of file system of `folder` if mappings on several machines are inconsistent there.
 ///
 /// # Errors
 /// Those of the system, such as `NotFound`.
@@ -198,7 +199,7 @@ pub fn remote(_folder: &Path) -> io::Result<Option<&'static str>> {
     Ok(None)
 }
 
-/// Waits for names that come or go in directories (inotify(7)).
+/// Waits for names to be added to or removed from directories (inotify(7)).
 #[derive(Debug)]
 pub(crate) struct NameWatch {
     events: OwnedFd,
@@ -226,7 +227,7 @@ impl NameWatch {
         if watch < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Returns true when names have come or gone, and false after [`NameWatch::end`].
+    /// Returns true when names were added or removed, and false after [`NameWatch::end`].
     pub(crate) fn wait(&self) -> bool {
         let poll = |fd: &OwnedFd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         let mut list = [poll(&self.events), poll(&self.end)];

@@ -1,4 +1,4 @@
-//! Files that are not complete yet, and their names.
+//! Incomplete files, and their names.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -7,29 +7,29 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::os;
 
-/// A file that is no table's, and gets its name when it is complete. Nothing is left of one that is dropped before, or whose
-/// process is killed: where the file system knows files without names (open(2), `O_TMPFILE`) it has none until then. Elsewhere
-/// a killed process leaves `.NAME.PID.NUMBER.part`.
+/// A file that does not belong to a table, and gets its name when it is complete. Nothing is left of it if it is
+/// dropped before, or its process is killed, on file systems that support unnamed files (open(2), `O_TMPFILE`). On
+/// others a killed process leaves `.NAME.PID.NUMBER.part`.
 #[derive(Debug)]
 pub struct UnfinishedFile {
     file: File,
     part: PathBuf,
-    /// Whether the file is called `part` by now.
+    /// Whether the file is named `part` by now.
     is_named: bool,
 }
 
 impl UnfinishedFile {
-    /// A new file in the directory of `path`.
+    /// Creates a file in the directory of `path`.
     ///
     /// # Errors
-    /// Those of the system; `InvalidInput` if `path` is not that of a file.
+    /// Those of the system; `InvalidInput` if `path` is not the path of a file.
     pub fn beside(path: &Path) -> io::Result<UnfinishedFile> {
         if path.file_name().is_none() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"));
         }
         let part = part_name(path);
         let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-        // Without this directory such a file could not be named later.
+        // Without this directory an unnamed file could not be named later.
         let can_be_named = Path::new("/proc/self/fd").exists();
         let unnamed = if can_be_named { os::unnamed(folder, 0o666)? } else { None };
         let is_named = unnamed.is_none();
@@ -37,13 +37,13 @@ impl UnfinishedFile {
         Ok(UnfinishedFile { file, part, is_named })
     }
 
-    /// Names the file `path`, in the directory where it was made, and replaces the file there.
+    /// Names the file `path`, in the directory where it was created, and replaces the file there.
     ///
     /// # Errors
     /// Those of the system.
     pub fn finish(mut self, path: &Path) -> io::Result<()> {
         if !self.is_named {
-            // A process that had our number, and was killed at this point, may have left its file.
+            // A killed process with our process id may have left its file.
             let _ = std::fs::remove_file(&self.part);
             os::name(&self.file, &self.part)?;
             self.is_named = true;
@@ -77,7 +77,7 @@ impl Drop for UnfinishedFile {
     }
 }
 
-/// Returns an unused name beside the directory, where no listing of the directory finds it.
+/// Returns an unused name beside the directory, where listings of the directory don't show it.
 pub(crate) fn part_name(folder: &Path) -> PathBuf {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
         drop(unfinished);
         assert_eq!(names(folder.path()), ["x.csv"]);
-        // As of a process of this number that was killed at the worst moment.
+        // Left by a process with this id that was killed at the worst moment.
         let mut finished = UnfinishedFile::beside(&path).unwrap();
         std::fs::write(&finished.part, "older").unwrap();
         finished.write_all(b"new").unwrap();

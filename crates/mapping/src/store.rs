@@ -79,7 +79,7 @@ impl Store {
         self.watched.set(Watch::InPlace(marks));
     }
 
-    /// Checks that the file is the one being written.
+    /// Checks that the file is still the one being written.
     ///
     /// # Errors
     /// `FileChanged` if another process has truncated or overwritten it.
@@ -105,8 +105,8 @@ impl Store {
         }
     }
 
-    /// Gives a new file a name under which another process finds it, until [`Store::name`] gives it its own. Removed with
-    /// the store if that does not happen.
+    /// Gives a new file a name under which another process finds it, until [`Store::name`] gives it its final name.
+    /// Removed with the store if that does not happen.
     ///
     /// # Errors
     /// Those of the system, or of the witness.
@@ -116,9 +116,9 @@ impl Store {
         Ok(())
     }
 
-    /// Whether the file has no name any more.
+    /// Whether the file has lost its name.
     pub fn is_removed(&self) -> bool {
-        // Without metadata nothing is known.
+        // Unknown without metadata.
         self.file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
     }
 
@@ -159,7 +159,8 @@ impl Store {
         self.file.read_exact_at(into, offset)
     }
 
-    /// Stores `bytes` at `offset`, which `prepare` has made ready: each aligned 8-byte word atomically, in no order.
+    /// Stores `bytes` at `offset`, which must be prepared by `prepare`: each aligned 8-byte word atomically, in no
+    /// order.
     #[inline]
     pub fn put(&self, offset: u64, bytes: &[u8]) {
         self.stored(offset, bytes);
@@ -179,7 +180,7 @@ impl Store {
         self.region.copy_out(offset as usize, into);
     }
 
-    /// Reserves space, so that writing there can't fail for want of it. Returns false if the file system can't.
+    /// Reserves space, so that writing there can't fail for lack of it. Returns false if the file system can't.
     ///
     /// # Errors
     /// Those of the system, or of the witness.
@@ -188,8 +189,8 @@ impl Store {
         os::allocate(&self.file, offset, len)
     }
 
-    /// Makes a range ready for `put`. Returns false if the file system can't reserve space. Nothing has been written
-    /// from byte `fresh` on, the start of a page.
+    /// Prepares a range for `put`. Returns false if the file system can't reserve space. Nothing has been written from
+    /// byte `fresh` on, the start of a page.
     ///
     /// # Errors
     /// Those of the system, or of the witness.

@@ -31,7 +31,7 @@ pub(crate) struct MemoryRegion {
     is_writable: bool,
     /// The registration with the fault handler, for regions of files.
     known: Option<Registered>,
-    /// One of the system's mappings of files.
+    /// Counts as one of the system's mappings of files.
     counted: Option<Counted>,
 }
 
@@ -72,8 +72,8 @@ impl MemoryRegion {
         self.known.iter().for_each(Registered::mark);
     }
 
-    /// Maps `len` zeroed bytes of anonymous memory, few pages of which will be touched: no huge ones. Such regions side by
-    /// side are one mapping for the system.
+    /// Maps `len` zeroed bytes of anonymous memory, few pages of which will be touched, without huge pages. Adjacent
+    /// regions of this kind are one mapping for the system.
     pub(crate) fn sparse(len: usize) -> io::Result<MemoryRegion> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | NORESERVE;
         let region = map(len, libc::PROT_READ | libc::PROT_WRITE, flags, -1)?;
@@ -478,13 +478,13 @@ impl Drop for MemoryRegion {
 /// The most words that [`wait_for_any`] takes.
 pub(crate) const MOST_AWAITED: usize = 128;
 
-/// Waits until one of the words has another value than the one beside it, or is woken (futex_waitv(2)); may return early.
+/// Waits until one of the words differs from its expected value, or is woken (futex_waitv(2)); may return early.
 ///
 /// # Errors
-/// Those of the system, such as `EFAULT` for a word of a file that was truncated.
+/// Those of the system, such as `EFAULT` for a word of a truncated file.
 #[cfg(target_os = "linux")]
 pub(crate) fn wait_for_any(words: &[(&AtomicU32, u32)]) -> io::Result<()> {
-    /// As the system has it.
+    /// The layout of the system's structure.
     #[repr(C)]
     struct Waiter {
         value: u64,
@@ -518,7 +518,7 @@ pub(crate) fn wait_for_any(_words: &[(&AtomicU32, u32)]) -> io::Result<()> {
 
 /// Whether the system has [`wait_for_any`], and allows it.
 pub(crate) fn can_wait_for_any() -> bool {
-    // It has another value, so that this returns at once.
+    // It has another value, so this returns at once.
     wait_for_any(&[(&AtomicU32::new(1), 0)]).is_ok()
 }
 
@@ -533,12 +533,12 @@ pub(crate) fn wake_word(word: &AtomicU32) {
     let _ = word;
 }
 
-/// How many mappings of files there are.
+/// The number of mappings of files.
 static FILES: AtomicUsize = AtomicUsize::new(0);
-/// What [`limit_mappings`] was called with.
+/// The argument of [`limit_mappings`].
 static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 
-/// One of [`FILES`], until it is dropped.
+/// Counts as one of [`FILES`] until it is dropped.
 #[derive(Debug)]
 struct Counted;
 
@@ -555,8 +555,8 @@ impl Drop for Counted {
     }
 }
 
-/// Whether so many files are mapped that others in the process, such as its allocator, might soon be refused a mapping.
-/// Linux allows 65,530 (`vm.max_map_count`).
+/// Whether so many files are mapped that other code in the process, such as its allocator, might soon be refused a
+/// mapping. Linux allows 65,530 (`vm.max_map_count`).
 pub fn mappings_are_scarce() -> bool {
     static MOST: OnceLock<usize> = OnceLock::new();
     let most = MOST.get_or_init(|| {
@@ -566,14 +566,14 @@ pub fn mappings_are_scarce() -> bool {
     FILES.load(Ordering::Relaxed) >= LIMIT.load(Ordering::Relaxed).min(*most)
 }
 
-/// Pretends that mappings are scarce from `count` on.
+/// Simulates that mappings are scarce from `count` on.
 pub fn limit_mappings(count: usize) {
     LIMIT.store(count, Ordering::Relaxed);
 }
 
 /// The size of huge pages on most systems.
 pub(crate) const HUGE_PAGE: usize = 2 << 20;
-/// The least memory that is worth huge pages: several of them.
+/// The least memory for which huge pages are worthwhile: several of them.
 pub(crate) const HUGE: usize = 2 * HUGE_PAGE;
 
 const NORESERVE: i32 = libc::MAP_NORESERVE;

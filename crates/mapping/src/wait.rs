@@ -12,19 +12,19 @@ use crate::guard::guard;
 use crate::mapping::Mapping;
 use crate::{os, sys};
 
-/// A word of a mapped file, and the value that it has as long as nothing happens.
+/// A word of a mapped file, and its expected value.
 #[derive(Clone, Debug)]
 pub struct AwaitedWord {
     /// The mapping, of a file.
     pub mapping: Mapping,
-    /// Where the word of 4 bytes is.
+    /// The offset of the 4-byte word.
     pub offset: usize,
     /// Its value.
     pub value: u32,
 }
 
-/// Waits for many words at a time, and for names in directories: a thread for each 127 words, and one for all directories.
-/// They sleep until something happens, and end when this is dropped.
+/// Waits for many words at a time, and for names in directories: with a thread per 127 words, and one for all
+/// directories. They sleep until a change, and end when this is dropped.
 #[derive(Debug)]
 pub struct WaitAny {
     shared: Arc<Sleepers>,
@@ -34,24 +34,24 @@ pub struct WaitAny {
 
 #[derive(Debug)]
 struct Sleepers {
-    /// 1 when the threads are to end.
+    /// 1 once the threads should end.
     end: AtomicU32,
     has_happened: Mutex<bool>,
     happened: Condvar,
     names: Option<os::NameWatch>,
 }
 
-/// The most words that one thread waits for, besides the one by which it is told to end.
+/// The maximum number of words that one thread waits for, besides the one that ends it.
 const MOST_WORDS: usize = sys::MOST_AWAITED - 1;
-/// The stack of a thread that sleeps.
+/// The stack size of a waiting thread.
 const STACK: usize = 128 << 10;
 
 impl WaitAny {
-    /// Begins to wait. What has changed before is noticed too: words that don't have their value any more. Of directories
-    /// that is for the caller to see: names that come from now on are noticed.
+    /// Starts to wait. Words that already differ from their expected values count as changes. In directories only later
+    /// changes of names are noticed; the caller must check for earlier ones.
     ///
     /// # Errors
-    /// `Unsupported` where the system can't wait for several words (Linux before 5.16), those of starting a thread, and of
+    /// `Unsupported` if the system can't wait for several words (Linux before 5.16), those of starting a thread, and of
     /// watching a directory, of which the system allows a limited number.
     pub fn new(words: Vec<AwaitedWord>, directories: &[PathBuf]) -> io::Result<WaitAny> {
         if !sys::can_wait_for_any() {
@@ -82,13 +82,13 @@ impl WaitAny {
         Ok(())
     }
 
-    /// Whether anything has happened.
+    /// Whether there was a change.
     pub fn has_happened(&self) -> bool {
-        // Its threads are not in a forked child, which has to look for itself.
+        // A forked child lacks the threads, and has to check for itself.
         self.forks != os::forks() || *self.shared.lock()
     }
 
-    /// Returns whether anything has happened, for which it waits no longer than `timeout`.
+    /// Returns whether there was a change, after waiting at most `timeout`.
     pub fn wait(&self, timeout: Duration) -> bool {
         if self.forks != os::forks() {
             return true;
@@ -118,7 +118,7 @@ impl Sleepers {
         let has_changed = || list[1..].iter().any(|(word, value)| word.load(Ordering::Acquire) != *value);
         while !self.is_to_end() {
             let waited = sys::wait_for_any(&list);
-            // A file that was truncated has no words: whoever waits is to find that out.
+            // A truncated file has no words: the waiter must find that out.
             let is_over = waited.is_err() || guard(|| Ok::<bool, Error>(has_changed())).unwrap_or(true);
             if is_over && !self.is_to_end() {
                 return self.tell();
@@ -138,14 +138,14 @@ impl Drop for WaitAny {
     fn drop(&mut self) {
         let threads = std::mem::take(&mut self.threads);
         if self.forks != os::forks() {
-            // After a fork the threads are not here.
+            // The threads are missing after a fork.
             return std::mem::forget(threads);
         }
         self.shared.end.store(1, Ordering::Release);
         sys::wake_word(&self.shared.end);
         self.shared.names.iter().for_each(os::NameWatch::end);
         for thread in threads {
-            // It doesn't panic, and if it did nothing could be done here.
+            // It doesn't panic, and if it did, nothing could be done here.
             let _ = thread.join();
         }
     }

@@ -35,7 +35,7 @@ pub enum ChangeCheck {
 /// The allowed changes of a mapped file.
 #[derive(Debug)]
 pub enum Watch {
-    /// None, unless the function finds that the file is one that is written in place.
+    /// None, unless the caller declares the file to be written in place.
     Still(fn(&File, u64) -> bool),
     /// It may grow; the given bytes at both ends are constant.
     Stream(Vec<FixedBytes>),
@@ -63,7 +63,7 @@ impl WatchedFile {
         WatchedFile { rule: OnceLock::new(), stamp: Mutex::new(stamp(metadata)), last: AtomicU64::new(os::millis()) }
     }
 
-    /// Of a copy, which nobody changes.
+    /// For a copy, which never changes.
     pub(crate) fn none() -> WatchedFile {
         let stamp = Mutex::new(Stamp::default());
         let last = AtomicU64::new(os::millis());
@@ -102,7 +102,7 @@ impl WatchedFile {
 
     /// Checks a file that was mapped with `len` bytes. Returns what has changed, if anything.
     pub(crate) fn look(&self, file: &File, len: u64) -> Option<String> {
-        // Without metadata nothing is known.
+        // Unknown without metadata.
         let now = stamp(&file.metadata().ok()?);
         if now.0 < len {
             return Some(format!("the file was truncated to {} bytes, and {len} are mapped; open it again", now.0));
@@ -158,7 +158,7 @@ pub(crate) fn changed(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::FileChanged, message)
 }
 
-/// Handles the result of a check of a region's file: a change that was found is remembered for good.
+/// Handles the result of a check of a region's file: a detected change is remembered for good.
 pub(crate) fn settle(region: &MemoryRegion, found: Option<String>) -> Result<()> {
     if found.is_some() {
         region.mark();

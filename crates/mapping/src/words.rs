@@ -1,5 +1,5 @@
-//! [`SharedWords`]: the shared words of a file, as used by both sides of a table. `src/table/protocol/publish.rs` is written in
-//! terms of it, so that a model checker can run the same code over words of its own.
+//! [`SharedWords`]: the shared words of a file, as used by both sides of a table. `src/table/protocol/publish.rs` is
+//! generic over it, so that a model checker can run the same code over its own words.
 
 use std::io;
 use std::sync::atomic::{Ordering, fence};
@@ -14,7 +14,7 @@ use crate::store::Store;
 pub trait SharedWords {
     /// Stores words of 8 bytes, in no order (relaxed).
     fn store_words(&self, offset: u64, bytes: &[u8]);
-    /// Writes bytes that nobody reads yet; may find the disk full.
+    /// Writes bytes that no reader uses yet; fails on a full disk.
     ///
     /// # Errors
     /// The error of the disk.
