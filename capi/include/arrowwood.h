@@ -103,8 +103,8 @@ struct ArrowArrayStream {
 enum arrowwood_error_code {
   ARROWWOOD_ERROR_NONE = 0,
   ARROWWOOD_ERROR_NOT_FOUND = 1,         /* no such file, or no file matches */
-  ARROWWOOD_ERROR_PERMISSION_DENIED = 2, /* the operating system refused access */
-  ARROWWOOD_ERROR_INVALID_DATA = 3,      /* the bytes are not what the Arrow format says they must be */
+  ARROWWOOD_ERROR_PERMISSION_DENIED = 2, /* the operating system denied access */
+  ARROWWOOD_ERROR_INVALID_DATA = 3,      /* the bytes violate the Arrow format, or are not Arrow data */
   ARROWWOOD_ERROR_UNSUPPORTED = 4,       /* valid, but not supported by this version */
   ARROWWOOD_ERROR_SCHEMA_MISMATCH = 5,   /* two schemas that must agree differ */
   ARROWWOOD_ERROR_COLUMN_NOT_FOUND = 6,  /* no column of that name or number */
@@ -669,11 +669,11 @@ enum arrowwood_sync {
   ARROWWOOD_SYNC_COMMIT = 2    /* with every commit */
 };
 
-/* What becomes of late rows: those that are less than a row before in the column sorted_by. */
+/* The treatment of late rows: rows less than an earlier row in the column sorted_by. */
 enum arrowwood_late {
   ARROWWOOD_LATE_AS_CREATED = 0, /* as the table was created; refused by a new one */
   ARROWWOOD_LATE_REFUSE = 1,     /* they are an error, and the rows are in order */
-  ARROWWOOD_LATE_ACCEPT = 2      /* they stay where they arrive; the rows are in no order, and found by an index */
+  ARROWWOOD_LATE_ACCEPT = 2      /* they are kept in order of arrival; the rows are unordered, and found by an index */
 };
 
 typedef struct arrowwood_writer_options {
@@ -685,9 +685,9 @@ typedef struct arrowwood_writer_options {
   const char *const *dictionary; /* names of text columns to store as dictionary<int32, utf8> */
   size_t dictionary_count;
   const char *sorted_by;    /* a column whose values never decrease; NULL: none, or as the table was created */
-  const char *const *index; /* columns to find rows by: conditions on them read only blocks that may have some */
-  size_t index_count;       /* 0: as the table was created; another choice holds from the next segment on */
-  int32_t late;             /* what becomes of late rows: enum arrowwood_late */
+  const char *const *index; /* columns to index: conditions on them read only blocks that may match */
+  size_t index_count;       /* 0: as the table was created; a different choice applies from the next segment on */
+  int32_t late;             /* the treatment of late rows: enum arrowwood_late */
   int32_t reserved;         /* 0 */
 } arrowwood_writer_options;
 
@@ -823,7 +823,7 @@ int32_t arrowwood_follow(const arrowwood_dataset *dataset, int64_t start, arroww
 /* Returns the rows committed since the last call, as soon as there are any; sets *dataset to NULL if there are none
  * within timeout_ms milliseconds. 0 doesn't wait, -1 waits indefinitely. The thread sleeps while it waits.
  * Errors: FILE_CHANGED: the table was removed, or its last segment truncated; ROW_OUT_OF_RANGE: rows were dropped before
- * they were read, and the message says how many: follow the table anew from its first row. */
+ * they were read, and the message says how many: follow the table again from its first row. */
 int32_t arrowwood_follower_next(arrowwood_follower *follower, int64_t timeout_ms, arrowwood_dataset **dataset,
                                 arrowwood_error *error);
 

@@ -59,12 +59,12 @@ pub struct CChunks {
     _memory: Memory,
 }
 
-/// What the buffers of a table lie in.
+/// The owner of a table's buffers.
 enum Memory {
     Arrays {
         _kept: Vec<ArrayData>,
     },
-    /// The files behind a column.
+    /// The files mapped by a column.
     Column {
         _kept: Column,
     },
@@ -141,7 +141,7 @@ impl Parts {
         match array.data_type() {
             Null => chunk.null_count = chunk.rows,
             RunEndEncoded(..) => chunk.run_offset = array.offset() as u64,
-            // What is cut has its children cut with it.
+            // Slicing an array slices its children.
             FixedSizeList(..) | Struct(_) | Union(_, UnionMode::Sparse) if array.offset() > 0 => {
                 return Err(argument(format!("a chunk of {} begins inside of its children", array.data_type())));
             }
@@ -157,7 +157,7 @@ impl Parts {
 }
 
 impl CChunk {
-    /// Notes a buffer, from the chunk's first row on.
+    /// Records a buffer, from the chunk's first row on.
     fn set(&mut self, role: Role, array: &ArrayData, buffer: &Buffer) -> Result<()> {
         let rows = array.offset();
         match role {
@@ -183,7 +183,7 @@ fn from(buffer: &Buffer, start: usize) -> Result<CBuffer> {
     Ok(CBuffer { data: bytes.as_ptr().expose_provenance(), size: bytes.len() as u64 })
 }
 
-/// Where a part of the table lies; 0 for nothing.
+/// The address of a part of the table; 0 for none.
 fn address<T>(part: &[T]) -> usize {
     if part.is_empty() { 0 } else { part.as_ptr().expose_provenance() }
 }
@@ -196,7 +196,7 @@ export_infallible! {
 }
 
 export! {
-    /// Where all values of a column lie.
+    /// The addresses of all values of a column.
     fn arrowwood_dataset_chunks(
         dataset: Ref<CDataset>, column: usize, flags: Flags, chunks: Out<*const CChunk>, count: Out<usize>,
         owner: HandleOut<CChunks>,

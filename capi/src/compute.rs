@@ -1,4 +1,4 @@
-//! Questions to columns and rows.
+//! Computations on columns and rows.
 
 use arrowwood::{Function, Result};
 
@@ -78,13 +78,13 @@ export! {
         Ok(())
     }
 
-    /// The value that a share of a column lies below.
+    /// A quantile of a column.
     fn arrowwood_dataset_quantile(dataset: Ref<CDataset>, column: usize, share: f64, value: Out<CValue>) {
         value.put(float(dataset.column(column)?.quantile(share)?));
         Ok(())
     }
 
-    /// That of a sample.
+    /// The quantile of a sample.
     fn arrowwood_dataset_approx_quantile(dataset: Ref<CDataset>, column: usize, share: f64, value: Out<CValue>) {
         value.put(float(dataset.column(column)?.approx_quantile(share)?));
         Ok(())
@@ -108,13 +108,13 @@ export! {
         Ok(())
     }
 
-    /// The rows of which a predicate is true.
+    /// The rows that match a predicate.
     fn arrowwood_dataset_filter(dataset: Ref<CDataset>, predicate: Ref<CPredicate>, found: HandleOut<CDataset>) {
         found.put(CDataset::new(dataset.filter(predicate.predicate())?));
         Ok(())
     }
 
-    /// Something of each group of rows.
+    /// Aggregates of groups of rows.
     fn arrowwood_dataset_aggregate(
         dataset: Ref<CDataset>, by[by_count]: Many<Text>, predicate: Optional<Ref<CPredicate>>,
         columns[column_count]: Many<CAggregate>, groups: HandleOut<CDataset>,
@@ -136,13 +136,13 @@ export! {
         Ok(())
     }
 
-    /// Each value of a column, and how often it is there.
+    /// The distinct values of a column, and their numbers of occurrences.
     fn arrowwood_dataset_value_counts(dataset: Ref<CDataset>, column: usize, counts: HandleOut<CDataset>) {
         counts.put(CDataset::new(dataset.column(column)?.value_counts()?));
         Ok(())
     }
 
-    /// What there is to say of each column.
+    /// A description of each column.
     fn arrowwood_dataset_describe(dataset: Ref<CDataset>, description: HandleOut<CDataset>) {
         description.put(CDataset::new(dataset.describe()?));
         Ok(())

@@ -1,4 +1,4 @@
-//! Datasets: rows, cells, and what makes other datasets of them.
+//! Datasets: rows, cells, and deriving other datasets.
 
 use std::ops::Deref;
 use std::sync::OnceLock;
@@ -51,7 +51,7 @@ impl Deref for CDataset {
     }
 }
 
-/// The value inside of `value` that `path` leads to.
+/// The value nested in `value` at `path`.
 fn inside<'a>(value: Value<'a>, path: &[u64]) -> Result<Value<'a>> {
     let Some((&step, rest)) = path.split_first() else { return Ok(value) };
     let number = usize::try_from(step).unwrap_or(usize::MAX);
@@ -99,7 +99,7 @@ export! {
 
     /// The number of the column that has a name.
     fn arrowwood_dataset_column_index(dataset: Ref<CDataset>, name: Text, column: Out<usize>) {
-        // Which names there are, and whether several columns have this one, says the error.
+        // The error says which names exist, and whether several columns have this one.
         dataset.dataset.column(name)?;
         let found = dataset.schema().fields().iter().position(|field| field.name() == name);
         column.put(found.unwrap_or_default());
@@ -112,7 +112,7 @@ export! {
         Ok(())
     }
 
-    /// The column that the rows are sorted by.
+    /// The column by which the rows are sorted.
     fn arrowwood_dataset_sorted_by(dataset: Ref<CDataset>, column: Out<i64>) {
         let of_name = |name: &str| dataset.schema().fields().iter().position(|field| field.name() == name);
         let found = dataset.sorted_by().and_then(|field| of_name(field.name()));
@@ -120,13 +120,13 @@ export! {
         Ok(())
     }
 
-    /// The bytes that the rows take.
+    /// The size of the rows in bytes.
     fn arrowwood_dataset_bytes(dataset: Ref<CDataset>, bytes: Out<u64>) {
         bytes.put(dataset.nbytes()?);
         Ok(())
     }
 
-    /// Where the bytes are.
+    /// The bytes by location.
     fn arrowwood_dataset_footprint(
         dataset: Ref<CDataset>, mapped: Optional<Out<u64>>, copied: Optional<Out<u64>>, resident: Optional<Out<u64>>,
     ) {
@@ -152,20 +152,20 @@ export! {
         Ok(())
     }
 
-    /// Rows from one on.
+    /// A range of rows.
     fn arrowwood_dataset_slice(dataset: Ref<CDataset>, start: u64, rows: u64, slice: HandleOut<CDataset>) {
         slice.put(CDataset::new(dataset.slice(start, rows)?));
         Ok(())
     }
 
-    /// Datasets one after the other.
+    /// Concatenates datasets.
     fn arrowwood_dataset_concat(datasets[count]: Many<Ref<CDataset>>, all: HandleOut<CDataset>) {
         let datasets = datasets.iter().map(|dataset| Ok(dataset.given("datasets")?.dataset.clone()));
         all.put(CDataset::new(Dataset::concat(&datasets.collect::<Result<Vec<_>>>()?)?));
         Ok(())
     }
 
-    /// The rows as they are now.
+    /// The current rows.
     fn arrowwood_dataset_refresh(dataset: Ref<CDataset>, newer: HandleOut<CDataset>) {
         newer.put(CDataset::new(dataset.refresh()?));
         Ok(())
@@ -185,7 +185,7 @@ export! {
         Ok(())
     }
 
-    /// One cell, or what is inside of it.
+    /// One cell, or a value nested in it.
     fn arrowwood_dataset_value(dataset: Ref<CDataset>, row: u64, path[depth]: Many<u64>, value: Out<CValue>) {
         let (&column, rest) = path.split_first().ok_or_else(|| argument("the path is empty: it begins with a column"))?;
         let column = usize::try_from(column).unwrap_or(usize::MAX);
@@ -196,7 +196,7 @@ export! {
         Ok(())
     }
 
-    /// The rows whose value in the sorted column lies between two.
+    /// The rows whose value in the sorted column is between two values.
     fn arrowwood_dataset_between(
         dataset: Ref<CDataset>, low: In<CValueIn>, high: In<CValueIn>, rows: HandleOut<CDataset>,
     ) {

@@ -1,4 +1,4 @@
-//! Out by the Arrow C data interface: schemas, streams, arrays.
+//! Exports by the Arrow C data interface: schemas, streams, arrays.
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;

@@ -1,4 +1,4 @@
-//! New rows of a table, as they come.
+//! Follows the new rows of a table.
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -41,7 +41,7 @@ export! {
         Ok(())
     }
 
-    /// The number of the row behind the last that was handed out.
+    /// The number of the row after the last returned one.
     fn arrowwood_follower_next_row(follower: Ref<CFollower>, row: Out<u64>) {
         row.put(follower.lock()?.next_row());
         Ok(())

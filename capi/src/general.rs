@@ -1,4 +1,4 @@
-//! Versions, errors, strings, and what holds for the process.
+//! Versions, errors, strings, and settings of the process.
 
 use std::ffi::c_char;
 
@@ -21,7 +21,7 @@ export_infallible! {
         concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
     }
 
-    /// What an error code means.
+    /// The meaning of an error code.
     fn arrowwood_error_name(code: i32) -> *const c_char {
         name(code).as_ptr().cast()
     }
@@ -38,12 +38,12 @@ export_infallible! {
 }
 
 export! {
-    /// Copies bytes that may lie in a mapped file.
+    /// Copies bytes that may be in a mapped file.
     fn arrowwood_copy(target: Room, source[length]: Lent) {
         source.copy_to(target)
     }
 
-    /// Leaves SIGBUS to others.
+    /// Installs no handler for SIGBUS.
     fn arrowwood_leave_sigbus_alone() {
         Ok(leave_sigbus_alone()?)
     }

@@ -1,4 +1,4 @@
-//! Files and tables as a whole: checked, repaired, compacted, described.
+//! Checks, repairs, compacts and describes files and tables.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -79,7 +79,7 @@ fn findings_of(report: &Report) -> Result<Dataset> {
     table(columns)
 }
 
-/// Where damaged files are now.
+/// The paths of damaged files.
 fn moved_by(report: &Report) -> Result<Dataset> {
     let paths = report.repaired.iter().flat_map(|done| &done.moved).map(|path| Some(shown(path)));
     table(vec![(text_field("path"), Arc::new(paths.collect::<StringArray>()))])
@@ -136,7 +136,7 @@ export! {
         Ok(())
     }
 
-    /// What can be said of a table from outside.
+    /// Information about a table.
     fn arrowwood_table_stat(path: FilePath, stat: SizedOut<CStat>) {
         let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);
         let found = table_stat(path)?.ok_or_else(missing)?;

@@ -1,4 +1,4 @@
-//! A file taken apart message by message, as Arrow data: one row for each message.
+//! The messages of a file as Arrow data: one row for each message.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ fn pairs(name: &str, maps: &[&BTreeMap<String, String>]) -> Result<Named> {
     lists(name, maps.iter().map(|map| map.len()), members)
 }
 
-/// A field and those inside of it, each with how deep it is.
+/// A field and its descendants, each with its depth.
 fn flattened<'a>(field: &'a FieldInfo, depth: u32, into: &mut Vec<(u32, &'a FieldInfo)>) {
     into.push((depth, field));
     field.children.iter().for_each(|child| flattened(child, depth + 1, into));

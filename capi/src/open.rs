@@ -1,4 +1,4 @@
-//! Files and streams in place, memory, Arrow data of others, text; and writing.
+//! Opens files and streams in place, memory, Arrow data of other libraries, text; and writes.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -96,7 +96,7 @@ impl CCsvOptions {
     }
 }
 
-/// The schema that an ArrowSchema of struct type stands for.
+/// Imports a schema from an ArrowSchema of struct type.
 pub fn schema_of(schema: &arrow_array::ffi::FFI_ArrowSchema) -> Result<Schema> {
     Schema::try_from(schema).map_err(|e| argument(format!("importing an Arrow C schema: {e}")))
 }
@@ -123,7 +123,7 @@ export! {
         Ok(())
     }
 
-    /// Opens several, one after the other.
+    /// Opens several as one dataset.
     fn arrowwood_open_paths(
         paths[path_count]: Many<FilePath>, options: Options<OpenOptions>, dataset: HandleOut<CDataset>,
     ) {
@@ -145,13 +145,13 @@ export! {
         Ok(())
     }
 
-    /// Takes a stream of Arrow data to its end.
+    /// Reads a stream of Arrow data to its end.
     fn arrowwood_import_stream(stream: StreamIn, dataset: HandleOut<CDataset>) {
         dataset.put(CDataset::new(stream.import()?));
         Ok(())
     }
 
-    /// Takes one array.
+    /// Imports one array.
     fn arrowwood_import_array(array: ArrayIn, schema: SchemaIn, dataset: HandleOut<CDataset>) {
         dataset.put(CDataset::new(array.import(schema)?));
         Ok(())
@@ -169,7 +169,7 @@ export! {
         arrowwood::write(dataset, path, &options.options()?)
     }
 
-    /// A schema out of text.
+    /// Parses a schema.
     fn arrowwood_schema_parse(text: Text, schema: Out<arrow_array::ffi::FFI_ArrowSchema>) {
         schema.put(crate::exchange::schema_to_c(&parse_schema(text)?)?);
         Ok(())

@@ -1,4 +1,4 @@
-//! Which rows are asked for.
+//! Conditions on rows.
 
 use arrowwood::{Literal, Operator, Predicate, Result, col};
 
@@ -9,11 +9,11 @@ use crate::value::from_c;
 /// `arrowwood_predicate`.
 pub struct CPredicate {
     predicate: Predicate,
-    /// How deep predicates are nested; evaluating and dropping them recurses.
+    /// The depth of a predicate; evaluating and dropping one recurses.
     depth: usize,
 }
 
-/// The deepest nesting, far from what a thread's stack holds.
+/// The maximum depth, far below the limit of a thread's stack.
 const DEEPEST: usize = 500;
 
 impl Opaque for CPredicate {
@@ -30,7 +30,7 @@ impl CPredicate {
         CPredicate { predicate, depth: 1 }
     }
 
-    /// `predicate`, which is made of `parts`.
+    /// `predicate`, which is combined from `parts`.
     fn of(parts: &[&CPredicate], make: impl FnOnce() -> Predicate) -> Result<CPredicate> {
         let depth = 1 + parts.iter().map(|part| part.depth).max().unwrap_or(0);
         if depth > DEEPEST {
@@ -64,7 +64,7 @@ export_infallible! {
 }
 
 export! {
-    /// A column compared with a value.
+    /// A comparison of a column with a value.
     fn arrowwood_predicate_compare(
         column: Text, operator_code: i32, value: In<CValueIn>, predicate: HandleOut<CPredicate>,
     ) {
@@ -73,32 +73,32 @@ export! {
         Ok(())
     }
 
-    /// A column that is one of some values.
+    /// Whether a column is one of some values.
     fn arrowwood_predicate_in(column: Text, values[count]: Many<CValueIn>, predicate: HandleOut<CPredicate>) {
         let literals = values.iter().map(|value| from_c(value).map(Literal::from)).collect::<Result<Vec<_>>>()?;
         predicate.put(CPredicate::simple(col(column).is_in(literals)));
         Ok(())
     }
 
-    /// A column that is null.
+    /// Whether a column is null.
     fn arrowwood_predicate_null(column: Text, predicate: HandleOut<CPredicate>) {
         predicate.put(CPredicate::simple(col(column).is_null()));
         Ok(())
     }
 
-    /// Both.
+    /// Whether both are true.
     fn arrowwood_predicate_and(a: Ref<CPredicate>, b: Ref<CPredicate>, predicate: HandleOut<CPredicate>) {
         predicate.put(CPredicate::of(&[a, b], || a.predicate.clone() & b.predicate.clone())?);
         Ok(())
     }
 
-    /// One or both.
+    /// Whether at least one is true.
     fn arrowwood_predicate_or(a: Ref<CPredicate>, b: Ref<CPredicate>, predicate: HandleOut<CPredicate>) {
         predicate.put(CPredicate::of(&[a, b], || a.predicate.clone() | b.predicate.clone())?);
         Ok(())
     }
 
-    /// The other rows, those with nulls apart.
+    /// The negation, which rows with nulls don't match either.
     fn arrowwood_predicate_not(a: Ref<CPredicate>, predicate: HandleOut<CPredicate>) {
         predicate.put(CPredicate::of(&[a], || !a.predicate.clone())?);
         Ok(())

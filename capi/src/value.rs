@@ -31,7 +31,7 @@ pub mod kind {
     pub const UNION: i32 = 19;
 }
 
-/// A value as C sees it. Text and bytes stay where they are: they live as long as what `value` is borrowed from.
+/// A value in C. Text and bytes stay in place: they live as long as the owner from which `value` is borrowed.
 #[inline]
 pub fn to_c(value: &Value<'_>) -> Result<CValue> {
     Ok(match value {
@@ -72,7 +72,7 @@ pub fn count(number: u64) -> CValue {
     word(kind::UINT64, number)
 }
 
-/// Whether.
+/// A boolean.
 pub fn flag(flag: bool) -> CValue {
     word(kind::BOOL, u64::from(flag))
 }
@@ -97,7 +97,7 @@ fn timed(kind: i32, time: i64, unit: TimeUnit) -> CValue {
     CValue { unit: unit_code(unit), ..word(kind, time.cast_unsigned()) }
 }
 
-/// With the name of the time zone behind the time.
+/// Adds the name of the time zone to the time.
 fn zoned(mut time: CValue, zone: Option<&str>) -> CValue {
     if let Some(zone) = zone {
         time.length = zone.len() as u64;
@@ -135,7 +135,7 @@ pub fn time_unit(value: &CValue) -> Result<TimeUnit> {
     })
 }
 
-/// The value that C has filled.
+/// The value filled by C.
 #[inline]
 pub fn from_c(given: &CValueIn) -> Result<Value<'_>> {
     let value = given.plain();
@@ -159,7 +159,7 @@ pub fn from_c(given: &CValueIn) -> Result<Value<'_>> {
         }
         kind::DATE => Value::Date(number),
         kind::TIME => Value::Time(number, time_unit(value)?),
-        // Whether it has a zone nobody has said: columns with a zone and without take it.
+        // It is unknown whether it has a zone: columns with and without one accept it.
         kind::TIMESTAMP => Value::Timestamp(number, time_unit(value)?, Some("")),
         kind::DURATION => Value::Duration(number, time_unit(value)?),
         kind::INTERVAL => interval_of(value)?,
@@ -194,7 +194,7 @@ fn interval_of(value: &CValue) -> Result<Value<'static>> {
     Ok(Value::Interval { months, days, nanoseconds: nanoseconds.cast_signed(), unit })
 }
 
-/// A number as a float; `None` of what is no number.
+/// A number as a float; `None` if it is not a number.
 fn to_float(value: &Value<'_>) -> Option<f64> {
     match value {
         Value::Bool(flag) => Some(f64::from(u8::from(*flag))),

@@ -118,7 +118,7 @@ fn names(list: &List<Text>, what: &str) -> Result<Vec<String>> {
     Ok(texts(list.given(what)?, what)?.into_iter().map(String::from).collect())
 }
 
-/// Does `work` with a row of values; one of few columns is not allocated for.
+/// Calls `work` with a row of values; a row of few columns needs no allocation.
 #[inline]
 pub fn with_row<T>(values: &[CValueIn], work: impl FnOnce(&[Value<'_>]) -> Result<T>) -> Result<T> {
     match values.len() {
@@ -128,12 +128,12 @@ pub fn with_row<T>(values: &[CValueIn], work: impl FnOnce(&[Value<'_>]) -> Resul
     }
 }
 
-/// As [`with_row`], of at most `N` values.
+/// As [`with_row`], for at most `N` values.
 #[inline]
 fn with_few<const N: usize, T>(values: &[CValueIn], work: impl FnOnce(&[Value<'_>]) -> Result<T>) -> Result<T> {
     let mut row = [const { Value::Null }; N];
     for (cell, value) in row.iter_mut().zip(values) {
-        // The most frequent kinds are put where they belong at once: moving a value costs more than making it.
+        // The most frequent kinds are constructed in place: moving a value costs more than making it.
         match value.plain() {
             CValue { kind: kind::INT64, words, .. } => *cell = Value::Int(words[0].cast_signed()),
             CValue { kind: kind::FLOAT64, words, .. } => *cell = Value::Float64(f64::from_bits(words[0])),
@@ -147,7 +147,7 @@ fn with_few<const N: usize, T>(values: &[CValueIn], work: impl FnOnce(&[Value<'_
     work(&row[..values.len()])
 }
 
-/// The value that C has filled, as columns store it: a UUID is bytes.
+/// The value filled by C, as stored by columns: a UUID is bytes.
 #[inline]
 fn stored(value: &CValueIn) -> Result<Value<'_>> {
     Ok(match from_c(value)? {
@@ -165,7 +165,7 @@ fn positions_table(positions: BTreeMap<String, i64>) -> Result<Dataset> {
 }
 
 impl CWriter {
-    /// Waits until all committed rows are durable. Without the lock: others commit meanwhile, and one sync is for all.
+    /// Waits until all committed rows are durable. Without the lock: others commit meanwhile, and one sync covers all.
     fn wait_durable(&self) -> Result<()> {
         let durability = self.lock()?.durability();
         durability.wait()
@@ -173,7 +173,7 @@ impl CWriter {
 }
 
 export! {
-    /// Opens a table for writing, or makes one.
+    /// Opens a table for writing, or creates one.
     fn arrowwood_writer_open(
         path: FilePath, schema: Optional<SchemaIn>, options: Options<CWriterOptions>, writer: HandleOut<CWriter>,
     ) {
@@ -231,7 +231,7 @@ export! {
         Ok(())
     }
 
-    /// The positions that were committed with the rows.
+    /// The positions committed with the rows.
     fn arrowwood_dataset_positions(dataset: Ref<CDataset>, positions: HandleOut<CDataset>) {
         positions.put(CDataset::new(positions_table(dataset.positions()?)?));
         Ok(())
@@ -247,13 +247,13 @@ export! {
         writer.lock()?.sync()
     }
 
-    /// Forgets what was appended since the last commit.
+    /// Discards the rows appended since the last commit.
     fn arrowwood_writer_rollback(writer: Ref<CWriter>) {
         writer.lock()?.rollback();
         Ok(())
     }
 
-    /// How far the writer is.
+    /// The progress of the writer.
     fn arrowwood_writer_progress(writer: Ref<CWriter>, state: SizedOut<CWriterState>) {
         let writer = writer.lock()?;
         state.put(CWriterState {
@@ -290,7 +290,7 @@ export! {
 }
 
 export_infallible! {
-    /// Frees the writer; what was not committed is gone.
+    /// Frees the writer; uncommitted rows are lost.
     fn arrowwood_writer_free(writer: Owned<CWriter>) {
         writer.free();
     }

@@ -150,7 +150,7 @@ impl Param for StreamIn {
 pub struct StreamTaken<'a>(&'a StreamIn);
 
 impl StreamTaken<'_> {
-    /// All that the stream has, as a dataset.
+    /// Reads the whole stream as a dataset.
     pub fn import(self) -> Result<Dataset> {
         // SAFETY: not NULL, aligned and not released, as `StreamIn` has checked; the caller's struct is marked released.
         let stream = unsafe { FFI_ArrowArrayStream::from_raw(self.0.0) };
@@ -255,7 +255,7 @@ impl LentBytes {
     /// Copies the bytes, which may be those of a mapped file, to `room`.
     ///
     /// # Errors
-    /// `FileChanged` where they were truncated away.
+    /// `FileChanged` if they were truncated.
     pub fn copy_to(self, room: &Room) -> Result<()> {
         if self.count == 0 {
             return Ok(());
@@ -269,7 +269,7 @@ impl LentBytes {
     }
 }
 
-/// `void *`: a place for as many bytes as the parameter that follows has.
+/// `void *`: a place for as many bytes as the next parameter says.
 #[repr(transparent)]
 pub struct Room(*mut u8);
 

@@ -2,8 +2,8 @@
 //!
 //! [`export!`] declares functions with parameters of the types below, which C passes as plain numbers and pointers. Each
 //! type documents what its pointer must be; `arrowwood.h` requires the same of callers. Only C creates values of these
-//! types: their fields are private, and nothing here creates one from anything else. What a parameter [gives](Param) is
-//! plain Rust, valid until the call returns, so all code outside of the fence is safe.
+//! types: their fields are private, and nothing here creates one from anything else. The Rust form that a parameter
+//! [gives](Param) is valid until the call returns, so all code outside the fence is safe.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -88,7 +88,7 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
 
 /// Runs the body of a function that can't report errors. Catches panics.
 pub fn run_quietly(work: impl FnOnce()) {
-    // The panic hook has printed what there is to say.
+    // The panic hook has printed the message.
     let _ = catch_unwind(AssertUnwindSafe(work));
 }
 
@@ -131,7 +131,7 @@ macro_rules! numbers {
 
 numbers!(i32, i64, u64, usize, f64);
 
-/// Parameters that are given as they are, and checked when they are used.
+/// Parameters passed on unchanged, and checked when they are used.
 macro_rules! as_given {
     ($(<$($inner:ident: $bound:ident)?> $type:ty),*) => {$(
         impl$(<$inner: $bound>)? Param for $type {
@@ -147,7 +147,7 @@ macro_rules! as_given {
     )*};
 }
 
-// Behind the macro that it uses.
+// After the macro that it uses.
 mod data;
 
 /// `pointer` if it can point to a `T`.
@@ -497,7 +497,7 @@ pub struct Handle<T> {
 }
 
 impl<T: Opaque> Handle<T> {
-    /// The handle behind `pointer`.
+    /// The handle at `pointer`.
     ///
     /// # Safety
     /// It must be NULL, or a handle of any type that was not freed and is not freed during `'a`.
@@ -569,10 +569,10 @@ impl<T: Opaque> HandlePlace<'_, T> {
 pub struct Owned<T: Opaque>(Cell<*mut Handle<T>>);
 
 impl<T: Opaque> Owned<T> {
-    /// Takes back what the handle holds and frees it; `None` for NULL.
+    /// Takes the handle's value and frees it; `None` for NULL.
     ///
     /// # Errors
-    /// `InvalidArgument` for a handle of another type, which stays.
+    /// `InvalidArgument` for a handle of another type, which is not freed.
     pub fn take(&self, name: &str) -> Result<Option<T>> {
         let pointer = self.0.get();
         if pointer.is_null() {
@@ -587,7 +587,7 @@ impl<T: Opaque> Owned<T> {
         Ok(Some(handle.value))
     }
 
-    /// Frees the handle. NULL and handles of other types are left alone.
+    /// Frees the handle. Does nothing for NULL and handles of other types.
     pub fn free(self) {
         run_quietly(|| drop(self.take("")));
     }
@@ -696,7 +696,7 @@ mod tests {
     use super::*;
 
     export! {
-        /// Panics as it is told.
+        /// Panics on request.
         fn arrowwood_test_panic(text: Text) {
             match text {
                 "text" => panic!("the left hand knew"),
