@@ -10,11 +10,11 @@ import java.util.Optional;
  * A column of the result of {@link Dataset#aggregate}.
  *
  * @param name its name
- * @param function what is computed
+ * @param function the function to compute
  * @param column the column that it is computed of; empty with {@link Function#COUNT} counts rows
  */
 public record Aggregate(String name, Function function, Optional<String> column) {
-    /** What is computed of the values of a group that aren't null. */
+    /** A function of the non-null values of a group. */
     public enum Function {
         /** The sum. */
         SUM(1),

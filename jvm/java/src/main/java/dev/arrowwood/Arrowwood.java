@@ -84,7 +84,7 @@ public final class Arrowwood {
      * Opens data that lives as long as an arena, as with {@code FileChannel.map(mode, offset, size, arena)}.
      *
      * @param path the path
-     * @param arena what ends the dataset, and all that is made from it
+     * @param arena the arena that ends the dataset, and everything made from it
      * @param options how to open it
      * @return the dataset
      * @throws java.nio.file.NoSuchFileException if there is no such file
@@ -193,7 +193,7 @@ public final class Arrowwood {
      * Imports a stream whose arrays are released when an arena ends.
      *
      * @param stream the struct, 40 bytes
-     * @param arena what ends the dataset, and all that is made from it
+     * @param arena the arena that ends the dataset, and everything made from it
      * @return the dataset
      * @throws IllegalArgumentException if the stream fails (the message is its own), or its arrays violate the
      *     interface
@@ -213,7 +213,7 @@ public final class Arrowwood {
      *
      * @param array the array, 80 bytes
      * @param schema its {@code struct ArrowSchema}, 72 bytes
-     * @param arena what ends the dataset, and all that is made from it
+     * @param arena the arena that ends the dataset, and everything made from it
      * @return the dataset
      * @throws IllegalArgumentException if the array violates the interface, or is a struct with null rows
      */
@@ -281,7 +281,7 @@ public final class Arrowwood {
      *
      * @param path the path
      * @param progress hears how far it is
-     * @return what was found
+     * @return the findings
      * @throws IOException if it can't be read
      */
     public static Report check(Path path, Progress progress) throws IOException {
@@ -299,7 +299,7 @@ public final class Arrowwood {
      * Checks without hearing of the progress.
      *
      * @param path the path
-     * @return what was found
+     * @return the findings
      * @throws IOException if it can't be read
      */
     public static Report check(Path path) throws IOException {
@@ -312,7 +312,7 @@ public final class Arrowwood {
      *
      * @param path the path
      * @param progress hears how far it is
-     * @return what was found, and kept
+     * @return the findings, and the result of the repair
      * @throws IOException if it can't be read or written
      * @throws Failure.Busy if the table is being written
      * @throws IllegalArgumentException if the path is a single segment of a table
@@ -335,7 +335,7 @@ public final class Arrowwood {
      * Repairs without hearing of the progress.
      *
      * @param path the path
-     * @return what was found, and kept
+     * @return the findings, and the result of the repair
      * @throws IOException if it can't be read or written
      * @throws Failure.Busy if the table is being written
      */

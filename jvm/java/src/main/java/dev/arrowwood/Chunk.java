@@ -187,7 +187,7 @@ public final class Chunk {
     /**
      * Returns the run of the first row, in a column of runs.
      *
-     * @return how many rows of the runs lie before it
+     * @return the number of rows of the runs before it
      */
     public long runOffset() {
         return struct.get(JAVA_LONG, RUN_OFFSET);

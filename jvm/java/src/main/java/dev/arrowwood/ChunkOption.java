@@ -1,6 +1,6 @@
 package dev.arrowwood;
 
-/** What {@link Column#chunks(ChunkOption...)} guarantees of the memory that it returns. */
+/** Guarantees about the memory returned by {@link Column#chunks(ChunkOption...)}. */
 public enum ChunkOption {
     /** Offsets, keys and views lead where they should, and text is UTF-8. Costs a pass over such a column, once. */
     CHECKED,

@@ -241,7 +241,7 @@ public final class Column {
     // ---- memory ----
 
     /**
-     * Returns the memory of the column, batch by batch, where it lies: nothing is copied or checked, except that each
+     * Returns the memory of the column, batch by batch, in place: nothing is copied or checked, except that each
      * buffer is as long as the rows and the type require. Offsets, keys and views may be damaged: segments bound each
      * access. Buffers may be unaligned: read them with the {@code _UNALIGNED} layouts.
      *
@@ -255,7 +255,7 @@ public final class Column {
     /**
      * Returns the memory of the column, batch by batch, with more guarantees.
      *
-     * @param options what to guarantee
+     * @param options the guarantees
      * @return an unmodifiable list, a chunk for each batch
      * @throws Failure.InvalidData if a batch is damaged
      */
@@ -267,7 +267,7 @@ public final class Column {
             call.check((int) Native.CHUNKS.invokeExact(
                     dataset.handle(), index, flags, out, out.asSlice(8), out.asSlice(16), call.error));
             Arena arena = dataset.lifetime();
-            // What is read of the chunks is of this arena, and with it the owner is freed.
+            // Memory read from the chunks belongs to this arena, which frees the owner.
             Native.owned(out.get(ADDRESS, 16), arena, Native.CHUNKS_FREE);
             return new Chunks(Chunk.table(out.get(ADDRESS, 0), out.get(JAVA_LONG, 8), arena), arena);
         });

@@ -136,7 +136,7 @@ public sealed interface Condition {
     }
 
     /**
-     * A column by its name, of which conditions are made.
+     * A column by its name, for making conditions.
      *
      * @param name the name
      */
@@ -225,7 +225,7 @@ public sealed interface Condition {
      * Names a column. Whether it exists is checked when the condition is applied.
      *
      * @param name the name
-     * @return what conditions are made of
+     * @return the column
      */
     static Col col(String name) {
         return new Col(Objects.requireNonNull(name));

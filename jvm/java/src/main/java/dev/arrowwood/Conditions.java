@@ -12,10 +12,10 @@ import java.util.List;
 final class Conditions {
     private Conditions() {}
 
-    /** What is left to do: a condition to build, or one whose parts are built. */
+    /** A pending step: a condition to build, or one whose parts are built. */
     private record Step(Condition condition, boolean partsAreBuilt) {}
 
-    /** Builds parts before what they are parts of, without recursion: small stacks suffice for deep conditions. */
+    /** Builds parts before the conditions that contain them, without recursion: small stacks suffice for deep conditions. */
     static MemorySegment build(Native.Call call, Condition whole) throws Throwable {
         Deque<Step> steps = new ArrayDeque<>(List.of(new Step(whole, false)));
         Deque<MemorySegment> built = new ArrayDeque<>();

@@ -43,7 +43,7 @@ public final class Dataset implements Iterable<Row> {
         this.arena = arena;
     }
 
-    /** Calls what stores a new handle in its out parameter. */
+    /** Calls a function that stores a new handle in its out parameter. */
     interface Maker {
         int make(Native.Call call, MemorySegment out) throws Throwable;
     }
@@ -71,7 +71,7 @@ public final class Dataset implements Iterable<Row> {
         return handle;
     }
 
-    /** The arena of what is made from this dataset: a new one if the collector frees it. */
+    /** The arena of datasets made from this one: a new one if the collector frees it. */
     Arena lifetime() {
         return arena == null ? Arena.ofAuto() : arena;
     }
@@ -159,7 +159,7 @@ public final class Dataset implements Iterable<Row> {
     }
 
     /**
-     * What of a dataset is where.
+     * The bytes of a dataset by location.
      *
      * @param mapped bytes mapped from files
      * @param copied bytes copied: decompressed, byte-swapped, or dictionaries built from deltas
@@ -168,7 +168,7 @@ public final class Dataset implements Iterable<Row> {
     public record Footprint(long mapped, long copied, long resident) {}
 
     /**
-     * Returns what of the dataset is mapped, copied and in physical memory. Asks the system about every page.
+     * Returns the number of mapped, copied and resident bytes. Queries the system about every page.
      *
      * @return the numbers
      */
@@ -184,7 +184,7 @@ public final class Dataset implements Iterable<Row> {
     // ---- rows ----
 
     /**
-     * Reads a row, where it lies.
+     * Reads a row, in place.
      *
      * @param row its index, from 0
      * @return the row
@@ -213,7 +213,7 @@ public final class Dataset implements Iterable<Row> {
         return objects;
     }
 
-    /** The object of a value, which lies at a path below a row. */
+    /** The object of a value at a path below a row. */
     private Object object(Native.Call call, MemorySegment value, Type given, long row, long[] path) throws Throwable {
         Type type = Values.plain(given);
         return switch (Values.kind(value)) {
@@ -397,7 +397,7 @@ public final class Dataset implements Iterable<Row> {
     /**
      * Returns the same rows with another lifetime.
      *
-     * @param arena what ends it
+     * @param arena the arena that ends it
      * @return a dataset
      */
     public Dataset in(Arena arena) {
@@ -548,7 +548,7 @@ public final class Dataset implements Iterable<Row> {
     }
 
     /**
-     * Selects the rows whose value in the column that the table is sorted by lies between two others, both included, by
+     * Selects the rows whose value in the column that the table is sorted by is between two others, both included, by
      * binary search.
      *
      * @param low the least value; an integer also stands for a time in the column's unit
@@ -647,7 +647,7 @@ public final class Dataset implements Iterable<Row> {
     }
 
     /**
-     * Writes an Arrow IPC file or stream, replacing what is at the path atomically.
+     * Writes an Arrow IPC file or stream, replacing an existing file atomically.
      *
      * @param path where
      * @param options how
@@ -663,7 +663,7 @@ public final class Dataset implements Iterable<Row> {
     }
 
     /**
-     * Writes an Arrow IPC file, replacing what is at the path atomically.
+     * Writes an Arrow IPC file, replacing an existing file atomically.
      *
      * @param path where
      * @throws IOException if it can't be written

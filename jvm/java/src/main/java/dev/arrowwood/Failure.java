@@ -8,7 +8,7 @@ import java.nio.file.NoSuchFileException;
 import java.util.OptionalInt;
 
 /**
- * What all exceptions of Arrowwood have in common. Each extends the class of the JDK that is caught for such a mistake
+ * The common interface of all exceptions of Arrowwood. Each extends the class of the JDK that is caught for such a mistake
  * anyway, so {@code catch (NoSuchFileException e)} and {@code catch (IndexOutOfBoundsException e)} work as expected.
  *
  * <p>Messages say what was being done to which path, what was expected and found, and what to do. Methods that take a
@@ -26,7 +26,7 @@ public sealed interface Failure {
     /**
      * Returns the message.
      *
-     * @return what {@link Throwable#getMessage} returns
+     * @return the result of {@link Throwable#getMessage}
      */
     String getMessage();
 
@@ -45,7 +45,7 @@ public sealed interface Failure {
         NOT_FOUND,
         /** The operating system refused access. */
         PERMISSION_DENIED,
-        /** The bytes are not what the Arrow format says they must be. */
+        /** The bytes violate the Arrow format, or are not Arrow data. */
         INVALID_DATA,
         /** Valid, but not supported by this version. */
         UNSUPPORTED,
@@ -76,7 +76,7 @@ public sealed interface Failure {
         }
     }
 
-    /** Returns a number of the system as it is shown: 0 means none. */
+    /** Returns a number of the system for display: 0 means none. */
     private static OptionalInt shown(int osError) {
         return osError == 0 ? OptionalInt.empty() : OptionalInt.of(osError);
     }
@@ -187,7 +187,7 @@ public sealed interface Failure {
         }
     }
 
-    /** The bytes are not what the Arrow format says they must be. */
+    /** The bytes violate the Arrow format, or are not Arrow data. */
     final class InvalidData extends RuntimeException implements Failure {
         private static final long serialVersionUID = 1;
 

@@ -131,7 +131,7 @@ final class Library {
         }
     }
 
-    /** Removes an extracted file; what is mapped of it remains. */
+    /** Removes an extracted file; its mappings remain. */
     private static void discard(Path path) {
         try {
             if (path != null) {

@@ -127,7 +127,7 @@ final class Native {
 
     private Native() {}
 
-    /** The handle of a function with these parameters and an error behind them, which returns a code. */
+    /** The handle of a function with these parameters, followed by an error, which returns a code. */
     private static MethodHandle function(String name, MemoryLayout... parameters) {
         return Library.function(name, FunctionDescriptor.of(JAVA_INT, parameters).appendArgumentLayouts(ADDRESS));
     }
@@ -136,7 +136,7 @@ final class Native {
         return Library.function(name, FunctionDescriptor.ofVoid(ADDRESS));
     }
 
-    /** What is done with the library in one call. */
+    /** One call of the library. */
     interface Work<T> {
         T run(Call call) throws Throwable;
     }
@@ -162,7 +162,7 @@ final class Native {
             error = room.asSlice(RESULT, 16);
         }
 
-        /** Throws what a code and the error say. */
+        /** Throws the exception for a code and an error. */
         void check(int code) throws Throwable {
             if (code != 0) {
                 throw failure(error);

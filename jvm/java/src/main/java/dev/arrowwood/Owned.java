@@ -21,7 +21,7 @@ final class Owned {
     private final State state;
     private final String name;
 
-    /** What the collector needs to free the handle; must not refer to the owner. */
+    /** The state with which the collector frees the handle; must not refer to the owner. */
     private static final class State implements Runnable {
         private MemorySegment handle;
         private final MethodHandle free;
@@ -67,7 +67,7 @@ final class Owned {
         return handle;
     }
 
-    /** Ends what {@link #lock} began, with the owner, which must not be collected before. */
+    /** Ends the section begun by {@link #lock}; keeps the owner from being collected before. */
     void unlock(Object owner) {
         lock.unlock();
         Reference.reachabilityFence(owner);
@@ -81,7 +81,7 @@ final class Owned {
         return handle;
     }
 
-    /** Ends what {@link #share} began, with the owner, which must not be collected before. */
+    /** Ends the section begun by {@link #share}; keeps the owner from being collected before. */
     void release(Object owner) {
         lock.lock();
         shared--;

@@ -206,7 +206,7 @@ final class Records<R extends Record> {
         void put(Object source, MemorySegment value, Values.Room room) throws Throwable;
     }
 
-    /** What writes each column, in the order of the table. */
+    /** The writer of each column, in the order of the table. */
     Put[] puts(List<Field> fields) {
         for (Component component : components) {
             Schema.index(fields, component.name);

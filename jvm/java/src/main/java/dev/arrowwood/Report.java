@@ -7,7 +7,7 @@ import java.util.List;
 import java.util.OptionalLong;
 
 /**
- * What {@link Arrowwood#check} or {@link Arrowwood#repair} found.
+ * The findings of {@link Arrowwood#check} or {@link Arrowwood#repair}.
  *
  * @param rows rows, damaged or not, as far as known
  * @param batches record batches
@@ -26,7 +26,7 @@ public record Report(
      *
      * @param path the file
      * @param offset where in the file, in bytes; empty if unknown
-     * @param message what was found
+     * @param message the finding
      * @param isDamage whether it is damage
      */
     public record Finding(String path, OptionalLong offset, String message, boolean isDamage) {

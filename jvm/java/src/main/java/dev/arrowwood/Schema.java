@@ -27,7 +27,7 @@ public final class Schema {
         this.fields = SchemaReader.columns(struct);
     }
 
-    /** What fills a {@code struct ArrowSchema}. */
+    /** A function that fills a {@code struct ArrowSchema}. */
     interface Filler {
         int fill(Native.Call call, MemorySegment struct) throws Throwable;
     }
@@ -56,7 +56,7 @@ public final class Schema {
      *
      * @param text the text
      * @return the schema
-     * @throws IllegalArgumentException saying what is wrong where
+     * @throws IllegalArgumentException with the problem and its position
      */
     public static Schema parse(String text) {
         return of((call, struct) -> (int) Native.SCHEMA_PARSE.invokeExact(call.text(text), struct, call.error));

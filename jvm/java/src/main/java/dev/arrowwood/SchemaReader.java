@@ -54,7 +54,7 @@ final class SchemaReader {
                 metadata(struct.get(ADDRESS, METADATA)));
     }
 
-    /** Pairs of texts, each behind its length, which is unaligned. */
+    /** Pairs of texts, each after its length, which is unaligned. */
     private static Map<String, String> metadata(MemorySegment pointer) {
         Map<String, String> pairs = new HashMap<>();
         if (pointer.address() != 0) {

@@ -39,7 +39,7 @@ public final class TableWriter implements AutoCloseable {
     private final Owned owned;
     private final Schema schema;
     private final RowRoom room;
-    /** The last class of records that was appended, and what writes its components. */
+    /** The last appended class of records, and the writers of its components. */
     private Class<?> recordType;
     private Records.Put[] puts;
 
@@ -49,7 +49,7 @@ public final class TableWriter implements AutoCloseable {
         this.room = new RowRoom(schema.fields().size());
     }
 
-    /** Where one row lies during a call. */
+    /** The memory of one row during a call. */
     private static final class RowRoom implements Values.Room {
         private static final int SMALLEST = 1 << 12;
 
@@ -121,7 +121,7 @@ public final class TableWriter implements AutoCloseable {
     }
 
     /**
-     * Opens an existing table for writing, as it is.
+     * Opens an existing table for writing, with its schema.
      *
      * @param path its directory
      * @return the writer

@@ -52,7 +52,7 @@ public sealed interface Type {
         }
     }
 
-    /** What intervals are made of. */
+    /** The parts of intervals. */
     enum IntervalUnit {
         /** Months. */
         YEAR_MONTH,
@@ -142,7 +142,7 @@ public sealed interface Type {
      *
      * @param bits 32, 64, 128 or 256
      * @param precision the most digits
-     * @param scale how many of them stand behind the point
+     * @param scale the number of digits after the point
      */
     record Decimal(int bits, int precision, int scale) implements Type {
         @Override
@@ -239,7 +239,7 @@ public sealed interface Type {
     /**
      * A length of time by the calendar.
      *
-     * @param unit what it is made of
+     * @param unit its parts
      */
     record Interval(IntervalUnit unit) implements Type {
         @Override

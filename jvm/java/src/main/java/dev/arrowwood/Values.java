@@ -179,7 +179,7 @@ final class Values {
         putBytes(value, TEXT, text.getBytes(StandardCharsets.UTF_8), room);
     }
 
-    /** A point in time in the column's unit; what is finer than that is cut off. */
+    /** A point in time in the column's unit; finer parts are truncated. */
     static void putTimestamp(MemorySegment value, long seconds, int nanos, Type.Unit unit) {
         long perSecond = unit.perSecond();
         long count;
@@ -206,7 +206,7 @@ final class Values {
         value.set(JAVA_LONG, WORD, word);
     }
 
-    /** Writes any Java object that stands for a value of a type; null of a type means that it is not known. */
+    /** Writes any Java object as a value of a type; a null type means that it is unknown. */
     static void write(MemorySegment value, Object object, Type type, Room room) {
         switch (object) {
             case null -> putNull(value);
@@ -229,7 +229,7 @@ final class Values {
         }
     }
 
-    /** The type of the values behind keys. */
+    /** The type of the values that keys refer to. */
     static Type plain(Type type) {
         return switch (type) {
             case Type.Dictionary(Type keys, Type values, boolean ordered) -> plain(values);

@@ -21,7 +21,7 @@ public final class WriterOptions {
         COMMIT
     }
 
-    /** What becomes of late rows: those that are less than a row before in the column of {@link WriterOptions#sortedBy}. */
+    /** The treatment of late rows: rows less than an earlier row in the column of {@link WriterOptions#sortedBy}. */
     public enum Late {
         /** They are an error, and the rows are in order. */
         REFUSE,
@@ -105,10 +105,10 @@ public final class WriterOptions {
     }
 
     /**
-     * Sets what becomes of late rows in the column of {@link #sortedBy}; as the table was created by default, and refused
+     * Sets the treatment of late rows in the column of {@link #sortedBy}; as the table was created by default, and refused
      * by a new one.
      *
-     * @param rows what becomes of them
+     * @param rows the treatment
      * @return options
      */
     public WriterOptions late(Late rows) {

@@ -32,7 +32,7 @@ public final class ArrowJava {
      * Returns a reader of a dataset's batches. Vectors lie in the mapped file; values are checked batch by batch.
      *
      * @param dataset the dataset; the reader doesn't depend on its arena
-     * @param allocator what accounts for the vectors
+     * @param allocator the allocator that accounts for the vectors
      * @return a reader, to be closed by the caller
      */
     public static ArrowReader reader(Dataset dataset, BufferAllocator allocator) {
@@ -47,8 +47,8 @@ public final class ArrowJava {
      * Imports all batches of a reader. The reader is closed when it is read to its end.
      *
      * @param reader the reader, which belongs to the dataset from now on
-     * @param allocator what accounts for its vectors; it can be closed once the arena is
-     * @param arena what ends the dataset, and releases the vectors
+     * @param allocator the allocator that accounts for its vectors; it can be closed once the arena is
+     * @param arena the arena that ends the dataset, and releases the vectors
      * @return the dataset
      * @throws IllegalArgumentException if the reader fails (the message is its own)
      */
@@ -65,8 +65,8 @@ public final class ArrowJava {
      *
      * @param root the root
      * @param dictionaries the dictionaries of its encoded vectors; null if there are none
-     * @param allocator what accounts for its vectors; it can be closed once the arena is
-     * @param arena what ends the dataset, and releases the vectors
+     * @param allocator the allocator that accounts for its vectors; it can be closed once the arena is
+     * @param arena the arena that ends the dataset, and releases the vectors
      * @return the dataset
      */
     public static Dataset dataset(
@@ -82,7 +82,7 @@ public final class ArrowJava {
      * @param writer the table's writer
      * @param root the root
      * @param dictionaries the dictionaries of its encoded vectors; null if there are none
-     * @param allocator what accounts for its vectors
+     * @param allocator the allocator that accounts for its vectors
      * @throws IllegalArgumentException if columns differ, a null is in a column without nulls, a value is out of
      *     range, or a row out of order
      */
@@ -98,7 +98,7 @@ public final class ArrowJava {
      *
      * @param writer the table's writer
      * @param reader the reader, which is closed
-     * @param allocator what accounts for its vectors
+     * @param allocator the allocator that accounts for its vectors
      * @throws IllegalArgumentException if the reader fails (the message is its own); as
      *     {@link #append(TableWriter, VectorSchemaRoot, DictionaryProvider, BufferAllocator)}
      */
@@ -130,7 +130,7 @@ public final class ArrowJava {
 
         @Override
         public void close() {
-            // Releases the schema; and the array, if nobody has taken it.
+            // Releases the schema; and the array, unless it was imported.
             schema.release();
             schema.close();
             array.release();
