@@ -15,7 +15,7 @@ final class Conditions {
     /** A pending step: a condition to build, or one whose parts are built. */
     private record Step(Condition condition, boolean partsAreBuilt) {}
 
-    /** Builds parts before the conditions that contain them, without recursion: small stacks suffice for deep conditions. */
+    /** Builds parts before their conditions, without recursion: small stacks suffice for deep conditions. */
     static MemorySegment build(Native.Call call, Condition whole) throws Throwable {
         Deque<Step> steps = new ArrayDeque<>(List.of(new Step(whole, false)));
         Deque<MemorySegment> built = new ArrayDeque<>();

@@ -8,7 +8,7 @@ import java.nio.file.NoSuchFileException;
 import java.util.OptionalInt;
 
 /**
- * The common interface of all exceptions of Arrowwood. Each extends the class of the JDK that is caught for such a mistake
+ * Common to all exceptions of Arrowwood. Each extends the class of the JDK that is caught for such a mistake
  * anyway, so {@code catch (NoSuchFileException e)} and {@code catch (IndexOutOfBoundsException e)} work as expected.
  *
  * <p>Messages say what was being done to which path, what was expected and found, and what to do. Methods that take a

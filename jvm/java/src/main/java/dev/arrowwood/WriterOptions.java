@@ -105,7 +105,7 @@ public final class WriterOptions {
     }
 
     /**
-     * Sets the treatment of late rows in the column of {@link #sortedBy}; as the table was created by default, and refused
+     * Sets the treatment of late rows in the column of {@link #sortedBy}; as the table was created by default, refused
      * by a new one.
      *
      * @param rows the treatment
