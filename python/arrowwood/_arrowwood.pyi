@@ -279,7 +279,7 @@ class Mapping:
         """The number of bytes of the elements."""
     @property
     def path(self) -> str:
-        """The path as it was given."""
+        """The path as given."""
     @property
     def mode(self) -> str:
         """``"r"``, ``"r+"`` or ``"c"``."""
@@ -335,7 +335,7 @@ class Schema:
     def __getitem__(self, key: int | str, /) -> Field:
         """A field by number or name. Raises :class:`ColumnNotFound` or :class:`RowOutOfRange`."""
     def __contains__(self, name: object, /) -> bool:
-        """Whether a field is called so."""
+        """Whether there is a field of that name."""
     def __iter__(self) -> Iterator[Field]: ...
     def __eq__(self, other: object, /) -> bool:
         """Whether names, types and metadata are the same, of a schema of any Arrow library."""
@@ -453,7 +453,7 @@ class Dataset:
     def __len__(self) -> int:
         """The number of rows. A stream is walked for it, once."""
     def __contains__(self, name: str, /) -> bool:
-        """Whether a column is called so, as in pandas and Polars."""
+        """Whether there is a column of that name, as in pandas and Polars."""
     def __eq__(self, other: object, /) -> NoReturn: ...
     def __ne__(self, other: object, /) -> NoReturn: ...
     def __hash__(self) -> int: ...
@@ -1032,11 +1032,11 @@ class _Values:
 
 @final
 class _Batches:
-    """Columns that are copied as they lie, with how NumPy sees their items, and the others."""
+    """Columns copied as they are stored, with NumPy's view of their items, and the others."""
 
     def __new__(cls, dataset: Dataset) -> Self: ...
     def describe(self) -> list[tuple[str, list[int], list[int] | None] | None]:
-        """What arrays the columns become; `None` for those that are no numbers in place."""
+        """The kinds of arrays that the columns become; `None` for columns that are not numbers in place."""
     def rows_id(self) -> int:
         """A number that other rows hardly ever have: of their numbers in the data, as far as they are in files or a view, and of
         the values of some of them. Where the files are does not matter.
@@ -1051,7 +1051,7 @@ class _Batches:
 
 @final
 class _Block:
-    """Columns of one type, one after the other, in memory of their own, which NumPy may write to."""
+    """Columns of one type, concatenated in their own memory, which NumPy may write to."""
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __release_buffer__(self, buffer: memoryview, /) -> None: ...
@@ -1065,7 +1065,7 @@ def _open_places(
     """The rows that a recipe names."""
 
 def _visible(text: str) -> str:
-    """`text` with escapes for what commands a terminal, turns text round or can't be seen."""
+    """`text` with escapes for control characters, changes of direction and invisible characters."""
 
 def _run_cli(arguments: list[str]) -> int:
     """Run the command line; the exit code."""

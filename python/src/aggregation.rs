@@ -1,4 +1,4 @@
-//! Aggregates of groups: of a dataset as it is, and of a table that grows.
+//! Aggregates of groups: of a dataset, and of a growing table.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -161,7 +161,8 @@ fn names(what: &str, by: Option<&Bound<'_, PyAny>>) -> Result<Vec<String>> {
     }
 }
 
-/// What `given`, a column's name or an expression of columns of `dataset`, is; nothing if it is neither.
+/// The aggregation's input for `given`, a column's name or an expression of columns of `dataset`; `None` if it is
+/// neither.
 fn expression_of(
     given: &Bound<'_, PyAny>,
     dataset: &arrowwood::Dataset,

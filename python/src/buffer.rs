@@ -26,7 +26,7 @@ struct Grown {
 }
 
 impl Grown {
-    /// Whether all can stay where it is with `more` bytes, or nobody would notice that it moved.
+    /// Whether the bytes can stay in place with `more` bytes, or may be moved because no view is in use.
     fn check(&self, more: usize) -> arrowwood::Result<()> {
         let stays = self.bytes.len().saturating_add(more) <= self.bytes.capacity();
         if stays || self.exports == 0 || self.bytes.is_empty() {
@@ -51,7 +51,7 @@ impl Buffer {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The bytes there are now, which stay where they are until `release`.
+    /// The current bytes, which stay in place until `release`.
     pub fn export(&self) -> Memory {
         let mut inner = self.lock();
         inner.exports += 1;

@@ -1,4 +1,4 @@
-//! `check` and `repair`: what is damaged, and what can be kept.
+//! `check` and `repair`: finds damage, and keeps the good rows.
 
 use std::path::PathBuf;
 

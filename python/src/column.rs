@@ -71,7 +71,7 @@ impl Column {
         Ok(py.detach(|| self.inner.null_count())?)
     }
 
-    /// Says what to write instead of what other libraries have.
+    /// Raises an error that names the method to use instead of other libraries'.
     fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> Result<Bound<'py, PyAny>> {
         Ok(slf.py().import("arrowwood._hints")?.call_method1("of_column", (name,))?)
     }
@@ -221,7 +221,7 @@ impl Column {
             Some(whole) => Ok(vec![whole]),
             None => self.inner.chunks(),
         })?;
-        // Of lists of one length the numbers in them, where there are no nulls.
+        // For fixed-size lists the numbers in them, if there are no nulls.
         let chunks = match lengths.as_ref().map(|shape| chunks.iter().map(|chunk| items(chunk, shape)).collect()) {
             None => chunks,
             Some(Some(items)) => items,
@@ -289,7 +289,7 @@ impl Column {
         let mut shown = Vec::new();
         for value in self.inner.slice(0, 10)?.values() {
             let value = value?;
-            // What Python has no object for, as an instant of a zone that nobody knows, prints all the same.
+            // Values without a Python object, such as an instant in an unknown zone, are printed all the same.
             shown.push(match object(py, value.clone()) {
                 Ok(object) => object.repr()?.to_string(),
                 Err(_) => visible(&value.to_string()).into_owned(),
@@ -333,7 +333,7 @@ type Part<'py> = (Values, Option<Bound<'py, PyBytes>>);
 /// The shape of a row of lists of one length, and the order of its dimensions, where that is not the one in memory.
 type RowShape = (Option<Vec<usize>>, Option<Vec<usize>>);
 
-/// NumPy's name of a type, what the chunks have, and the shape of a row.
+/// NumPy's name of a type, the contents of the chunks, and the shape of a row.
 type Parts<'py> = (Option<String>, Vec<Part<'py>>, Option<Vec<usize>>, Option<Vec<usize>>);
 
 /// The shape of a row of `field`, whose lists have these lengths.
@@ -392,14 +392,14 @@ impl Plain {
     }
 }
 
-/// Bytes `start .. start + len` of `buffer`, where they are all there.
+/// Bytes `start .. start + len` of `buffer`, if they are all there.
 fn cut(buffer: &Buffer, start: Option<usize>, len: Option<usize>) -> Option<Buffer> {
     let start = start?;
     let len = len?;
     (start.checked_add(len)? <= buffer.len()).then(|| buffer.slice_with_length(start, len))
 }
 
-/// Whether lists of the type become rows of an array: numbers that lie in Arrow as they do in NumPy.
+/// Whether lists of the type become rows of an array: numbers with the same layout in Arrow and NumPy.
 fn is_vector(data_type: &DataType) -> bool {
     data_type.is_numeric() && Plain::of(data_type).is_some()
 }
@@ -415,7 +415,7 @@ pub fn vector(data_type: &DataType) -> Option<(&DataType, Vec<usize>)> {
     (!shape.is_empty() && is_vector(item)).then_some((item, shape))
 }
 
-/// The numbers in the lists of these lengths of a chunk; `None` where some are null.
+/// The numbers in the lists of these lengths of a chunk; `None` if some are null.
 fn items(chunk: &ArrayData, shape: &[usize]) -> Option<ArrayData> {
     let mut lists = chunk.clone();
     for &width in shape {
@@ -447,7 +447,7 @@ fn offsets(lists: &ArrayData) -> Option<Vec<i64>> {
     }
 }
 
-/// The items of `lists`, none of which is null, and where they begin; `None` where they are no numbers, or some are null.
+/// The items of `lists`, which must not be null, and their starts; `None` if they are not numbers, or some are null.
 fn items_of(lists: &ArrayData) -> Option<(ArrayData, Vec<i64>)> {
     let offsets = offsets(lists).filter(|_| lists.null_count() == 0)?;
     let start = usize::try_from(*offsets.first()?).ok()?;

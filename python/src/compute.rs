@@ -102,7 +102,7 @@ impl Column {
     }
 }
 
-/// What to do with booleans for rows.
+/// The hint for booleans as row numbers.
 const BY_CONDITION: &str = "rows are picked by a condition or a mask in brackets: ds[ds[\"x\"] > 1], ds[mask]";
 
 /// Row numbers: a list, or anything that NumPy makes an array of integers of.
@@ -128,7 +128,7 @@ fn indices(given: &Bound<'_, PyAny>) -> Result<Vec<i64>> {
     Ok(bytes.as_chunks().0.iter().map(|raw| i64::from_le_bytes(*raw)).collect())
 }
 
-/// The rows that booleans choose, one for each of `len` rows; `None` for what is no such mask.
+/// The rows selected by a mask of booleans, one for each of `len` rows; `None` if it is not a mask.
 fn mask(given: &Bound<'_, PyAny>, len: impl FnOnce() -> Result<u64>) -> Result<Option<Vec<i64>>> {
     let helper = given.py().import("arrowwood._incoming")?;
     if !helper.getattr("is_mask")?.call1((given,))?.is_truthy()? {
@@ -139,7 +139,7 @@ fn mask(given: &Bound<'_, PyAny>, len: impl FnOnce() -> Result<u64>) -> Result<O
 }
 
 impl Dataset {
-    /// What stands in brackets: row numbers, or a mask.
+    /// A key in brackets: row numbers, or a mask.
     pub fn picked(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> Result<Dataset> {
         match guard(|| mask(key, || self.len(py)))? {
             Some(rows) => Ok(self.with_rows(py.detach(|| self.inner().take(&rows))?)),

@@ -124,7 +124,7 @@ pub fn read_json(
 
 /// Opens a text from its beginning.
 type Opening<'a> = &'a dyn Fn() -> Result<Box<dyn Read + Send + 'a>, Error>;
-/// What takes batches as they come.
+/// A function that takes batches as they arrive.
 type Each<'a> = &'a mut dyn FnMut(&SchemaRef, Option<RecordBatch>) -> Result<(), Error>;
 
 /// Reads a text, in so many passes, by `parse`.

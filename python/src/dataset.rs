@@ -73,7 +73,7 @@ impl Dataset {
         Dataset { inner, names: self.names.clone(), how: self.how }
     }
 
-    /// The columns called `names`, in that order.
+    /// The columns named `names`, in that order.
     pub fn select_names(&self, names: Vec<String>) -> Result<Dataset> {
         Ok(Dataset::opened(self.inner.select(&names)?, self.how))
     }
@@ -113,7 +113,7 @@ impl Dataset {
     }
 }
 
-/// Whether there are many batches, of fewer than `small` bytes each. Only the first rows are looked at: looking at all
+/// Whether there are many batches, of fewer than `small` bytes each. Only the first rows are checked: checking all
 /// would keep an array for each column of each batch.
 fn are_many(dataset: &arrowwood::Dataset, small: u64) -> arrowwood::Result<bool> {
     const MANY: u64 = 64;
@@ -167,7 +167,7 @@ fn plain(data_type: &DataType) -> Option<Plain> {
     }
 }
 
-/// A bound of `what`, such as `between`, of the column `field`.
+/// The value of the bound `what`, such as `between`, of the column `field`.
 pub fn bound<'a>(what: &str, field: &FieldRef, given: &'a Bound<'_, PyAny>) -> Result<Value<'a>> {
     let found = read(field.data_type(), given).map_err(|problem| problem.at(field.name(), 0))?;
     found.ok_or_else(|| argument(format!("{what}: {given} is no value of column '{}'", field.name())))
@@ -209,12 +209,12 @@ impl Dataset {
         self.inner.schema().fields().iter().map(|field| described(field)).collect()
     }
 
-    /// What may stand in ``ds["`` for an editor that completes it.
+    /// The keys that an editor completes in ``ds["``.
     fn _ipython_key_completions_(&self) -> Vec<&str> {
         self.column_names()
     }
 
-    /// Whether a column is called so, as in pandas and Polars.
+    /// Whether there is a column of that name, as in pandas and Polars.
     fn __contains__(&self, name: &Bound<'_, PyAny>) -> Result<bool> {
         let Ok(name) = name.cast::<PyString>() else {
             let message = format!(
@@ -227,7 +227,7 @@ impl Dataset {
         Ok(name.to_str().is_ok_and(|name| self.inner.schema().field_with_name(name).is_ok()))
     }
 
-    /// Libraries don't agree about what == of tables is: a boolean, or one for each value.
+    /// Libraries disagree about == of tables: a boolean, or one for each value.
     fn __richcmp__(&self, _other: &Bound<'_, PyAny>, operator: CompareOp) -> Result<bool> {
         let symbol = match operator {
             CompareOp::Eq => "==",
@@ -249,7 +249,7 @@ impl Dataset {
         slf.as_ptr() as isize >> 4
     }
 
-    /// Says what to write instead of what other libraries have.
+    /// Raises an error that names the method to use instead of other libraries'.
     fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> Result<Bound<'py, PyAny>> {
         let hints = slf.py().import("arrowwood._hints")?;
         Ok(hints.call_method1("of_dataset", (name, slf.get().column_names()))?)
@@ -530,7 +530,8 @@ impl Dataset {
         guard(|| Ok(slf.py().import("arrowwood._polars")?.call_method1("frame", (slf,))?))
     }
 
-    /// One batch where there are many, of fewer than so many bytes each; as it is where that cannot be.
+    /// Combines many batches of fewer than the given number of bytes each; returns the dataset unchanged if that is
+    /// impossible.
     fn _gathered(&self, py: Python<'_>, small: u64) -> Result<Dataset> {
         let gathered =
             py.detach(|| if are_many(&self.inner, small)? { self.inner.collect() } else { Ok(self.inner.clone()) });
@@ -545,7 +546,7 @@ impl Dataset {
         Ok(Dataset::new(py.detach(|| widened(&self.inner))?))
     }
 
-    /// NumPy's names of the columns' types, where it has them in Arrow's layout.
+    /// NumPy's names of the columns' types that have Arrow's layout.
     fn _dtypes(&self) -> Vec<Option<String>> {
         let fields = self.inner.schema().fields().iter();
         fields.map(|field| plain(field.data_type()).map(|plain| plain.dtype)).collect()
@@ -556,7 +557,7 @@ impl Dataset {
         Ok(Dataset::new(self.inner.select_at(&columns)?))
     }
 
-    /// All columns one behind the other; ``None`` where they are not of one type, or have nulls.
+    /// All columns, concatenated; ``None`` if they are not of one type, or have nulls.
     fn _block(&self, py: Python<'_>) -> Result<Option<Block>> {
         let mut fields = self.inner.schema().fields().iter().map(|field| field.data_type());
         let first = fields.next();
@@ -626,7 +627,7 @@ impl RowIterator {
         if self.next >= self.end {
             return Ok(None);
         }
-        // No length is asked for, so that the first rows of a stream come without walking it.
+        // The length is not requested, so that the first rows of a stream are available without walking it.
         match self.dataset.get().dict(py, self.next) {
             Ok(row) => {
                 self.next += 1;

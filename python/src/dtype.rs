@@ -74,7 +74,7 @@ macro_rules! with_type {
 pub(crate) use with_type;
 
 impl Dtype {
-    /// The type that a name (`"float64"`), a code (`"<f8"`) or anything that NumPy takes for a dtype stands for.
+    /// Parses a name (`"float64"`), a code (`"<f8"`) or anything that NumPy accepts as a dtype.
     pub fn parse(given: &Bound<'_, PyAny>) -> Result<Dtype> {
         let text: String = match given.cast::<PyString>() {
             Ok(text) => text.extract()?,
@@ -92,7 +92,7 @@ impl Dtype {
     }
 
     fn row(self) -> &'static (Dtype, &'static str, &'static str, &'static CStr) {
-        // The table stands in the order of the enum.
+        // The table is in the order of the enum.
         &TABLE[self as usize]
     }
 
@@ -183,7 +183,7 @@ impl Item for Flag {
         Ok(PyBool::new(py, self.0).to_owned().into_any())
     }
     fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
-        // Of a truth, or a number that stands for one: not of text, None and whatever else Python takes for true or false.
+        // From a boolean, or a number: not from text, None and other objects with a truth value.
         match object.extract::<f64>() {
             Ok(0.0) => Ok(Flag(false)),
             Ok(1.0) => Ok(Flag(true)),

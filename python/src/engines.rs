@@ -1,4 +1,4 @@
-//! What other engines do for a dataset; all of it is in Python.
+//! Functions of other engines on a dataset; they are implemented in Python.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -53,7 +53,7 @@ impl Dataset {
         Ok(Dataset::opened(self.inner().in_partition(&partition_of(partition)?)?, self.how()))
     }
 
-    /// Where the rows lie: paths, first rows, numbers of rows and columns; ``None`` where they are in memory.
+    /// The location of the rows: paths, first rows, numbers of rows and columns; ``None`` if they are in memory.
     fn _places(&self, py: Python<'_>) -> Result<Option<Vec<Place>>> {
         if self.inner().is_renamed() {
             return Err(argument(

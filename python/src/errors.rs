@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrowwood::{Error, ErrorKind, mapping, visible};
 use pyo3::prelude::*;
 
-/// What a function of this module answers.
+/// The result of a function of this module.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
 /// An error of the library or of Python, so that `?` takes both.
@@ -23,7 +23,7 @@ impl Failure {
         matches!(self, Failure::Library(error) if error.kind() == ErrorKind::RowOutOfRange)
     }
 
-    /// The same failure, saying which column it is about where it is one of the library's.
+    /// The same failure, with the column's name if it is an error of the library.
     pub fn in_column(self, name: &str) -> Failure {
         match self {
             Failure::Library(error) => error.context(format_args!("column '{name}'")).into(),
@@ -65,18 +65,18 @@ impl From<Failure> for PyErr {
     }
 }
 
-/// What Python raised while a file object was used, which says more than that using it failed.
+/// The exception raised while a file object was used, which is more precise than the error of using it.
 #[derive(Clone, Default)]
 pub struct Problem(Arc<Mutex<Option<PyErr>>>);
 
 impl Problem {
-    /// Keeps what was raised, and returns what to fail with until it is asked for.
+    /// Stores the exception, and returns the error to fail with meanwhile.
     pub fn keep(&self, error: PyErr) -> io::Error {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
         io::Error::other("the file object raised an exception")
     }
 
-    /// What was raised, if anything was; else what was done.
+    /// Returns the stored exception, if there is one; otherwise `done`.
     pub fn or<T>(&self, done: Result<T, Error>) -> Result<T> {
         match self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
             Some(error) => Err(error.into()),
@@ -84,7 +84,7 @@ impl Problem {
         }
     }
 
-    /// `done`, unless a signal has come that Python raises an exception for.
+    /// Returns `done`, unless a signal has arrived for which Python raises an exception.
     pub fn unless_interrupted<T>(&self, done: io::Result<T>) -> io::Result<T> {
         match &done {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {
@@ -132,7 +132,7 @@ pub fn wrong_type(message: impl AsRef<str>) -> Failure {
     Failure::Python(pyo3::exceptions::PyTypeError::new_err(visible(message.as_ref()).into_owned()))
 }
 
-/// An `ImportError` that says what to install, where `package` is not there.
+/// An `ImportError` that says how to install `package`.
 pub fn import<'py>(py: Python<'py>, package: &str, what_for: &str) -> Result<Bound<'py, PyModule>> {
     py.import(package).map_err(|problem| {
         if !problem.is_instance_of::<pyo3::exceptions::PyModuleNotFoundError>(py) {

@@ -20,7 +20,7 @@ const STREAM: &CStr = c"arrow_array_stream";
 const ARRAY: &CStr = c"arrow_array";
 const SCHEMA: &CStr = c"arrow_schema";
 
-/// The dataset that `data` exports; `None` where it has neither ``__arrow_c_stream__`` nor ``__arrow_c_array__``.
+/// The dataset that `data` exports; `None` if it has neither ``__arrow_c_stream__`` nor ``__arrow_c_array__``.
 pub fn imported(data: &Bound<'_, PyAny>) -> Result<Option<arrowwood::Dataset>> {
     if let Some(export) = data.getattr_opt(intern!(data.py(), "__arrow_c_stream__"))? {
         let stream = take_stream(&export.call0()?)?;
@@ -89,7 +89,7 @@ pub fn schema_of(data: &Bound<'_, PyAny>) -> Result<Schema> {
     Ok(import_schema(&take_schema(&capsule)?)?)
 }
 
-/// The field that `data` exports; `None` where it exports none.
+/// The field that `data` exports; `None` if it exports none.
 pub fn field_of(data: &Bound<'_, PyAny>) -> Result<Option<Field>> {
     if !data.hasattr(intern!(data.py(), "__arrow_c_schema__"))? {
         return Ok(None);

@@ -46,7 +46,7 @@ unsafe fn fill(view: *mut ffi::Py_buffer, flags: c_int, owner: Bound<'_, PyAny>,
     Ok(())
 }
 
-/// Frees what `fill` allocated.
+/// Frees the allocations of `fill`.
 ///
 /// # Safety
 /// `view` must have been filled by `fill`, and be released once.
@@ -107,7 +107,7 @@ impl Growable {
     }
 }
 
-/// Columns of one type, one after the other, in memory of their own, which NumPy may write to.
+/// Columns of one type, concatenated in their own memory, which NumPy may write to.
 #[pyclass(frozen, module = "arrowwood._arrowwood", name = "_Block")]
 pub struct Block {
     memory: GrowableBuffer,

@@ -1,4 +1,4 @@
-//! `follow`: new rows of tables, as they come.
+//! `follow`: new rows of tables.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,9 +14,9 @@ use crate::errors::{Result, argument, wrong_type};
 use crate::index::{numbered, seconds};
 use crate::open::path_of;
 
-/// How long a wait goes on without a look at Python's signals, and at whether the follower was closed.
+/// The interval at which a wait checks Python's signals, and whether the follower was closed.
 const LOOK: Duration = Duration::from_millis(100);
-/// The same where there are several tables, as only one of them can wake a thread that waits.
+/// The same for several tables, since only one of them can wake a waiting thread.
 const TURN: Duration = Duration::from_millis(5);
 
 /// Iterates over new rows of one table or several, dataset by dataset; made by :func:`follow`.
@@ -28,7 +28,7 @@ pub struct Follow {
     state: Mutex<State>,
     /// The tables as they were at first, to ask how far they are now; none when it is closed.
     tables: Mutex<Vec<arrowwood::Dataset>>,
-    /// The number after the last row that was handed out, of each table.
+    /// The number after the last returned row, of each table.
     next_rows: Mutex<Vec<Next>>,
     timeout: Option<Duration>,
     is_closed: AtomicBool,
@@ -38,7 +38,7 @@ struct State {
     tables: Vec<Followed>,
     /// The table that is asked first.
     turn: usize,
-    /// Rows that have come, and were not handed out yet.
+    /// Rows received, but not returned yet.
     ready: Option<Ready>,
 }
 
@@ -49,13 +49,13 @@ struct Ready {
     rows: arrowwood::Dataset,
 }
 
-/// What is followed.
+/// The followed tables.
 enum Followed {
     Table(Box<arrowwood::Follow>),
     Partitions(Box<FollowPartitions>),
 }
 
-/// Where following goes on: a row, or one of each partition by its directory.
+/// The start of following: a row, or one of each partition by its directory.
 #[derive(Clone, FromPyObject, IntoPyObject)]
 pub enum Next {
     Row(u64),
@@ -165,7 +165,7 @@ fn start_of(given: &Bound<'_, PyAny>) -> Result<Next> {
     Ok(Next::Rows(given.extract().map_err(wrong)?))
 }
 
-/// The first rows of several tables; None for those that come from now on.
+/// The first rows of several tables; None for rows committed from now on.
 fn starts_of(given: &Bound<'_, PyAny>) -> Result<Vec<Option<Next>>> {
     if !given.is_instance_of::<PyList>() && !given.is_instance_of::<PyTuple>() {
         let message = format!("follow: expected start to be a list of one row's number for each table, got {given}");
@@ -232,14 +232,14 @@ impl Follow {
         self.is_closed.load(Ordering::Acquire)
     }
 
-    /// Lets go of the tables' files, unless another thread waits: then that one does when it has noticed.
+    /// Releases the tables' files, unless another thread waits: then that thread releases them when it notices.
     fn release(&self) {
         if let Ok(mut state) = self.state.try_lock() {
             *state = State { tables: Vec::new(), turn: 0, ready: None };
         }
     }
 
-    /// The rows of a table, which are counted as handed out.
+    /// The rows of a table, which count as returned.
     fn handed_out(&self, Ready { table, partition, rows }: Ready) -> Result<Dataset> {
         let end = rows.first_row() + rows.len()?;
         match (self.next_rows().get_mut(table), partition) {

@@ -13,13 +13,13 @@ use pyo3::types::{PyBool, PyList, PySlice, PyString, PyTuple};
 use crate::errors::{Failure, Result, argument, wrong_type};
 use crate::exchange::no_column;
 
-/// What stands between square brackets: a number or a range.
+/// A key in square brackets: a number or a range.
 pub enum Index {
     At(u64),
     Span(u64, u64),
 }
 
-/// The index that `key` is, for a sequence of `what` that has `len` of them.
+/// The index `key` for a sequence of `len` items called `what`.
 pub fn index(key: &Bound<'_, PyAny>, what: &str, len: impl FnOnce() -> Result<u64>) -> Result<Index> {
     match key.cast::<PySlice>() {
         Ok(slice) => span(slice, len).map(|(start, count)| Index::Span(start, count)),
@@ -82,9 +82,9 @@ pub fn named<'a>(name: &'a Bound<'_, PyString>, known: Vec<&str>) -> Result<Cow<
         .map_err(|_| no_column(name.as_any(), &known.into_iter().map(String::from).collect::<Vec<_>>()))
 }
 
-/// The number of a `what`, such as a row, that `key` is.
+/// The index `key` of a `what`, such as a row.
 pub fn number(key: &Bound<'_, PyAny>, what: &str) -> Result<i64> {
-    // To Python it is an integer, and to nobody who writes it.
+    // Python treats it as an integer, which no one intends.
     if key.is_instance_of::<PyBool>() {
         return Err(wrong_type(format!("{what}s are picked by number, got {key}; filter picks rows by a condition")));
     }
@@ -96,7 +96,7 @@ pub fn number(key: &Bound<'_, PyAny>, what: &str) -> Result<i64> {
     })
 }
 
-/// What to write instead of a key that picks nothing.
+/// The hint for an invalid key.
 fn not_picked(key: &Bound<'_, PyAny>, what: &str) -> Failure {
     let advice = if what == "row" { by_condition(key) } else { "" };
     wrong_type(format!("{what}s are picked by number or slice, got {}{advice}", shown(key)))
@@ -116,7 +116,7 @@ pub fn by_condition(given: &Bound<'_, PyAny>) -> &'static str {
     }
 }
 
-/// The row that `at` means; one before the first is an error, one after the last is left to whoever knows.
+/// The row number for `at`; negative results are an error, numbers past the end are left to the caller.
 pub fn position(at: i64, what: &str, len: impl FnOnce() -> Result<u64>) -> Result<u64> {
     if let Ok(at) = u64::try_from(at) {
         return Ok(at);
@@ -149,18 +149,18 @@ pub fn name_list(what: &str, given: Option<&Bound<'_, PyAny>>) -> Result<Vec<Str
     given.extract().map_err(|_| wrong_type(format!("{what}: expected a list of names, got {}", shown(given))))
 }
 
-/// A number that must be at least 1, such as an argument called `name`.
+/// A number that must be at least 1, such as an argument named `name`.
 pub fn positive(name: &str, given: i64) -> Result<u64> {
     let found = u64::try_from(given).ok().filter(|&found| found > 0);
     found.ok_or_else(|| argument(format!("{name} must be at least 1, got {given}")))
 }
 
-/// A number that must not be negative, such as an argument called `name`.
+/// A number that must not be negative, such as an argument named `name`.
 pub fn count(name: &str, given: i64) -> Result<u64> {
     u64::try_from(given).map_err(|_| argument(format!("{name} must not be negative, got {given}")))
 }
 
-/// The number that `given` is, of `what`, such as an argument: `expected` says of which kind.
+/// Converts `given`, for `what`, such as an argument; `expected` describes the expected number.
 pub fn numbered(what: &str, expected: &str, given: &Bound<'_, PyAny>) -> Result<u64> {
     let wrong = || wrong_type(format!("{what}: expected {expected}, got {}", shown(given)));
     if given.is_instance_of::<PyBool>() {
@@ -175,7 +175,7 @@ pub fn numbered(what: &str, expected: &str, given: &Bound<'_, PyAny>) -> Result<
     u64::try_from(number).map_err(unfit)
 }
 
-/// The length of time that `given` is in seconds; `None` for None. What is too long for a clock is as good as for ever.
+/// Converts `given`, in seconds, to a duration; `None` for None. A value too large for a clock means forever.
 pub fn seconds(what: &str, given: Option<&Bound<'_, PyAny>>) -> Result<Option<Duration>> {
     let Some(given) = given else { return Ok(None) };
     let wrong = || wrong_type(format!("{what}: expected a number of seconds, got {}", shown(given)));

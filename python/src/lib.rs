@@ -1,12 +1,13 @@
 //! `arrowwood._arrowwood`: the Python face of arrowwood. One noun or verb, one file; `_arrowwood.pyi` documents them
 //! for users, so comments here say only what concerns this side.
 //!
-//! In reading order: `errors`, `index` (what stands between brackets), `dtype`, `memory` (that of others, by the buffer
-//! protocol), `mapping`, `buffer` (memory that grows), `export` (ours, by the buffer protocol), `value` (one cell),
-//! `exchange` (Arrow capsules), `schema`, `recipe` (how a dataset was opened), `column`, `dataset`, `open`, `arrow`
-//! (datasets out of other libraries' tables), `incoming` (Python's own tables), `compute`, `arrange` (rows in order), `engines` (SQL and splits),
-//! `sink` (what bytes go to and come from), `write`, `stream`, `csv`, `rows` (what is appended), `builder`, `retention`
-//! (what is kept of a table), `partitions`, `writer` (growing tables), `follow`, `aggregation` (of groups), `check`.
+//! In reading order: `errors`, `index` (keys in brackets), `dtype`, `memory` (other objects' memory, by the buffer
+//! protocol), `mapping`, `buffer` (memory that grows), `export` (our memory, by the buffer protocol), `value` (one
+//! cell), `exchange` (Arrow capsules), `schema`, `recipe` (how a dataset was opened), `column`, `dataset`, `open`,
+//! `arrow` (datasets from other libraries' tables), `incoming` (Python's own tables), `compute`, `arrange` (rows in
+//! order), `engines` (SQL and splits), `sink` (destinations and sources of bytes), `write`, `stream`, `csv`, `rows`
+//! (appended rows), `builder`, `retention` (dropping old rows), `partitions`, `writer` (growing tables), `follow`,
+//! `aggregation` (of groups), `check`.
 
 mod aggregation;
 mod arrange;
@@ -98,7 +99,7 @@ mod _arrowwood {
     #[expect(non_upper_case_globals, reason = "Python's name")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
 
-    /// `text` with escapes for what commands a terminal, turns text round or can't be seen.
+    /// `text` with escapes for control characters, changes of direction and invisible characters.
     #[pyfunction]
     fn _visible(text: &str) -> String {
         arrowwood::visible_lines(text).into_owned()
@@ -110,11 +111,11 @@ mod _arrowwood {
         Ok(arrowwood::local_path(&text)?.unwrap_or(text))
     }
 
-    /// What the command asks of the package: what `sql`, `read_parquet` and `write` do.
+    /// The parts of the package used by the command: `sql`, `read_parquet` and `write`.
     struct Package;
 
     impl Package {
-        /// The dataset that a function of the package returns, or what is wrong.
+        /// The dataset returned by a function of the package, or its error.
         fn ask(call: impl FnOnce(Python<'_>) -> PyResult<Bound<'_, PyAny>>) -> Result<arrowwood::Dataset, String> {
             Python::attach(|py| {
                 let answer = call(py).and_then(|answer| Ok(answer.cast::<dataset::Dataset>()?.get().inner().clone()));

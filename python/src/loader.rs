@@ -1,4 +1,4 @@
-//! Batches of rows as memory for NumPy: what `arrowwood/_loader.py` makes arrays of.
+//! Batches of rows as memory for NumPy, from which `arrowwood/_loader.py` makes arrays.
 
 use arrow_schema::{DataType, Field};
 use arrowwood::{EpochOrder, ErrorKind, Value, guard};
@@ -10,7 +10,7 @@ use crate::dataset::Dataset;
 use crate::errors::Result;
 use crate::export::Block;
 
-/// Columns that are copied as they lie, with how NumPy sees their items, and the others.
+/// Columns copied as they are stored, with NumPy's view of their items, and the others.
 #[pyclass(frozen, module = "arrowwood._arrowwood", name = "_Batches")]
 pub struct Batches {
     all: arrowwood::Dataset,
@@ -93,7 +93,7 @@ impl Batches {
         Ok(Batches { all, plain, items, rest, others })
     }
 
-    /// What arrays the columns become; `None` for those that are no numbers in place.
+    /// The kinds of arrays that the columns become; `None` for columns that are not numbers in place.
     fn describe(&self) -> Vec<Option<Description>> {
         let mut found: Vec<Option<Description>> = (0..self.all.num_columns()).map(|_| None).collect();
         for (at, plain) in &self.items {
@@ -111,7 +111,7 @@ impl Batches {
             let mut digest = Digest::new();
             match (self.all.view_rows()?, self.all.places()) {
                 (Some((_, rows)), _) => rows.into_iter().for_each(|row| digest.number(row)),
-                // Where they begin alone: a table's rows stay what they are when its files are merged.
+                // Only their starts: a table's rows stay the same when its files are merged.
                 (None, Ok(places)) => digest.number(places.first().map_or(0, |place| place.start)),
                 (None, Err(e)) if e.kind() == ErrorKind::Unsupported => {}
                 (None, Err(e)) => return Err(e.into()),

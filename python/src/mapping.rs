@@ -51,7 +51,7 @@ pub fn map(
     Ok(Mapping { owner: Arc::new(Owner { state, path, mode: mode.into() }), dtype, offset, len })
 }
 
-/// How many elements there are from byte `offset` on: `length`, or all, which must come out even.
+/// The number of elements from byte `offset` on: `length`, or all, which must be a whole number.
 fn elements(mapping: &arrowwood::Mapping, dtype: Dtype, offset: usize, length: Option<usize>) -> Result<usize, Error> {
     let len = with_type!(dtype, T => mapping.view::<T>(offset, length)?.len());
     let rest = (mapping.len() - offset) % dtype.width();
@@ -68,7 +68,7 @@ fn uneven(bytes: usize, dtype: Dtype) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
 }
 
-/// What all slices and views of one mapping share.
+/// The state shared by all slices and views of one mapping.
 struct Owner {
     state: Mutex<State>,
     path: PathBuf,
@@ -121,7 +121,7 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// Counts a buffer as exported, and says where it is.
+    /// Counts a buffer as exported, and returns its memory.
     pub fn export(&self) -> Result<Memory> {
         let mut state = self.owner.state();
         let mapping = state.mapping.as_ref().ok_or_else(|| self.owner.closed())?;
@@ -169,7 +169,7 @@ impl Mapping {
             let message = "the mapping is read-only; map it with mode 'r+' or 'c' to store into it";
             return Err(Failure::from(Error::new(ErrorKind::InvalidArgument, message).at(&self.owner.path)));
         }
-        // The values may lie in a mapping themselves.
+        // The values may be in a mapping themselves.
         let values: Vec<T> = match guard(|| same_bytes(values, self.dtype))? {
             Some(bytes) => bytes.as_bytes().chunks_exact(T::WIDTH).map(T::from_bytes).collect(),
             None => values.try_iter()?.map(|value| element(&value?, self.dtype)).collect::<Result<_>>()?,
@@ -182,7 +182,7 @@ impl Mapping {
     }
 }
 
-/// A copy of the bytes of `values` where they are a buffer of this very type.
+/// A copy of the bytes of `values` if they are a buffer of exactly this type.
 fn same_bytes<'py>(values: &Bound<'py, PyAny>, dtype: Dtype) -> Result<Option<Bound<'py, PyBytes>>> {
     let Ok(view) = PyMemoryView::from(values) else { return Ok(None) };
     let format: String = view.getattr("format")?.extract()?;
@@ -224,7 +224,7 @@ impl Mapping {
         }
     }
 
-    /// Libraries don't agree about what == of memory is: a boolean, or one for each element.
+    /// Libraries disagree about == of memory: a boolean, or one for each element.
     fn __richcmp__(&self, _other: &Bound<'_, PyAny>, _operator: CompareOp) -> Result<bool> {
         let message = "mappings are compared as arrays: np.asarray(mapping) == np.asarray(other), np.array_equal(mapping, other); \
                        `mapping is other` says whether they are the same object";
@@ -264,7 +264,7 @@ impl Mapping {
         self.len * self.dtype.width()
     }
 
-    /// The path as it was given.
+    /// The path as given.
     #[getter]
     fn path(&self) -> &std::ffi::OsStr {
         self.owner.path.as_os_str()

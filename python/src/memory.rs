@@ -19,7 +19,7 @@ use crate::errors::{Result, argument};
 
 /// Elements of one fixed width, side by side.
 ///
-/// Invariant: whoever makes one keeps `len * width` bytes from `address` on readable (writable, unless `readonly`)
+/// Invariant: the creator keeps `len * width` bytes from `address` on readable (writable, unless `readonly`)
 /// until the buffer is given back.
 pub struct Memory {
     pub address: usize,

@@ -23,7 +23,7 @@ impl<W: Send> OpenWriter<W> {
         &self.path
     }
 
-    /// The writer, for what takes no longer than to let other threads run.
+    /// The writer, for calls that are faster than letting other threads run.
     pub fn lock(&self, py: Python<'_>) -> MutexGuard<'_, Option<W>> {
         loop {
             match self.inner.try_lock() {

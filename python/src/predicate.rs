@@ -59,7 +59,7 @@ pub fn col(name: &Bound<'_, PyAny>) -> Result<Expression> {
 }
 
 impl Expression {
-    /// A column itself: what is made of it is about its rows.
+    /// A column object: expressions made from it refer to its rows.
     pub fn of_column(column: &arrowwood::Column) -> Expression {
         Expression { inner: arrowwood::col(column.name()), columns: MadeOf(vec![Arc::new(column.clone())]) }
     }
@@ -120,7 +120,7 @@ impl Expression {
         Ok(self.predicate(|own| own.is_in(values)))
     }
 
-    /// The result of `compute` for both; `NotImplemented` for what is neither a number nor an expression.
+    /// The result of `compute` for both; `NotImplemented` if one is neither a number nor an expression.
     fn computed<'py>(
         &self,
         other: &Bound<'py, PyAny>,
@@ -151,7 +151,7 @@ fn expression(given: &Bound<'_, PyAny>) -> Option<Expression> {
 
 #[pymethods]
 impl Expression {
-    /// Says what to write instead of what other libraries have.
+    /// Raises an error that names the method to use instead of other libraries'.
     fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> Result<Bound<'py, PyAny>> {
         Ok(slf.py().import("arrowwood._hints")?.call_method1("of_expression", (name,))?)
     }
@@ -277,7 +277,7 @@ impl TimeParts {
 
 #[pymethods]
 impl TimeParts {
-    /// Says what to write instead of what other libraries have.
+    /// Raises an error that names the method to use instead of other libraries'.
     fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> Result<Bound<'py, PyAny>> {
         Ok(slf.py().import("arrowwood._hints")?.call_method1("of_time_parts", (name,))?)
     }
@@ -326,7 +326,7 @@ pub struct TextConditions {
 
 #[pymethods]
 impl TextConditions {
-    /// Says what to write instead of what other libraries have.
+    /// Raises an error that names the method to use instead of other libraries'.
     fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> Result<Bound<'py, PyAny>> {
         Ok(slf.py().import("arrowwood._hints")?.call_method1("of_text_conditions", (name,))?)
     }
@@ -347,7 +347,7 @@ impl TextConditions {
     }
 }
 
-/// What `&`, `|` and `~` say of what was not compared yet.
+/// The error for `&`, `|` and `~` of values that are not comparisons.
 const PARENTHESES: &str = "&, | and ~ put comparisons together, each in parentheses: (aw.col(\"a\") > 1) & (aw.col(\"b\") == 2); a column of \
      booleans is compared too: aw.col(\"flag\") == True";
 /// The same of and, or and not.
@@ -411,7 +411,7 @@ impl Predicate {
         with_columns(dataset, &self.columns, &self.inner)
     }
 
-    /// The rows of `dataset` of which the predicate is true.
+    /// The rows of `dataset` for which the predicate is true.
     pub fn filter(&self, dataset: &arrowwood::Dataset) -> Result<arrowwood::Dataset> {
         let whole = self.on(dataset)?;
         let found = whole.filter(&self.inner)?;
@@ -477,7 +477,7 @@ fn with_columns(
     })
 }
 
-/// The value that `name`, a column or what is computed, is compared with.
+/// The value with which `name`, a column or an expression, is compared.
 fn literal(name: &str, given: &Bound<'_, PyAny>) -> Result<Literal> {
     // Of NumPy's times it is not known whether they have a zone.
     let any_zone = DataType::Timestamp(TimeUnit::Second, Some("".into()));
@@ -492,7 +492,7 @@ fn literal(name: &str, given: &Bound<'_, PyAny>) -> Result<Literal> {
     not_null(name, value.ok_or_else(|| unfit(name, given))?)
 }
 
-/// Nothing is equal to a null, which nobody means who writes it.
+/// Nothing equals a null, so the comparison is a mistake.
 fn not_null(name: &str, value: Value<'_>) -> Result<Literal> {
     match value {
         Value::Null => Err(wrong_type(format!(

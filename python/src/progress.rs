@@ -6,13 +6,13 @@ use pyo3::prelude::*;
 
 use crate::errors::Result;
 
-/// How often somebody who looks wants to hear of it. Each time takes the interpreter's lock, which others may have.
+/// The interval between reports of progress. Each takes the interpreter's lock, which other threads may hold.
 const OFTEN: Duration = Duration::from_millis(100);
 
 /// Hears how much of how much is done.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
-/// Does `work`, during which other Python threads run, with a bar of the `unit`s done where somebody looks.
+/// Runs `work`, during which other Python threads run, with a progress bar of `unit`s on a terminal.
 pub fn watched<T: Send>(
     py: Python<'_>,
     (doing, unit): (&str, &str),

@@ -1,4 +1,4 @@
-//! How a dataset was opened, and what it takes to open the same rows in another process.
+//! The options of an opened dataset, and the information needed to open the same rows in another process.
 
 use std::path::PathBuf;
 
@@ -52,7 +52,7 @@ pub fn partition_of(partition: Vec<PartitionColumn>) -> Result<Vec<(FieldRef, Op
 /// The arguments of `open` as Python has them.
 pub type Arguments = (&'static str, bool, bool, bool);
 
-/// What it takes to open the rows of a dataset elsewhere; `None` where they are in memory.
+/// The information needed to open the rows of a dataset elsewhere; `None` if they are in memory.
 pub fn recipe(dataset: &arrowwood::Dataset, how: How) -> Result<Option<(Vec<Place>, Arguments)>> {
     let places = match dataset.places() {
         Ok(places) => places,

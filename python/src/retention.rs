@@ -1,4 +1,4 @@
-//! What a writer keeps of its table: rows of so much time, or so many bytes.
+//! The rows of a table kept by its writer: by time, or by size.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -13,10 +13,10 @@ use pyo3::types::PyString;
 
 use crate::errors::{Result, argument};
 
-/// How often it is looked for what need not be kept.
+/// The interval between checks.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What is to be kept.
+/// The rows to keep.
 #[derive(Clone, Copy)]
 pub enum Keep {
     /// Rows of so much time before the newest.
@@ -67,7 +67,7 @@ impl Keep {
     }
 }
 
-/// What is to be kept of a table, and when that was last seen to.
+/// The rows of a table to keep, and the time of the last check.
 pub struct Retention {
     keep: Keep,
     looked: Mutex<Option<Instant>>,
@@ -158,7 +158,7 @@ fn first_row_of_bytes(path: &Path, most: u64) -> arrowwood::Result<Option<u64>> 
         let digits = name.to_str().and_then(|name| name.strip_suffix(".arrow"));
         let Some(row) = digits.and_then(|digits| digits.parse().ok()) else { continue };
         match entry.metadata() {
-            // What a segment takes on the disk: the live one is mostly a hole.
+            // The disk space of a segment: the live one is mostly a hole.
             Ok(data) => segments.push((row, data.blocks().saturating_mul(512))),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
             Err(e) => return Err(failed(e)),

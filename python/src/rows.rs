@@ -1,4 +1,4 @@
-//! Rows that come in, a table of them or one: what a table's writer and a builder share.
+//! Appended rows, a table or a single one: shared by a table's writer and a builder.
 
 use arrow_schema::SchemaRef;
 use arrowwood::Value;
@@ -38,7 +38,7 @@ impl Columns {
         let values = self.values(py, given)?;
         match self.row(&values)? {
             Some(row) => quick(&row),
-            // Lists, structs and what is no value of Python's own.
+            // Lists, structs and objects other than Python's own.
             None => slow(PyList::new(py, [given])?.as_any()),
         }
     }

@@ -44,7 +44,7 @@ impl Schema {
         })
     }
 
-    /// Whether a field is called so.
+    /// Whether there is a field of that name.
     fn __contains__(&self, name: &Bound<'_, PyAny>) -> bool {
         name.extract::<&str>().is_ok_and(|name| self.0.field_with_name(name).is_ok())
     }
@@ -82,7 +82,7 @@ impl Schema {
     }
 }
 
-/// The schema that `other` exports; `None` where it exports none.
+/// The schema that `other` exports; `None` if it exports none.
 fn foreign(other: &Bound<'_, PyAny>) -> Result<Option<arrow_schema::Schema>> {
     let exports = other.hasattr(intern!(other.py(), "__arrow_c_schema__"))?;
     exports.then(|| exchange::schema_of(other)).transpose()

@@ -1,4 +1,4 @@
-//! Where bytes go to and come from: files, descriptors, sockets, Python's file objects, memory.
+//! Destinations and sources of bytes: files, descriptors, sockets, Python's file objects, memory.
 
 use std::fs::File;
 use std::io::{self, BufWriter, IoSlice, IoSliceMut, Read, Write};
@@ -74,7 +74,7 @@ impl Write for Object {
 
 impl Read for Object {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        // As much as is worth a call, and no more than what may never come.
+        // As much as is worth a call, but not memory for bytes that may never arrive.
         let most = into.len().min(1 << 20);
         let came = Python::attach(|py| {
             let bytes = self.method.bind(py).call1((most,))?;
@@ -164,7 +164,7 @@ impl Write for Sink {
     }
 }
 
-/// Where a stream comes from that is not in memory.
+/// A source of a stream that is not in memory.
 pub enum Source {
     File(File, Problem),
     Object(Object),
@@ -173,7 +173,7 @@ pub enum Source {
 impl Source {
     /// A file descriptor, a socket, or an object with ``read(size)``; `None` for anything else.
     pub fn of(source: &Bound<'_, PyAny>, problem: &Problem) -> Result<Option<Source>> {
-        // Who reads what has come does not wait for more.
+        // Data that has arrived is returned without waiting for more.
         for name in ["read1", "read"] {
             if let Some(read) = source.getattr_opt(name)? {
                 return Ok(Some(Source::Object(Object::new(read, problem))));

@@ -27,7 +27,7 @@ pub struct StreamWriter {
 }
 
 enum State {
-    /// Nothing was sent: the first rows say what the schema is.
+    /// Nothing was sent: the schema is that of the first rows.
     New(Sink),
     Begun(Box<arrowwood::StreamWriter<Sink>>),
     Closed,
@@ -81,7 +81,7 @@ fn closed() -> Failure {
 }
 
 impl StreamWriter {
-    /// Sends what was appended, with the state taken out: a file object's methods may use the writer.
+    /// Sends appended rows, with the state taken out: a file object's methods may use the writer.
     fn with<T>(&self, work: impl FnOnce(State) -> (State, Result<T>)) -> Result<T> {
         let state = std::mem::replace(&mut *lock(&self.state), State::Closed);
         let (state, done) = work(state);
@@ -99,7 +99,7 @@ impl StreamWriter {
     ///     IoError: the sink failed; nothing more can be sent.
     fn write(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> Result<()> {
         let schema = lock(&self.schema).clone();
-        // Arrow data of the stream's own schema is sent as it is.
+        // Arrow data with the stream's schema is sent unchanged.
         let as_it_is = data.cast::<Dataset>().ok().map(|data| data.get().inner().clone());
         let dataset = match as_it_is.filter(|data| schema.as_ref().is_none_or(|schema| data.schema() == schema)) {
             Some(dataset) => dataset,

@@ -1,4 +1,4 @@
-//! A cell as a Python object: what `pyarrow`'s `as_py()` gives, wherever Python's own types can hold it.
+//! A cell as a Python object: the result of `pyarrow`'s `as_py()`, if Python's own types can hold it.
 //!
 //! Two things they cannot hold: nanoseconds that are no whole microseconds, and days outside of the years 1 to 9999.
 //! Those become `numpy.datetime64` and `numpy.timedelta64` (instants with a time zone: in UTC, as NumPy knows no zones).
@@ -16,7 +16,7 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyT
 
 use crate::errors::{Result, argument};
 
-/// The Python object that `value` is, which may lie in a file that somebody truncates.
+/// The Python object of `value`, which may be in a file that is truncated.
 pub fn object<'py>(py: Python<'py>, value: Value<'_>) -> Result<Bound<'py, PyAny>> {
     guard(|| made_of(py, value))
 }
@@ -117,7 +117,7 @@ fn civil(days: i64) -> Option<(i64, i64, i64)> {
     Some((year, month, day))
 }
 
-/// Whole seconds, and the microseconds above them; `None` where there are nanoseconds left over.
+/// Whole seconds, and the remaining microseconds; `None` if nanoseconds remain.
 fn split(since: i64, unit: TimeUnit) -> Option<(i64, i64)> {
     let (per_second, to_micros) = match unit {
         TimeUnit::Second => (1, 1),
@@ -201,7 +201,7 @@ pub fn letters(unit: TimeUnit) -> &'static str {
     }
 }
 
-/// The time zone called `name`, and whether it is UTC.
+/// The time zone named `name`, and whether it is UTC.
 fn zone<'py>(py: Python<'py>, name: &str) -> Result<(Bound<'py, PyAny>, bool)> {
     static UTC: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     if matches!(name, "UTC" | "+00:00" | "Etc/UTC") {
@@ -261,7 +261,7 @@ pub static DECIMAL: Class = Class::new();
 static UUID: Class = Class::new();
 static INTERVAL: Class = Class::new();
 
-/// The class called `name` of `module`.
+/// The class named `name` of `module`.
 pub fn class<'py>(py: Python<'py>, kept: &'static Class, module: &str, name: &str) -> Result<&'py Bound<'py, PyType>> {
     Ok(kept.import(py, module, name)?)
 }

@@ -1,4 +1,4 @@
-//! `write`: a dataset, or whatever else is a table, as an IPC file or stream.
+//! `write`: a dataset, or any other table, as an IPC file or stream.
 
 use std::path::Path;
 use std::sync::Arc;

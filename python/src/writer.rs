@@ -112,7 +112,7 @@ pub fn writer<'py>(
     Ok(Bound::new(py, Writer { inner: OpenWriter::new(inner, path), columns, retention })?.into_any())
 }
 
-/// What becomes of late rows.
+/// The treatment of late rows.
 fn late_rows(given: &str) -> Result<Late> {
     match given {
         "refuse" => Ok(Late::Refuse),
@@ -121,7 +121,7 @@ fn late_rows(given: &str) -> Result<Late> {
     }
 }
 
-/// What is opened for writing: a table, or a partition of one.
+/// The target of a writer: a table, or a partition of one.
 struct Target<'a> {
     path: &'a Path,
     partition: Option<Partition>,
@@ -158,7 +158,7 @@ fn opened(
     }
 }
 
-/// What to do where another writer has the table.
+/// Handles a table that has another writer.
 fn still_busy(error: &Error, wait: Duration) -> Error {
     let advice = if wait.is_zero() {
         "aw.writer(…, wait=10) waits up to ten seconds for it".to_string()
@@ -275,7 +275,7 @@ fn positions_of(given: &Bound<'_, PyAny>) -> Result<Vec<(String, i64)>> {
 }
 
 impl Writer {
-    /// Removes what need not be kept, if it is time to look for that.
+    /// Drops old rows, if a check is due.
     fn retain(&self, py: Python<'_>) -> Result<()> {
         let Some(retention) = self.retention.as_ref().filter(|retention| retention.is_due()) else { return Ok(()) };
         match py.detach(|| retention.first_row(self.inner.path()))? {

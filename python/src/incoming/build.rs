@@ -23,7 +23,7 @@ pub struct Builder {
     store: Store,
 }
 
-/// What an array has beside its nulls.
+/// The contents of an array besides its nulls.
 enum Store {
     Nothing,
     Bits(BooleanBufferBuilder),
@@ -32,7 +32,7 @@ enum Store {
     /// Text or bytes, and where each value ends.
     Text(Vec<i64>, MutableBuffer),
     Views(BinaryViewBuilder),
-    /// Keys, the values they stand for, and the key of each value.
+    /// Keys, their values, and the key of each value.
     Dictionary(Vec<i64>, Box<Builder>, HashMap<Vec<u8>, i64>),
     /// Where each list ends, and the items.
     List(Vec<i64>, Box<Builder>),
@@ -77,7 +77,7 @@ impl Builder {
         Ok(Builder { field: field.clone(), rows: 0, nulls: NullBufferBuilder::new(0), store })
     }
 
-    /// Appends what `given` is. After an error the builder is of no use.
+    /// Appends `given`. After an error the builder can't be used any more.
     pub fn push(&mut self, given: &Bound<'_, PyAny>) -> Result<(), Problem> {
         if given.is_none() {
             return self.push_null();
@@ -211,7 +211,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Appends a null whatever the field says, as one above it is null.
+    /// Appends a null even in a non-nullable field, below a null parent.
     fn fill(&mut self) {
         match &mut self.store {
             Store::Nothing => (),
@@ -290,7 +290,7 @@ fn broken(error: &ArrowError) -> Failure {
     argument(format!("making an array: {error}"))
 }
 
-/// `numbers`, none of which is negative, as integers of type `data_type`.
+/// `numbers`, which must not be negative, as integers of type `data_type`.
 fn narrow(numbers: &[i64], data_type: &DataType) -> Result<Buffer> {
     let last = numbers.iter().copied().max().unwrap_or(0);
     if fit(data_type, &Value::Int(last)).is_err() {
@@ -324,7 +324,7 @@ fn bytes_of<'a>(cell: &Cell<'a>) -> &'a [u8] {
     }
 }
 
-/// The key of a dictionary's value; a new one where it is new.
+/// The key of a dictionary's value, which is added if it is new.
 fn key(values: &mut Builder, seen: &mut HashMap<Vec<u8>, i64>, cell: Cell<'_>) -> Result<i64, Problem> {
     let number;
     let spelled = match &cell {

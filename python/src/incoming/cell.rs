@@ -69,7 +69,7 @@ pub enum Misfit {
     Range,
 }
 
-/// What is wrong with a value, before it is known where it stands.
+/// The problem with a value, before its position is known.
 pub enum Problem {
     Type(String),
     Range(String),
@@ -94,7 +94,7 @@ impl Problem {
         }
     }
 
-    /// The same problem, and what to do about it.
+    /// The same problem, with advice.
     pub fn advised(self, advice: &str) -> Problem {
         match self {
             Problem::Type(message) => Problem::Type(message + advice),
@@ -132,7 +132,7 @@ impl From<arrowwood::Error> for Problem {
     }
 }
 
-/// The cell of type `data_type`, not a nested one, that `given` is; `None` for what only [`plain`] can make one of.
+/// Converts `given` to a cell of type `data_type`, which must not be nested; `None` if only [`plain`] can convert it.
 pub fn cell<'a>(data_type: &DataType, given: &'a Bound<'_, PyAny>) -> Result<Option<Cell<'a>>, Problem> {
     let fit = |value: Value<'a>| match value {
         // Of Python's integers, not of columns of them.
@@ -144,7 +144,7 @@ pub fn cell<'a>(data_type: &DataType, given: &'a Bound<'_, PyAny>) -> Result<Opt
     fit(value).map(Some).map_err(|misfit| Problem::misfit(misfit, data_type, given).advised(advice))
 }
 
-/// An integer that stands for a date, time or duration in the column's unit.
+/// An integer for a date, time or duration, in the column's unit.
 fn in_units<'a>(data_type: &DataType, number: i64) -> Option<Result<Cell<'a>, Misfit>> {
     use DataType::{Date32, Date64, Duration, Time32, Time64, Timestamp};
     match data_type {
@@ -363,7 +363,7 @@ pub fn fit<'a>(data_type: &DataType, value: &Value<'a>) -> Result<Cell<'a>, Misf
     }
 }
 
-/// The least and the most that an integer type holds.
+/// The minimum and the maximum of an integer type.
 fn range(data_type: &DataType) -> Option<(i128, i128)> {
     Some(match data_type {
         DataType::Int8 => (i8::MIN.into(), i8::MAX.into()),
@@ -454,7 +454,7 @@ fn nanos(unit: TimeUnit) -> i128 {
 
 fn time<'a>(data_type: &DataType, value: &Value<'_>) -> Result<Cell<'a>, Misfit> {
     use DataType::*;
-    // What one of the value's numbers is in nanoseconds, and one of the column's; zones must be there in both.
+    // The units of the value's and the column's numbers in nanoseconds; both must have a zone, or neither.
     let (number, from, to) = match (data_type, value) {
         (Date32, Value::Date(days)) => (*days, DAY_NANOS, DAY_NANOS),
         (Date64, Value::Date(days)) => (*days, DAY_NANOS, nanos(TimeUnit::Millisecond)),

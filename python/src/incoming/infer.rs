@@ -14,7 +14,7 @@ use super::cell::{Misfit, Problem, plain, read};
 /// The deepest that values may be nested; one may even contain itself.
 const DEEPEST: usize = 64;
 
-/// What is known of a type from the values seen so far.
+/// The type as known from the values seen so far.
 #[derive(Clone, Debug)]
 pub enum Kind {
     /// Nothing but nulls.
@@ -25,12 +25,13 @@ pub enum Kind {
         /// Whether there was one that needs 64 bits without a sign.
         large: bool,
     },
-    /// The most digits before and behind the point.
+    /// The maximum number of digits before and after the point.
     Decimal(i32, i32),
     List(Box<Kind>),
     Struct(Vec<(String, Kind)>),
     Plain(DataType),
-    /// Numbers of NumPy, whose type is known, and what they would be as Python's: beside others they are those.
+    /// Numbers of NumPy, with a known type, and their type as Python numbers, which applies if they are mixed with
+    /// others.
     Typed(DataType, Box<Kind>),
 }
 
@@ -143,7 +144,7 @@ impl Kind {
         }
     }
 
-    /// What fits the values of `self` and of `other`.
+    /// The type that fits the values of both `self` and `other`.
     fn merged(&self, other: Kind) -> Option<Kind> {
         use DataType::*;
         Some(match (self, other) {
@@ -175,7 +176,8 @@ impl Kind {
     }
 }
 
-/// The type of the numbers of a scalar or an array of NumPy; `None` for times, text and what else has Python's classes.
+/// The type of the numbers of a scalar or an array of NumPy; `None` for times, text and other types with Python
+/// classes.
 fn numpy_type(given: &Bound<'_, PyAny>) -> PyResult<Option<DataType>> {
     let py = given.py();
     let Some(dtype) = given.getattr_opt(intern!(py, "dtype"))? else { return Ok(None) };
@@ -185,7 +187,7 @@ fn numpy_type(given: &Bound<'_, PyAny>) -> PyResult<Option<DataType>> {
 }
 
 fn finer(one: TimeUnit, other: TimeUnit) -> TimeUnit {
-    // They stand in the order of their fineness.
+    // In increasing order of resolution.
     if (one as u8) < (other as u8) { other } else { one }
 }
 

@@ -1,4 +1,4 @@
-//! What Python has for a table, as a dataset: Arrow data, a dict of columns, rows as dicts, a data frame.
+//! Converts Python's tables to datasets: Arrow data, a dict of columns, rows as dicts, a data frame.
 //!
 //! In reading order: `cell` (one value), `build` (values as an array), `infer` (the type of values), `numpy`.
 
@@ -49,7 +49,7 @@ fn helper<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     py.import("arrowwood._incoming")?.getattr(name)
 }
 
-/// Columns as they came, of `rows` rows each.
+/// The given columns, of `rows` rows each.
 struct Table<'py> {
     columns: Vec<Column<'py>>,
     rows: usize,
@@ -67,7 +67,7 @@ enum Values<'py> {
     Missing,
 }
 
-// ---- what there is ----
+// ---- the given columns ----
 
 fn table_of<'py>(data: &Bound<'py, PyAny>) -> Result<Table<'py>> {
     if exports(data)? {
@@ -133,7 +133,7 @@ fn values_of<'py>(given: &Bound<'py, PyAny>) -> Result<Values<'py>> {
     }
     if given.is_instance_of::<PyTuple>() {
         let (kind, values, nulls, shape): numpy::Parts<'_> = given.extract()?;
-        // Times that are known to have no zone are what Arrow calls so.
+        // Times known to have no zone are those that Arrow defines as such.
         let Some(kind) = kind.strip_prefix("naive ") else {
             return Ok(Values::Numpy(numpy::NumpyArray::of((kind, values, nulls, shape))?));
         };
@@ -143,7 +143,7 @@ fn values_of<'py>(given: &Bound<'py, PyAny>) -> Result<Values<'py>> {
     arrays_of(given).map(|(field, arrays)| Values::Arrow(field, arrays))
 }
 
-/// Rows as columns: of each row's names, in the order in which they come up; where a row has none it is None.
+/// Converts rows to columns: the names of all rows, in order of first appearance; missing values are None.
 fn table_of_rows<'py>(given: impl Iterator<Item = PyResult<Bound<'py, PyAny>>>) -> Result<Table<'py>> {
     let mut columns: Vec<(String, Vec<Bound<'py, PyAny>>)> = Vec::new();
     let mut numbers = HashMap::new();
@@ -180,7 +180,7 @@ fn table_of_rows<'py>(given: impl Iterator<Item = PyResult<Bound<'py, PyAny>>>) 
     Ok(Table { columns: columns.into_iter().map(pad).collect(), rows })
 }
 
-// ---- what there is to be ----
+// ---- the result ----
 
 impl<'py> Table<'py> {
     /// The schema that the values have.

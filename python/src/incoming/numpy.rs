@@ -48,7 +48,7 @@ impl NumpyArray {
         self.rows
     }
 
-    /// The column's field: of values, of lists of one length, and of tensors where there are more dimensions and no nulls.
+    /// The column's field: of values, of fixed-size lists, or, for more dimensions without nulls, of tensors.
     pub fn field(&self, name: &str) -> Result<Field> {
         let field = Field::new(name, self.array(None)?.data_type().clone(), true);
         Ok(if self.is_tensor() { tensor_field(field, &self.shape) } else { field })
