@@ -347,7 +347,7 @@ impl TextConditions {
     }
 }
 
-/// The error for `&`, `|` and `~` of values that are not comparisons.
+/// The hint for `&`, `|` and `~` of values that are not comparisons.
 const PARENTHESES: &str = "&, | and ~ put comparisons together, each in parentheses: (aw.col(\"a\") > 1) & (aw.col(\"b\") == 2); a column of \
      booleans is compared too: aw.col(\"flag\") == True";
 /// The same of and, or and not.

@@ -133,7 +133,7 @@ fn values_of<'py>(given: &Bound<'py, PyAny>) -> Result<Values<'py>> {
     }
     if given.is_instance_of::<PyTuple>() {
         let (kind, values, nulls, shape): numpy::Parts<'_> = given.extract()?;
-        // Times known to have no zone are those that Arrow defines as such.
+        // Times known to have no zone become Arrow times without one.
         let Some(kind) = kind.strip_prefix("naive ") else {
             return Ok(Values::Numpy(numpy::NumpyArray::of((kind, values, nulls, shape))?));
         };
