@@ -1,4 +1,4 @@
-//! Who asks, and whether a request is meant for this server at all.
+//! Authenticates callers, and checks that a request is meant for this server.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use hyper::{Method, Request, StatusCode};
 use crate::refusal::{Refusal, Result};
 use crate::token::{Rights, TokenEntry, Tokens};
 
-/// The cookie in which a page of the server's own has the token.
+/// The cookie in which the server's own page has the token.
 const COOKIE: &str = "arrowwood";
 
-/// Who asks.
+/// The caller of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     /// `None`: there are no tokens, and everybody may do everything.
@@ -23,7 +23,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// What the token is called.
+    /// The name of the token.
     pub fn name(&self) -> Option<&str> {
         self.entry.as_ref().map(|entry| entry.name.as_str())
     }
@@ -33,14 +33,15 @@ impl Caller {
     }
 }
 
-/// Which requests are let in.
+/// The rules by which requests are accepted.
 #[derive(Debug)]
 pub(crate) struct Access {
     tokens: Option<Tokens>,
     read_only: bool,
-    /// The cookie in which the page has the token; cookies are those of all ports of a host, so the port is in its name.
+    /// The cookie in which the page has the token; a host's cookies are sent to all of its ports, so the port is in the
+    /// name.
     cookie: String,
-    /// Names, in lower case, that requests may be addressed to.
+    /// The accepted host names of requests, in lower case.
     hosts: Vec<String>,
     everything: Arc<Rights>,
 }
@@ -56,7 +57,7 @@ impl Access {
         Access { tokens, read_only, cookie: format!("{COOKIE}-{port}"), hosts, everything: Arc::new(Rights::all()) }
     }
 
-    /// Refuses what is addressed to somebody else, or comes from a page of somebody else.
+    /// Refuses requests addressed to other hosts, or from pages of other origins.
     pub fn check_target<B>(&self, request: &Request<B>) -> Result<()> {
         let host = host_of(request).ok_or_else(|| Refusal::bad_request("a request names its host"))?;
         if !self.is_own(host_name(host)) {
@@ -83,10 +84,10 @@ impl Access {
         is_address || name.ends_with(".localhost") || self.hosts.iter().any(|host| is_named(host, &name))
     }
 
-    /// Who asks.
+    /// Authenticates the caller.
     ///
     /// # Errors
-    /// 401 without a valid token, where there are tokens.
+    /// 401 without a valid token, if there are tokens.
     pub fn caller(&self, method: &Method, headers: &HeaderMap) -> Result<Caller> {
         let everything = self.everything.clone();
         let Some(tokens) = &self.tokens else { return Ok(Caller { entry: None, everything }) };
@@ -100,13 +101,13 @@ impl Access {
         }
     }
 
-    /// The cookie for `token`, if that is a valid one.
+    /// The cookie for `token`, if it is valid.
     pub fn cookie_of(&self, token: &str) -> Option<String> {
         self.tokens.as_ref()?.find(token)?;
         Some(format!("{}={token}; Path=/; HttpOnly; SameSite=Strict", self.cookie))
     }
 
-    /// Whether the caller's token still is what it was.
+    /// Whether the caller's token is unchanged.
     pub fn is_valid(&self, caller: &Caller) -> bool {
         match (&self.tokens, &caller.entry) {
             (Some(tokens), Some(entry)) => tokens.is_valid(entry),
@@ -115,7 +116,7 @@ impl Access {
         }
     }
 
-    /// Refuses to let the caller read table `name`, whether it is there or not.
+    /// Refuses reading of table `name` without the right to it, whether it exists or not.
     pub fn check_read(&self, caller: &Caller, name: &str) -> Result<()> {
         if caller.rights().may_read(name) {
             Ok(())
@@ -124,12 +125,13 @@ impl Access {
         }
     }
 
-    /// Refuses to tell the caller the facts of table `name`, whether it is there or not: who may write it has them too.
+    /// Refuses the facts of table `name` without a right to it, whether it exists or not: the right to write includes
+    /// them.
     pub fn check_facts(&self, caller: &Caller, name: &str) -> Result<()> {
         if self.may_write(caller, name) { Ok(()) } else { self.check_read(caller, name) }
     }
 
-    /// Refuses to let the caller write table `name`, whether it is there or not.
+    /// Refuses writing of table `name` without the right to it, whether it exists or not.
     pub fn check_write(&self, caller: &Caller, name: &str) -> Result<()> {
         if !caller.rights().may_write(name) {
             return Err(Refusal::forbidden("the token has no right to write this table"));
@@ -146,7 +148,7 @@ impl Access {
     }
 }
 
-/// Whether a name that the server has, which may begin with `*.`, is `name`.
+/// Whether a name of the server, which may begin with `*.`, matches `name`.
 fn is_named(own: &str, name: &str) -> bool {
     match own.strip_prefix('*') {
         Some(suffix) => name.strip_suffix(suffix).is_some_and(|first| !first.is_empty() && !first.contains('.')),
@@ -157,7 +159,7 @@ fn is_named(own: &str, name: &str) -> bool {
 /// Host and port that the request is addressed to.
 fn host_of<B>(request: &Request<B>) -> Option<&str> {
     let authority = request.uri().authority().map(|authority| authority.as_str());
-    // A header that differs from an absolute URI would be somebody's trick.
+    // A header that differs from an absolute URI could be an attack.
     let header = request.headers().get(header::HOST).map(|host| host.to_str().unwrap_or_default());
     match (authority, header) {
         (Some(authority), Some(header)) if !authority.eq_ignore_ascii_case(header) => None,
@@ -174,10 +176,10 @@ fn host_name(host: &str) -> &str {
     }
 }
 
-/// The password of a client that comes with a name and one.
+/// The password of a client with basic authentication.
 pub(crate) fn password_of(headers: &HeaderMap) -> Option<String> {
     let (scheme, rest) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
-    // Some clients leave the padding out.
+    // Some clients omit the padding.
     let decoded = String::from_utf8(STANDARD_NO_PAD.decode(rest.trim().trim_end_matches('=')).ok()?).ok()?;
     let is_basic = scheme.eq_ignore_ascii_case("basic");
     decoded.split_once(':').filter(|_| is_basic).map(|(_, password)| password.to_owned())
@@ -192,7 +194,7 @@ fn token_of(method: &Method, headers: &HeaderMap, cookie: &str) -> Option<String
             _ => None,
         };
     }
-    // A browser sends cookies by itself, so they change nothing.
+    // Browsers send cookies automatically, so they give no right to write.
     if ![Method::GET, Method::HEAD].contains(method) {
         return None;
     }

@@ -10,15 +10,15 @@ use arrowwood::Value;
 use hyper::Method;
 use serde_json::Value as Json;
 
-/// The most characters of a path in a line.
+/// The maximum number of characters of a path in a line.
 const LONGEST: usize = 300;
 
-/// Where lines go.
+/// The destination of lines.
 #[derive(Clone)]
 pub struct AuditLog(Arc<dyn Fn(&str) + Send + Sync>);
 
 impl AuditLog {
-    /// A log that hands each line to `write`.
+    /// A log that passes each line to `write`.
     pub fn new(write: impl Fn(&str) + Send + Sync + 'static) -> AuditLog {
         AuditLog(Arc::new(write))
     }
@@ -29,10 +29,10 @@ impl AuditLog {
 }
 
 impl Default for AuditLog {
-    /// Lines go to standard error.
+    /// Writes lines to standard error.
     fn default() -> AuditLog {
         AuditLog::new(|line| {
-            // At once, which is one call of the system. Nobody is left to be told when even this fails.
+            // In one system call. A failure can't be reported.
             let _ = std::io::stderr().lock().write_all(format!("{line}\n").as_bytes());
         })
     }
@@ -44,17 +44,17 @@ impl std::fmt::Debug for AuditLog {
     }
 }
 
-/// What is told of a request. Its query, and what it sends, are not.
+/// The logged facts of a request, without its query and body.
 pub(crate) struct AuditLine<'a> {
     pub peer: SocketAddr,
-    /// What the token is called.
+    /// The name of the token.
     pub token: Option<&'a str>,
     pub method: &'a Method,
     pub path: &'a str,
     pub status: u16,
-    /// Rows that were appended.
+    /// The number of appended rows.
     pub rows: Option<u64>,
-    /// Why it was refused, and what only the log is told.
+    /// The reason of a refusal, and the part of it for the log only.
     pub code: Option<&'a str>,
     pub log: Option<&'a str>,
 }

@@ -11,19 +11,19 @@ use arrowwood::Dataset;
 use crate::engine::{SqlEngine, SqlError, SqlFuture, SqlPlan, SqlQuery, SqlRows};
 use crate::outgoing::blocking;
 
-/// What the table that is looked at is called.
+/// The name of the shown table in queries.
 pub(crate) const SELF: &str = "self";
 
-/// A query, as such an engine is asked it.
+/// A query for a blocking engine.
 #[derive(Clone, Debug)]
 pub struct SqlLook {
-    /// One statement that only reads.
+    /// A single read-only statement.
     pub text: String,
-    /// What it calls `self`.
+    /// The table named `self`.
     pub path: PathBuf,
-    /// The most rows that are wanted.
+    /// The maximum number of rows.
     pub most: u64,
-    /// Set when nobody waits for the answer any more.
+    /// Set when the client no longer waits for the answer.
     pub given_up: Arc<AtomicBool>,
 }
 
@@ -38,12 +38,12 @@ pub struct BlockingEngine {
 }
 
 impl BlockingEngine {
-    /// An engine that answers by `answer`, which may block.
+    /// Creates an engine that answers by `answer`, which may block.
     pub fn new(answer: impl Fn(&SqlLook) -> Result<Dataset, String> + Send + Sync + 'static) -> BlockingEngine {
         BlockingEngine { answer: Arc::new(answer), parquet: None }
     }
 
-    /// The same, which also writes rows as Parquet: `write` returns a file that nobody else has, and may block.
+    /// The same, with support for Parquet: `write` returns an unnamed file, and may block.
     #[must_use]
     pub fn with_parquet(
         self,
@@ -53,7 +53,7 @@ impl BlockingEngine {
     }
 }
 
-/// Gives a query up when its future is dropped.
+/// Cancels a query when its future is dropped.
 struct WhileWanted(Arc<AtomicBool>);
 
 impl Drop for WhileWanted {
@@ -99,7 +99,7 @@ impl SqlEngine for BlockingEngine {
     }
 }
 
-/// An answer that is there as a whole.
+/// A complete answer.
 struct Whole {
     schema: SchemaRef,
     rows: Option<Dataset>,

@@ -1,8 +1,8 @@
-//! [`Budget`]: the time and the memory that a request may take to look at rows.
+//! [`Budget`]: the time and the memory that a request may take to read rows.
 //!
-//! A condition, groups and statistics are asked of rows block by block. Before each step a request waits for its share of the
-//! memory that all of them have, so that there are only so many steps at once; and a request that has taken its time gets no
-//! further one. Rows without a condition need neither: they are as fast as their client.
+//! Conditions, groups and statistics are evaluated block by block. Before each step a request waits for its share of
+//! the memory shared by all of them, which limits the number of concurrent steps; and a request that has used up its
+//! time gets no further step. Rows without a condition need neither: they are as fast as their client.
 
 use std::time::{Duration, Instant};
 
@@ -15,10 +15,10 @@ use crate::outgoing::blocking;
 use crate::receive::Memory;
 use crate::refusal::{Refusal, Result};
 
-/// What a step takes that looks at a block of rows, at most.
+/// The maximum memory of a step that reads a block of rows.
 pub(crate) const STEP: usize = 64 << 20;
 
-/// What is left to a request.
+/// The remaining budget of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     memory: Memory,
@@ -41,10 +41,10 @@ impl Budget {
         Budget { memory: memory.clone(), most, left: limits.query_timeout }
     }
 
-    /// Does blocking work with a share of `bytes`, as soon as they are free.
+    /// Does blocking work with a share of `bytes`, once they are free.
     ///
     /// # Errors
-    /// 422 where the time has passed, or where there never are so many bytes.
+    /// 422 if the time is used up, or if there are never that many bytes.
     pub async fn work<T: Send + 'static>(
         &mut self,
         bytes: usize,
@@ -65,22 +65,22 @@ impl Budget {
         done.map_err(|_| Refusal::internal("the work was given up"))?
     }
 
-    /// What a step that looks at a block of rows takes: less where the limit is.
+    /// The memory of a step that reads a block of rows: less if the limit is smaller.
     pub fn step(&self) -> usize {
         STEP.min(self.most.0)
     }
 }
 
 impl Share {
-    /// Bytes that it has.
+    /// Its number of bytes.
     pub fn bytes(&self) -> usize {
         self.permit.num_permits() * crate::receive::UNIT
     }
 
-    /// Makes room for `bytes` all together, at once.
+    /// Makes room for `bytes` in total, without waiting.
     ///
     /// # Errors
-    /// 422 where there never are so many; 503 where others have them now.
+    /// 422 if there are never that many; 503 if other requests hold them now.
     pub fn grow(&mut self, bytes: usize) -> Result<()> {
         if bytes > self.most.0 {
             return Err(too_much(self.most.0));
@@ -94,7 +94,7 @@ impl Share {
     }
 
     /// # Errors
-    /// 422 where the time has passed.
+    /// 422 if the time is used up.
     pub fn check_time(&self) -> Result<()> {
         if self.until.is_some_and(|until| Instant::now() >= until) { Err(too_long(self.most.1)) } else { Ok(()) }
     }
@@ -145,7 +145,7 @@ mod tests {
         let [enough, taken, never] = first.work(1, grown).await.unwrap();
         assert!(enough.is_ok());
         assert_eq!((taken.unwrap_err().code(), never.unwrap_err().code()), ("unavailable", "query_memory"));
-        // Whoever waits for memory waits for as long as it may work.
+        // A request may wait for memory as long as it may work.
         assert_eq!(second.work(1 << 20, |_| Ok(())).await.unwrap_err().code(), "query_timeout");
         drop(held);
         first.work(1 << 20, |_| Ok(())).await.unwrap();

@@ -13,17 +13,17 @@ use arrowwood::{Error, ErrorKind, Writer, WriterOptions};
 use crate::refusal::{Refusal, Result};
 use crate::table::{Identity, Kind, Table};
 
-/// What is unpacked of a single file, and kept while the file is open.
+/// The limit of decompressed data of a single file, kept while the file is open.
 const KEPT: u64 = 64 << 20;
 /// The longest name of a table or file, in bytes.
 const LONGEST: usize = 200;
-/// File systems note times in steps of at most a second, by a clock that is a little late: what has changed longer ago has
-/// changed at another time than what changes now.
+/// File systems record times with a granularity of at most a second, by a clock that may be slightly late: a change
+/// longer ago has another time than a change now.
 const STEP: Duration = Duration::from_millis(1_100);
-/// The endings of names of files that are served.
+/// The extensions of served files.
 const FILES: [&str; 4] = [".arrow", ".arrows", ".feather", ".ipc"];
 
-/// What is served under a name.
+/// An entry of the catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub name: String,
@@ -33,20 +33,21 @@ pub(crate) struct Entry {
 /// The tables and files of a directory, or a single one.
 pub(crate) struct Catalog {
     directory: PathBuf,
-    /// The only one that is served, whatever is beside it.
+    /// The only entry, if there is one: other entries beside it are not served.
     only: Option<Entry>,
     known: Mutex<HashMap<String, Known>>,
     making: Mutex<()>,
 }
 
-/// A table that was asked for.
+/// A table that was requested.
 struct Known {
     table: Arc<Table>,
-    /// When names in its directory had changed last as it was looked through; `None` where they may change at that time still.
+    /// The time of the last change of its directory's entries before it was listed; `None` if a later change could have
+    /// the same time.
     changed: Option<(i64, i64)>,
 }
 
-/// What stands under a name, as it was looked at.
+/// The last known state of a name.
 struct Found {
     kind: Kind,
     path: PathBuf,
@@ -60,7 +61,7 @@ impl Found {
     }
 }
 
-/// When a directory has changed, unless that was a moment ago.
+/// The time of a directory's last change, unless that was a moment ago.
 fn changed(data: &Metadata) -> Option<(i64, i64)> {
     let (seconds, nanos) = (data.ctime(), data.ctime_nsec());
     let since_epoch = Duration::new(u64::try_from(seconds).ok()?, u32::try_from(nanos).ok()?);
@@ -73,7 +74,7 @@ impl Catalog {
     /// The catalog of the tables and files in `directory`.
     ///
     /// # Errors
-    /// `NotFound`, `InvalidArgument` for what is not a directory.
+    /// `NotFound`, `InvalidArgument` if it is not a directory.
     pub fn open(directory: &Path) -> arrowwood::Result<Catalog> {
         let failed = |e: std::io::Error| Error::io("opening the directory to be served", &e).at(directory);
         let directory = fs::canonicalize(directory).map_err(failed)?;
@@ -88,17 +89,17 @@ impl Catalog {
         Ok(Catalog { directory, only: None, known: Mutex::default(), making: Mutex::default() })
     }
 
-    /// The directory that is served.
+    /// The served directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// A single file or table; a pattern or a directory of files is served as one file.
+    /// A catalog of a single file or table; a pattern or a directory of files is served as one file.
     ///
     /// # Errors
     /// As [`arrowwood::open`].
     pub fn single(path: &Path) -> arrowwood::Result<Catalog> {
-        // The error of a path that is not there names it as it was given.
+        // The error for a missing path names it as given.
         let rows = arrowwood::open(path)?;
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
@@ -117,7 +118,7 @@ impl Catalog {
         })
     }
 
-    /// All there is, by name. Blocks.
+    /// All entries, by name. Blocks.
     pub fn list(&self) -> Result<Vec<Entry>> {
         if let Some(only) = &self.only {
             return Ok(vec![only.clone()]);
@@ -134,7 +135,7 @@ impl Catalog {
         Ok(found)
     }
 
-    /// What stands under `name`, if it may be served.
+    /// The entry `name`, if it may be served.
     fn look(&self, name: &str) -> Option<Found> {
         let path = self.path_of(name)?;
         if let Some(only) = &self.only {
@@ -154,7 +155,7 @@ impl Catalog {
         }
     }
 
-    /// Where `name` is, if it is a name.
+    /// The path of `name`, if it is a valid name.
     fn path_of(&self, name: &str) -> Option<PathBuf> {
         match &self.only {
             Some(only) => (only.name == name).then(|| self.directory.clone()),
@@ -162,8 +163,8 @@ impl Catalog {
         }
     }
 
-    /// The table called `name`, if it is known and no name in its directory has changed since it was looked through. This only
-    /// looks at the directory's own entry, which whoever appends to the table keeps in memory.
+    /// The table named `name`, if it is known and its directory's entries have not changed since they were listed. This
+    /// only reads the directory's own attributes, which are kept in memory while the table is appended to.
     pub fn unchanged(&self, name: &str) -> Option<Arc<Table>> {
         let (table, changed_then) = {
             let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -175,7 +176,7 @@ impl Catalog {
         (is_same && changed(&data) == Some(changed_then)).then_some(table)
     }
 
-    /// The refusal of a name under which nothing is served.
+    /// The refusal of an unknown name.
     fn missing(&self, name: &str) -> Refusal {
         if self.only.is_none() && is_name(name) && has_partitions(&self.directory.join(name)) {
             return Refusal::not_found(
@@ -185,7 +186,7 @@ impl Catalog {
         Refusal::not_found("there is no such table")
     }
 
-    /// The table called `name`. Blocks.
+    /// The table named `name`. Blocks.
     pub fn get(&self, name: &str) -> Result<Arc<Table>> {
         let Found { kind, path, identity, changed } = self.look(name).ok_or_else(|| self.missing(name))?;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -196,12 +197,12 @@ impl Catalog {
         let keeps = if self.only.is_some() { KEPT } else { 0 };
         let table = Table::open(name, path, kind, identity).map_err(|e| Refusal::of_table(&e))?;
         let table = Arc::new(table.keeping(keeps));
-        // A table that was removed, and made anew, is another one; whoever uses the old one learns so.
+        // A table that was removed and recreated is another one; users of the old one get an error.
         known.insert(name.to_owned(), Known { table: table.clone(), changed });
         Ok(table)
     }
 
-    /// Creates a table; returns false where it exists. Blocks.
+    /// Creates a table; returns false if it exists. Blocks.
     pub fn create(&self, name: &str, schema: SchemaRef, options: &WriterOptions) -> Result<bool> {
         if self.only.is_some() {
             return Err(Refusal::forbidden("no table is made beside a single one"));
@@ -223,14 +224,14 @@ impl Catalog {
         }
         let made = Writer::open(&path, Some(schema), options).and_then(Writer::close);
         made.map_err(|e| {
-            // What could not be made may have left an empty directory, and nothing else is removed so.
+            // A failed creation may have left an empty directory; nothing else is removed by this.
             let _ = fs::remove_dir(&path);
             Refusal::of_table(&e)
         })?;
         Ok(true)
     }
 
-    /// All tables that were asked for.
+    /// All tables requested so far.
     pub fn known(&self) -> Vec<Arc<Table>> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.values().map(|known| known.table.clone()).collect()
@@ -243,7 +244,7 @@ pub(crate) fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= LONGEST && !name.starts_with('.') && !name.contains(forbidden)
 }
 
-/// Whether `path` is a directory, and no link to one, that has directories called `key=value`.
+/// Whether `path` is a directory, not a link, that contains directories named `key=value`.
 fn has_partitions(path: &Path) -> bool {
     let is_partition = |entry: fs::DirEntry| {
         let is_named_so = entry.file_name().as_encoded_bytes().contains(&b'=');
@@ -253,7 +254,7 @@ fn has_partitions(path: &Path) -> bool {
     is_directory && fs::read_dir(path).is_ok_and(|entries| entries.flatten().any(is_partition))
 }
 
-/// Whether a directory has segments of a table, and nothing in it leads out.
+/// Whether a directory contains segments of a table, and no links to the outside.
 fn has_segments(path: &Path) -> bool {
     let Ok(entries) = fs::read_dir(path) else { return false };
     let mut found = false;
@@ -342,14 +343,15 @@ mod tests {
         catalog.create("t", schema.clone(), &WriterOptions::default()).unwrap();
         let first = catalog.get("t").unwrap();
         assert!(Arc::ptr_eq(&first, &catalog.get("t").unwrap()));
-        // Its directory stays until the other one is there, or that could have the same number.
+        // Its directory is kept until the other one exists, which could reuse its inode number.
         fs::rename(folder.path().join("t"), folder.path().join("old")).unwrap();
         assert_eq!(catalog.get("t").map(drop).unwrap_err().status().as_u16(), 404);
         catalog.create("t", schema, &WriterOptions::default()).unwrap();
         assert!(!Arc::ptr_eq(&first, &catalog.get("t").unwrap()));
     }
 
-    /// A look at a directory's entry is enough as long as it has not changed; a link that leads out changes it.
+    /// Checking a directory's attributes is enough as long as they have not changed; a link to the outside changes
+    /// them.
     #[test]
     fn a_table_is_looked_through_again_when_its_directory_has_changed() {
         let folder = tempfile::tempdir().unwrap();

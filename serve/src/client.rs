@@ -1,4 +1,4 @@
-//! A client of a server of tables: requests over connections of their own, and answers as they come.
+//! A client of a server of tables: requests over separate connections, and streamed answers.
 
 use std::io::{self, Read};
 use std::net::IpAddr;
@@ -25,19 +25,19 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// How long a server may take to connect, and to begin an answer.
+/// The maximum time for a server to connect, and to begin an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The most bytes of facts and errors.
+/// The maximum size of facts and errors in bytes.
 const SMALL: usize = 16 << 20;
-/// Pieces of an answer that wait to be read.
+/// The number of pieces of an answer that wait to be read.
 const WAITING: usize = 16;
 
-/// Whom to ask, and as whom.
+/// The server, and the credentials.
 #[derive(Clone, Debug, Default)]
 pub struct ClientOptions {
-    /// Sent with each request.
+    /// The token, sent with each request.
     pub token: Option<String>,
-    /// Certificates to trust, in PEM, instead of those of the system.
+    /// Trusted certificates, in PEM, instead of the system's.
     pub cafile: Option<PathBuf>,
     /// Whether to send the token to another machine without TLS.
     pub insecure: bool,
@@ -55,12 +55,12 @@ pub(crate) struct Client {
     url: String,
 }
 
-/// Why a request failed.
+/// The reason of a failed request.
 #[derive(Debug)]
 pub(crate) enum Failed {
-    /// The server can't be reached, or has broken off: it may answer later.
+    /// The server can't be reached, or broke off: it may answer later.
     ForNow(Error),
-    /// The answer will be the same.
+    /// A retry would get the same answer.
     ForGood(Error),
 }
 
@@ -98,7 +98,7 @@ impl Client {
         Ok(Client { runtime, host, port, tls, token, table, url: url.to_owned() })
     }
 
-    /// What the server tells of the table.
+    /// The server's facts about the table.
     pub fn facts(&self) -> Result<Json, Failed> {
         self.runtime.block_on(async {
             let answer = self.ask("").await?;
@@ -109,7 +109,7 @@ impl Client {
         })
     }
 
-    /// The answer to a request below the table, as it comes.
+    /// The streamed answer to a request below the table.
     pub fn stream(&self, below: &str) -> Result<Answer, Failed> {
         let answer = self.runtime.block_on(self.ask(below))?;
         let (sender, coming) = mpsc::channel(WAITING);
@@ -130,7 +130,7 @@ impl Client {
         let connecting = timeout(PATIENCE, TcpStream::connect((self.host.trim_matches(['[', ']']), self.port)));
         let stream = connecting.await.map_err(|_| self.broken("no answer within 30 seconds"))?;
         let stream = stream.map_err(|e| self.broken(&e.to_string()))?;
-        // Without these a request may wait a little, and a server that has gone is noticed never.
+        // Without these a request may be delayed, and a vanished server is never noticed.
         let _ = stream.set_nodelay(true);
         let alive =
             socket2::TcpKeepalive::new().with_time(Duration::from_secs(45)).with_interval(Duration::from_secs(15));
@@ -141,7 +141,7 @@ impl Client {
                 Some(tls) => {
                     let name = ServerName::try_from(self.host.trim_matches(['[', ']']).to_owned());
                     let name = name.map_err(|e| Failed::ForGood(self.error(&e.to_string())))?;
-                    // What is wrong with a certificate stays wrong.
+                    // A certificate error is permanent.
                     let secret = tls.connect(name, stream).await;
                     let secret = secret.map_err(|e| match e.kind() {
                         io::ErrorKind::InvalidData => Failed::ForGood(self.error(&e.to_string())),
@@ -174,7 +174,7 @@ impl Client {
         if answer.status().is_success() { Ok(answer) } else { Err(self.refused(answer).await) }
     }
 
-    /// The error that an answer stands for.
+    /// Converts an error answer to an error.
     async fn refused(&self, answer: Response<Incoming>) -> Failed {
         let status = answer.status();
         let body = Limited::new(answer.into_body(), SMALL).collect().await;
@@ -195,7 +195,7 @@ impl Client {
     }
 }
 
-/// Passes pieces of an answer on, and its end: nothing, or an error.
+/// Passes on pieces of an answer, then its end or an error.
 async fn pass_on(mut body: Incoming, sender: mpsc::Sender<io::Result<Bytes>>, waiting: Arc<AtomicUsize>) {
     loop {
         let piece = match body.frame().await {
@@ -216,7 +216,7 @@ async fn pass_on(mut body: Incoming, sender: mpsc::Sender<io::Result<Bytes>>, wa
     }
 }
 
-/// An answer as it comes, to be read by a thread that may wait.
+/// A streamed answer, to be read by a thread that may block.
 pub(crate) struct Answer {
     coming: mpsc::Receiver<io::Result<Bytes>>,
     waiting: Arc<AtomicUsize>,
@@ -224,7 +224,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// How many pieces have come that were not read.
+    /// The number of received pieces not read yet.
     pub fn waiting(&self) -> Arc<AtomicUsize> {
         self.waiting.clone()
     }

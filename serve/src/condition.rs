@@ -1,4 +1,4 @@
-//! Conditions on rows, as they stand in a URL: `price > 100 and symbol in ('IBM')`.
+//! Conditions on rows, as written in a URL: `price > 100 and symbol in ('IBM')`.
 //!
 //! ```text
 //! any     := all ("or" all)*
@@ -17,12 +17,12 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Schema};
 use arrowwood::{Dataset, Expression, JsonOptions, Literal, Operator, Predicate, Value, col, read_json_from};
 
-/// The longest text, the most values, and how deep parentheses and `not` may go.
+/// The maximum length of a text, number of values, and nesting depth of parentheses and `not`.
 const LONGEST: usize = 8 << 10;
 const VALUES: usize = 1_000;
 const DEPTH: usize = 64;
 
-/// What is wrong with a condition, for the one who wrote it.
+/// The problem with a condition, for its author.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConditionError(String);
 
@@ -40,10 +40,11 @@ fn error<T>(message: impl Into<String>) -> Result<T> {
     Err(ConditionError(message.into()))
 }
 
-/// The predicate that `text` is over rows of `schema`.
+/// Parses `text` as a predicate over rows of `schema`.
 ///
 /// # Errors
-/// Says what was expected, and at which character; or which column is not there, or can't be compared with what.
+/// The expected token and its position; or the name of a column that does not exist, or can't be compared with the
+/// value.
 pub fn parse_condition(text: &str, schema: &Arc<Schema>) -> Result<Predicate> {
     if text.len() > LONGEST {
         return error(format!("a condition has at most {LONGEST} bytes, got {}", text.len()));
@@ -56,7 +57,7 @@ pub fn parse_condition(text: &str, schema: &Arc<Schema>) -> Result<Predicate> {
     }
 }
 
-/// Whether the columns can be compared so, which is found without a row.
+/// Checks without rows that the columns can be compared this way.
 fn compared(predicate: Predicate, schema: &Arc<Schema>) -> Result<Predicate> {
     let none = Dataset::from_batches(schema.clone(), Vec::new()).and_then(|none| none.filter(&predicate));
     none.map_or_else(|e| error(e.message()), |_| Ok(predicate))
@@ -74,13 +75,13 @@ struct Token {
 #[derive(Clone, Debug, PartialEq)]
 enum TokenKind {
     Word(String),
-    /// In `"…"`: a column, or, as the value behind a column, text.
+    /// In `"…"`: a column, or text, if it is a value after a column.
     Quoted(String),
     /// In `'…'`: text.
     Text(String),
     Number(String),
     Operator(Operator),
-    /// `*`, `/` or `%`, and `+` or `-` that stands alone.
+    /// `*`, `/` or `%`, and a separate `+` or `-`.
     Sign(char),
     Open,
     Close,
@@ -147,7 +148,7 @@ fn is_of_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The characters from `start` on that `belongs` takes.
+/// The characters from `start` on for which `belongs` is true.
 fn run(text: &str, start: usize, chars: &mut Chars<'_>, belongs: impl Fn(char) -> bool) -> String {
     let mut end = start;
     while let Some((_, (at, c))) = chars.next_if(|(_, (_, c))| belongs(*c)) {
@@ -156,7 +157,7 @@ fn run(text: &str, start: usize, chars: &mut Chars<'_>, belongs: impl Fn(char) -
     text.get(start..end).unwrap_or_default().to_owned()
 }
 
-/// What stands between two quotes; two of them inside are one.
+/// The text between two quotes; a doubled quote inside is one.
 fn quoted(chars: &mut Chars<'_>, number: usize) -> Result<String> {
     let quote = chars.next().map_or('\'', |(_, (_, c))| c);
     let mut inside = String::new();
@@ -201,7 +202,7 @@ impl Parser<'_> {
         self.tokens.get(self.at - 1).cloned()
     }
 
-    /// Whether the next token is this keyword, which is taken then.
+    /// Consumes the next token if it is this keyword, and returns whether it was.
     fn takes(&mut self, keyword: &str) -> bool {
         let is_it = matches!(self.tokens.get(self.at), Some(Token { kind: TokenKind::Word(word), .. }) if word.eq_ignore_ascii_case(keyword));
         self.at += usize::from(is_it);
@@ -261,11 +262,11 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether a comparison of what is computed comes next: a number, a column that is computed with or compared with another,
-    /// or parentheses before an operator.
+    /// Whether a comparison of a computed value comes next: a number, a column in arithmetic or compared with another
+    /// one, or parentheses before an operator.
     fn is_computed(&self) -> bool {
         let kind = |at: usize| self.tokens.get(at).map(|token| &token.kind);
-        // Also the one of `-1` in `a -1`, where it is no value.
+        // Including the minus of `-1` in `a -1`, which is not a value there.
         let is_sign = |at: usize| match kind(at) {
             Some(TokenKind::Number(digits)) => digits.starts_with(['+', '-']),
             other => matches!(other, Some(TokenKind::Sign(_))),
@@ -273,7 +274,7 @@ impl Parser<'_> {
         let is_operation = |at: usize| match (kind(at), kind(at + 1)) {
             _ if is_sign(at) => true,
             (Some(TokenKind::Operator(_)), Some(TokenKind::Open)) => true,
-            // What is a value stays one, whatever columns there are.
+            // Values remain values, whatever columns exist.
             (Some(TokenKind::Operator(_)), Some(TokenKind::Word(name))) if !is_value(name) && self.is_column(name) => {
                 true
             }
@@ -304,7 +305,7 @@ impl Parser<'_> {
         self.schema.column_with_name(name).is_some()
     }
 
-    /// A comparison of what is computed.
+    /// A comparison of a computed value.
     fn computed(&mut self, depth: usize) -> Result<Predicate> {
         let left = self.sum(depth)?;
         let token = self.next();
@@ -330,7 +331,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Makes two tokens of a number with a sign that stands behind an operand: an operation, and a number.
+    /// Splits a signed number after an operand into two tokens: an operator, and a number.
     fn split_sign(&mut self) {
         let Some(token) = self.tokens.get_mut(self.at) else { return };
         let TokenKind::Number(digits) = &mut token.kind else { return };
@@ -377,7 +378,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What is asked of column `name`.
+    /// A test of column `name`.
     fn test(&mut self, name: &str) -> Result<Predicate> {
         let Some((_, field)) = self.schema.column_with_name(name) else {
             let names: Vec<_> =
@@ -443,12 +444,12 @@ impl Parser<'_> {
     }
 }
 
-/// Whether a word is a value, and no column behind a comparison.
+/// Whether a word is a value rather than a column, after a comparison.
 fn is_value(word: &str) -> bool {
     ["true", "false", "null", "nan"].iter().any(|value| word.eq_ignore_ascii_case(value))
 }
 
-/// All parts joined, as a tree that is not deep.
+/// Joins all parts in a shallow tree.
 fn balanced(mut parts: Vec<Predicate>, join: impl Fn(Predicate, Predicate) -> Predicate) -> Result<Predicate> {
     while parts.len() > 1 {
         let mut joined = Vec::with_capacity(parts.len().div_ceil(2));
@@ -473,7 +474,7 @@ fn number(digits: &str, name: &str, data_type: &DataType) -> Result<Literal> {
     }
     match digits.parse::<i128>() {
         Ok(whole) => Ok(Value::Int128(whole).into()),
-        // What Rust takes beside digits are names of numbers that are none.
+        // Besides digits, Rust accepts names of special numbers.
         Err(_) => match digits.parse::<f64>() {
             Ok(float) if digits.contains(|c: char| c.is_ascii_digit()) => Ok(float.into()),
             _ => Err(not_one()),
@@ -481,7 +482,7 @@ fn number(digits: &str, name: &str, data_type: &DataType) -> Result<Literal> {
     }
 }
 
-/// The text as a value of the column's type, where it is one of those that have no literals of their own.
+/// The text as a value of the column's type, for types without literals of their own.
 fn text_value(text: &str, name: &str, data_type: &DataType) -> Result<Literal> {
     if let DataType::Dictionary(_, values) = data_type {
         return text_value(text, name, values);
@@ -501,7 +502,7 @@ pub(crate) fn is_temporal(data_type: &DataType) -> bool {
     matches!(data_type, Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_))
 }
 
-/// `json` as a row of JSON lines would have it.
+/// `json` as in a row of JSON lines.
 fn typed(json: &str, shown: &str, name: &str, data_type: &DataType) -> Result<Literal> {
     let mut options = JsonOptions::default();
     options.schema = Some(Arc::new(Schema::new(vec![Field::new("value", data_type.clone(), true)])));
@@ -553,7 +554,7 @@ mod tests {
         .unwrap()
     }
 
-    /// The numbers of the rows that are found.
+    /// The numbers of the matching rows.
     fn found(text: &str) -> Vec<u64> {
         let rows = rows();
         let predicate = parse_condition(text, rows.schema()).unwrap_or_else(|e| panic!("{text}: {e}"));
@@ -647,7 +648,7 @@ mod tests {
         assert!(refused(&format!("n{} > 1", " + 1".repeat(1_100))).contains("1000 values"));
     }
 
-    /// A column that is added to a table changes no condition that was written before.
+    /// Adding a column to a table changes no existing condition.
     #[test]
     fn what_is_a_value_stays_one_where_a_column_has_its_name() {
         let texts = |values: [&str; 4]| Arc::new(StringArray::from(values.to_vec())) as ArrayRef;

@@ -1,4 +1,4 @@
-//! One connection: TLS, HTTP/1.1 or HTTP/2, and the times that a client may take.
+//! One connection: TLS, HTTP/1.1 or HTTP/2, and the time limits of a client.
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -27,21 +27,21 @@ use crate::outgoing::Outgoing;
 use crate::routes::answer;
 use crate::session::{Peer, Shared};
 
-/// How HTTP/2 begins.
+/// The preface of HTTP/2.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// What the system keeps of a stream that its reader does not take: rows wait in the table's files.
+/// The system's buffer of a stream whose reader is slow: rows wait in the table's files.
 const FOLLOWER_BUFFER: usize = 64 << 10;
 
-/// What is known of a connection from outside of it. Times are milliseconds since it was opened, plus one; 0 is never.
+/// The observable state of a connection. Times are milliseconds since it was opened, plus one; 0 is never.
 #[derive(Debug)]
 struct Activity {
     opened: Instant,
     requests: AtomicUsize,
-    /// When the last request ended.
+    /// The end of the last request.
     rested: AtomicU64,
-    /// When the first byte of a header came.
+    /// The arrival of a header's first byte.
     header: AtomicU64,
-    /// Since when nothing was taken of what is to be sent.
+    /// The time since when no data was taken.
     blocked: AtomicU64,
     is_http2: bool,
     is_follower: Arc<AtomicBool>,
@@ -66,7 +66,7 @@ impl Activity {
         u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX - 1) + 1
     }
 
-    /// Whether what began at `since` has taken longer than `most`.
+    /// Whether more than `most` has passed since `since`.
     fn is_over(&self, since: &AtomicU64, most: Duration) -> bool {
         let since = since.load(Ordering::Relaxed);
         since > 0 && u128::from(self.now().saturating_sub(since)) > most.as_millis()
@@ -94,7 +94,7 @@ impl Activity {
         }
     }
 
-    /// Whether the client has taken longer than it may.
+    /// Whether the client has exceeded a time limit.
     fn is_late(&self, limits: &Limits) -> bool {
         let is_idle = self.requests.load(Ordering::Relaxed) == 0;
         is_idle && self.is_over(&self.rested, limits.idle)
@@ -103,7 +103,7 @@ impl Activity {
     }
 }
 
-/// A request that is under way.
+/// A request in progress.
 struct Request(Arc<Activity>);
 
 impl Request {
@@ -129,7 +129,7 @@ enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// What either stream is.
+/// The operations of either stream.
 trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Duplex for S {}
@@ -150,21 +150,21 @@ impl Stream {
     }
 }
 
-/// A stream that notes when something comes and goes.
+/// A stream that records when data is received and sent.
 struct Watched {
     stream: Stream,
-    /// What was read of it before.
+    /// Bytes read from it before.
     first: Vec<u8>,
     activity: Arc<Activity>,
     is_narrow: bool,
 }
 
 impl Watched {
-    /// Lets the system keep little of what a follower does not take.
+    /// Limits the system's buffer for a slow follower.
     fn narrow(&mut self) {
         if !self.is_narrow && self.activity.is_follower.load(Ordering::Acquire) {
             self.is_narrow = true;
-            // Where that fails more memory of the system is used.
+            // If that fails, the system uses more memory.
             let _ = socket2::SockRef::from(self.stream.socket()).set_send_buffer_size(FOLLOWER_BUFFER);
         }
     }
@@ -173,7 +173,7 @@ impl Watched {
 impl AsyncRead for Watched {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = into.filled().len();
-        // Together with what follows: a reader that gets little makes its buffer larger for the rest.
+        // Together with the bytes that follow: a reader that gets few bytes enlarges its buffer for the rest.
         let len = self.first.len().min(into.remaining());
         into.put_slice(self.first.get(..len).unwrap_or_default());
         self.first.drain(..len);
@@ -220,9 +220,9 @@ impl AsyncWrite for Watched {
     }
 }
 
-/// Serves a connection until it ends, or the server does.
+/// Serves a connection until it, or the server, ends.
 pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, tls: Option<TlsAcceptor>) {
-    // Without these an answer may wait a little, and a client that has gone is noticed later.
+    // Without these an answer may be delayed, and a vanished client is noticed later.
     let _ = stream.set_nodelay(true);
     let alive = socket2::TcpKeepalive::new().with_time(Duration::from_secs(45)).with_interval(Duration::from_secs(15));
     let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&alive.with_retries(3));
@@ -231,7 +231,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, tls: Option<Tl
         None => Stream::Plain(stream),
         Some(tls) => match timeout(shared.limits.greeting, tls.accept(stream)).await {
             Ok(Ok(stream)) => Stream::Tls(Box::new(stream)),
-            // No TLS, or too slow: there is nobody to answer to.
+            // No TLS, or too slow: there is no one to answer.
             _ => return,
         },
     };
@@ -244,7 +244,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, tls: Option<Tl
         let shared = shared.clone();
         let peer = peer.clone();
         let under_way = Request::begin(&activity);
-        // In memory of its own, which is given back when the body is all that is left of the request.
+        // In its own memory, which is released when only the body of the request remains.
         Box::pin(async move {
             let response: Response<Outgoing> = answer(shared, peer, request).await;
             Ok::<_, Infallible>(response.map(|body| body.holding(under_way)))
@@ -255,7 +255,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, tls: Option<Tl
     run(&shared, &activity, connection).await;
 }
 
-/// Reads until it is clear which version of HTTP the client speaks; `None` where it says nothing in time.
+/// Reads until the client's version of HTTP is clear; `None` if the client sends nothing in time.
 async fn first_bytes(stream: &mut Stream, shared: &Shared) -> Option<Vec<u8>> {
     let limits = &shared.limits;
     let mut stopping = shared.stopping.clone();
@@ -290,7 +290,7 @@ fn builder(limits: &Limits, is_http2: bool) -> Builder<TokioExecutor> {
     if is_http2 { builder.http2_only() } else { builder.http1_only() }
 }
 
-/// What hyper calls a connection.
+/// hyper's type of a connection.
 trait Connection: Future<Output = Result<(), Box<dyn std::error::Error + Send + Sync>>> {
     fn stop(self: Pin<&mut Self>);
 }
@@ -313,7 +313,7 @@ async fn run(shared: &Shared, activity: &Activity, mut connection: Pin<&mut impl
     let mut stopping = shared.stopping.clone();
     let mut last = None;
     loop {
-        // What is sent may lie in a file that is truncated meanwhile: then TLS, which reads it, is shut down.
+        // Data being sent may be in a file that is truncated: TLS, which reads it, is shut down then.
         let polled = poll_fn(|context| match guard(|| Ok::<_, Error>(connection.as_mut().poll(context))) {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(_)) => Poll::Ready(()),

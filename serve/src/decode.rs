@@ -1,4 +1,4 @@
-//! Rows out of the body of a request: Arrow streams and files, JSON lines, CSV.
+//! Decodes rows from the body of a request: Arrow streams and files, JSON lines, CSV.
 
 use std::io::Cursor;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::numbers::typed;
 use crate::query::media_type;
 use crate::refusal::Refusal;
 
-/// How rows are sent to us.
+/// The format of sent rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyForm {
     Arrow,
@@ -22,7 +22,7 @@ pub(crate) enum BodyForm {
 }
 
 impl BodyForm {
-    /// The form of a body of this type.
+    /// The format of a body with this media type.
     pub fn of(content_type: Option<&str>) -> Result<BodyForm, Refusal> {
         match content_type.map(media_type).as_deref() {
             Some("application/vnd.apache.arrow.stream" | "application/vnd.apache.arrow.file") => Ok(BodyForm::Arrow),
@@ -38,10 +38,10 @@ impl BodyForm {
     }
 }
 
-/// About how many bytes of memory the rows of a body will take: a line of JSON may be short, and its row long.
+/// The approximate memory in bytes of the rows of a body: a line of JSON may be short, and its row long.
 ///
 /// # Errors
-/// `Unsupported` where that is more than `limits` allow.
+/// `Unsupported` if it exceeds `limits`.
 pub(crate) fn cost(body: &[u8], form: BodyForm, schema: &Schema, limits: &Limits) -> Result<u64> {
     let lines = match form {
         BodyForm::Arrow => return Ok(body.len() as u64),
@@ -58,10 +58,10 @@ pub(crate) fn cost(body: &[u8], form: BodyForm, schema: &Schema, limits: &Limits
     Ok(bytes)
 }
 
-/// The rows of a body, for a table of `schema`; every value is checked.
+/// Decodes the rows of a body, for a table of `schema`; every value is checked.
 ///
 /// # Errors
-/// Whatever is wrong with the rows; `Unsupported` where they would take more than `limits` allow.
+/// Any problem with the rows; `Unsupported` if they would exceed `limits`.
 pub(crate) fn decode(body: Vec<u8>, form: BodyForm, schema: &SchemaRef, limits: &Limits) -> Result<Dataset> {
     let rows = match form {
         BodyForm::Arrow => {
@@ -79,7 +79,7 @@ pub(crate) fn decode(body: Vec<u8>, form: BodyForm, schema: &SchemaRef, limits: 
         BodyForm::Csv => {
             let mut options = CsvOptions::default();
             options.schema = Some(schema.clone());
-            // Unlike `read_csv_from` it takes no other columns than the table's.
+            // Unlike `read_csv_from` it accepts no columns other than the table's.
             let batches = stream_csv(Cursor::new(body), &options, Duration::MAX)?.collect::<Result<Vec<_>>>()?;
             Dataset::from_batches(schema.clone(), batches)?
         }
@@ -87,8 +87,8 @@ pub(crate) fn decode(body: Vec<u8>, form: BodyForm, schema: &SchemaRef, limits: 
     Ok(rows)
 }
 
-/// Refuses rows that would take far more memory or disk in the table than they did on their way: keys and views may all
-/// mean the same long text, list views and dense unions the same items.
+/// Refuses rows that would take far more memory or disk in the table than in the body: keys and views may all refer to
+/// the same long text, list views and dense unions to the same items.
 fn check_size(rows: &Dataset, schema: &Schema, limits: &Limits) -> Result<()> {
     let (most_bytes, most_rows) = limits.rows;
     let count = rows.len()?;
@@ -121,7 +121,7 @@ fn check_size(rows: &Dataset, schema: &Schema, limits: &Limits) -> Result<()> {
     Ok(())
 }
 
-/// Whether rows of this type may share what they refer to.
+/// Whether rows of this type may share values.
 fn refers(data_type: &DataType) -> bool {
     use DataType::*;
     match data_type {
@@ -178,7 +178,7 @@ fn too_many(what: String) -> Error {
     Error::new(arrowwood::ErrorKind::Unsupported, format!("{what}; send several requests"))
 }
 
-/// Whether values of type `have` may take more as type `want`: text that is there once, and is meant many times.
+/// Whether values of type `have` may take more memory as type `want`: text stored once and referred to many times.
 fn may_grow(want: &DataType, have: &DataType) -> bool {
     use DataType::*;
     match (want, have) {
@@ -196,7 +196,7 @@ fn may_grow(want: &DataType, have: &DataType) -> bool {
     }
 }
 
-/// Bytes that the texts of `array` take when each is written down as often as it is meant.
+/// The size in bytes of the texts of `array`, counting each reference.
 fn text_bytes(want: &DataType, array: &ArrayData) -> u64 {
     use DataType::*;
     let child =
@@ -305,7 +305,7 @@ mod tests {
         let dictionary: ArrayRef =
             Arc::new(DictionaryArray::<Int8Type>::new(keys, Arc::new(StringArray::from(vec![long.clone()]))));
         assert!(refused(sent(dictionary.clone(), None), "c: text").contains("column 'c'"));
-        // Kept as keys they take no more than they did.
+        // Kept as keys they take no more memory than before.
         assert_eq!(
             decode(sent(dictionary, None), BodyForm::Arrow, &schema("c: category"), &limits()).unwrap().len().unwrap(),
             1_000
@@ -322,7 +322,7 @@ mod tests {
         assert!(refused(sent(zeros, Some(arrowwood::Compression::Lz4)), "c: int").contains("compressed"));
     }
 
-    /// A thousand rows of one long list, or of one member, would be a thousand of them in the table.
+    /// A thousand rows that share one long list, or one member, would become a thousand copies in the table.
     #[test]
     fn rows_that_share_what_they_refer_to_are_refused() {
         let items = Arc::new(Int64Array::from_iter_values(0..1_000));
@@ -349,7 +349,7 @@ mod tests {
         }
     }
 
-    /// What a category is to which no row belongs.
+    /// The size of a category without rows.
     #[test]
     fn keys_that_are_all_null_are_taken_without_values() {
         let keys = Int8Array::from(vec![None; 3]);

@@ -1,4 +1,4 @@
-//! [`SqlEngine`]: what answers SQL and writes Parquet, which the program that serves brings along.
+//! [`SqlEngine`]: answers SQL and writes Parquet; supplied by the program that serves.
 
 use std::fmt;
 use std::fs::File;
@@ -11,24 +11,24 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrowwood::Dataset;
 
-/// What an engine does while others go on.
+/// A future of an engine.
 pub type SqlFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, SqlError>> + Send + 'a>>;
 
-/// Answers SQL that only reads.
+/// Answers read-only SQL.
 ///
-/// Queries run on threads of the engine's own: those that ask wait for them. What is dropped is given up: a future, and the
-/// rows of an answer.
+/// Queries run on the engine's own threads, which callers wait for. Dropping a future, or the rows of an answer,
+/// cancels the query.
 pub trait SqlEngine: Send + Sync + 'static {
-    /// The columns and the parameters of a statement, which is not run.
+    /// Returns the columns and the parameters of a statement, without running it.
     fn plan(&self, query: SqlQuery) -> SqlFuture<'_, SqlPlan>;
 
-    /// Begins to run a statement.
+    /// Starts to run a statement.
     fn run(&self, query: SqlQuery) -> SqlFuture<'_, Box<dyn SqlRows>>;
 
-    /// Name and version, as clients are told.
+    /// Name and version, for clients.
     fn name(&self) -> (String, String);
 
-    /// Whether it knows statements beyond those that the page of `arrowwood view` asks, and their parameters.
+    /// Whether it supports more statements than those of the page of `arrowwood view`, and parameters.
     fn has_plans(&self) -> bool {
         true
     }
@@ -38,83 +38,83 @@ pub trait SqlEngine: Send + Sync + 'static {
         false
     }
 
-    /// Rows as a file of Parquet that nobody else has; `None` where it writes none. May block.
+    /// Writes rows to an unnamed Parquet file; `None` if it can't write Parquet. May block.
     fn parquet(&self, _rows: &Dataset) -> Option<Result<File, String>> {
         None
     }
 }
 
-/// A statement, and what it may read and take.
+/// A statement, with the tables and the memory that it may use.
 #[derive(Clone)]
 pub struct SqlQuery {
     /// One statement.
     pub text: String,
     /// A row with the values of its parameters, one column for each.
     pub parameters: Option<RecordBatch>,
-    /// All that it may read.
+    /// The tables that it may read.
     pub tables: Arc<dyn SqlTables>,
-    /// What it may take.
+    /// The memory that it may take.
     pub memory: Arc<dyn SqlMemory>,
-    /// The most rows that are wanted. An engine that does not stop there only does needless work.
+    /// The maximum number of rows. An engine may produce more, which is wasted work.
     pub most: Option<u64>,
 }
 
 /// The tables that a query may read.
 pub trait SqlTables: Send + Sync {
-    /// The names of all of them. Blocks.
+    /// All their names. Blocks.
     ///
     /// # Errors
-    /// Where they can't be listed.
+    /// If they can't be listed.
     fn names(&self) -> Result<Vec<String>, SqlError>;
 
-    /// The rows of table `name` as of its newest commit; `None` where there is no such table for the query. Blocks.
+    /// The rows of table `name` as of its newest commit; `None` if the query has no such table. Blocks.
     ///
     /// # Errors
-    /// Where it can't be opened.
+    /// If it can't be opened.
     fn rows(&self, name: &str) -> Result<Option<Dataset>, SqlError>;
 
-    /// Where table `name` is, for engines in the same process that open it themselves.
+    /// The path of table `name`, for engines in the same process that open it themselves.
     fn path(&self, name: &str) -> Option<PathBuf>;
 }
 
-/// The memory that a query may take, of what it shares with others.
+/// The memory of a query, shared with other queries.
 pub trait SqlMemory: Send + Sync {
-    /// The most bytes that it may have.
+    /// The maximum number of bytes.
     fn most(&self) -> usize;
 
-    /// Takes so many bytes; false if they are not free now, or beyond the most.
+    /// Takes the given number of bytes; returns false if they are not free, or beyond the maximum.
     fn take(&self, bytes: usize) -> bool;
 
-    /// Gives so many of the bytes back that were taken.
+    /// Returns the given number of bytes taken before.
     fn give_back(&self, bytes: usize);
 }
 
-/// What is known of a statement before it runs.
+/// The properties of a statement before it runs.
 #[derive(Clone, Debug)]
 pub struct SqlPlan {
-    /// The columns of its answer.
+    /// The columns of its result.
     pub schema: SchemaRef,
-    /// Its parameters in their order. Those of unknown type have the type null.
+    /// Its parameters in order. Parameters of unknown type have the type null.
     pub parameters: SchemaRef,
 }
 
-/// The rows of an answer, batch by batch. Whoever drops it gives the query up.
+/// The rows of an answer, batch by batch. Dropping it cancels the query.
 pub trait SqlRows: Send {
     /// The columns of all batches.
     fn schema(&self) -> SchemaRef;
 
-    /// The next rows, which may be none; `None` behind the last.
+    /// The next rows, possibly none; `None` at the end.
     fn next(&mut self) -> SqlFuture<'_, Option<Dataset>>;
 }
 
-/// Why a query has no answer.
+/// The reason why a query failed.
 #[derive(Debug)]
 pub enum SqlError {
-    /// The statement is wrong, or does not only read.
+    /// The statement is invalid, or not read-only.
     Statement(String),
-    /// It takes more memory than it may.
+    /// It needs more memory than permitted.
     Memory(String),
-    /// The engine can't do that.
+    /// The engine does not support it.
     Unsupported(String),
     /// A table can't be read.
     Table(arrowwood::Error),

@@ -1,4 +1,4 @@
-//! What is told of a table.
+//! The facts about a table that clients get.
 
 use arrowwood::{Error, field_type_name, table_stat};
 use serde_json::{Value as Json, json};
@@ -7,12 +7,12 @@ use crate::refusal::{Refusal, Result};
 use crate::session::Session;
 use crate::table::{Kind, Table};
 
-/// What is told of the table called `name`. Blocks.
+/// The facts about the table named `name`. Blocks.
 pub(crate) fn facts_of(session: &Session, name: &str) -> Result<Json> {
     facts(session, session.shared.catalog.get(name)?.as_ref())
 }
 
-/// What is told of a table. Blocks.
+/// The facts about a table. Blocks.
 pub(crate) fn facts(session: &Session, table: &Table) -> Result<Json> {
     let of_table = |e: Error| Refusal::of_table(&e);
     let rows = table.rows().map_err(of_table)?;

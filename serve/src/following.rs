@@ -1,4 +1,4 @@
-//! Rows as they are committed, and events that say how far a table is.
+//! Rows as they are committed, and events with the progress of a table.
 
 use std::io;
 use std::sync::Arc;
@@ -19,26 +19,26 @@ use crate::refusal::{Refusal, Result};
 use crate::session::Session;
 use crate::table::{Kind, Progress, Table};
 
-/// The most bytes of a record batch's body: a client that does not read keeps one of them waiting.
+/// The maximum size of a record batch's body in bytes: a slow client keeps one of them waiting.
 const PIECE: usize = 256 << 10;
 /// The interval of checks that the token is still valid and the table still exists.
 const LOOK: Duration = Duration::from_secs(2);
-/// A comment that tells a client of events, and what is between them, that the connection is alive.
+/// A comment that shows a client of events that the connection is alive, and the interval between comments.
 const ALIVE: Duration = Duration::from_secs(15);
-/// Milliseconds between two events: least, most, unless the client says otherwise.
+/// Milliseconds between two events: minimum, maximum, and default.
 const INTERVAL: (u64, u64, u64) = (10, 60_000, 50);
 
 pub(crate) const PARAMETERS: &[&str] = &["from", "columns", "column", "durable", "numbering"];
 pub(crate) const EVENT_PARAMETERS: &[&str] = &["interval"];
 
-/// A stream of a table's rows, as far as it is.
+/// The state of a stream of a table's rows.
 pub(crate) struct Follower {
     table: Arc<Table>,
     session: Session,
     progress: watch::Receiver<Progress>,
     encoder: Box<StreamEncoder>,
     framing: Framing,
-    /// That of the stream, which has only one.
+    /// The encoder of the stream, which has only one.
     schema: SchemaRef,
     columns: Option<Vec<usize>>,
     is_durable: bool,
@@ -48,7 +48,7 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// What `query` asks for. Blocks.
+    /// Parses the request `query`. Blocks.
     pub fn of(table: Arc<Table>, query: &Query, session: Session, framing: Framing) -> Result<Follower> {
         if table.kind != Kind::Table {
             return Err(Refusal::bad_request("a file does not grow; follow a table"));
@@ -78,24 +78,24 @@ impl Follower {
         })
     }
 
-    /// What tells whether the rows still have these numbers: see [`Identity::numbering`](crate::table::Identity::numbering).
+    /// Identifies the numbering of the rows: see [`Identity::numbering`](crate::table::Identity::numbering).
     pub fn numbering(&self) -> String {
         self.table.identity.numbering()
     }
 
-    /// The number of the next row that is sent.
+    /// The number of the next row to send.
     pub fn next_row(&self) -> u64 {
         self.next
     }
 
-    /// The schema, which comes before all rows; `None` if it was sent.
+    /// The schema, which precedes all rows; `None` once it was sent.
     pub fn begin(&mut self) -> Option<io::Result<Bytes>> {
         let is_begun = std::mem::replace(&mut self.is_begun, true);
         let head = || self.framing.head(&self.encoder.schema_message()).map(Bytes::from).map_err(io::Error::other);
         (!is_begun).then(head)
     }
 
-    /// Sends what was [waited](Follower::wait) for.
+    /// Sends the rows that [`wait`](Follower::wait) returned.
     pub async fn send(self, waited: Result<u64, Ended>) -> Step<Follower> {
         let whole = Bytes::from_static(self.framing.end());
         let end = match waited {
@@ -106,7 +106,7 @@ impl Follower {
         let session = self.session.clone();
         match blocking(move || self.make(end)).await {
             Ok(Ok((follower, Some(bytes)))) => Step::Data(follower, bytes),
-            // Who connects again has the rest in the new schema.
+            // A client that reconnects gets the rest with the new schema.
             Ok(Ok((_, None))) => Step::End(vec![whole]),
             Ok(Err(e)) => {
                 session.failed(&e);
@@ -116,7 +116,7 @@ impl Follower {
         }
     }
 
-    /// The rows up to number `end`, or the first of them; `None` if the table has another schema now. Blocks.
+    /// The rows up to number `end`, or the first of them; `None` if the table's schema has changed. Blocks.
     fn make(mut self, end: u64) -> arrowwood::Result<(Follower, Option<Vec<Bytes>>)> {
         let rows = self.table.rows()?;
         if !self.table.is_same() {
@@ -135,7 +135,7 @@ impl Follower {
         Ok((self, Some(bytes)))
     }
 
-    /// Waits until there are rows to send; their end, or why there are none.
+    /// Waits until there are rows to send; returns their end, or the reason why there are none.
     pub async fn wait(&mut self) -> Result<u64, Ended> {
         loop {
             let now = *self.progress.borrow_and_update();
@@ -164,7 +164,7 @@ impl Follower {
     }
 }
 
-/// Why a stream ends.
+/// The reason why a stream ends.
 pub(crate) enum Ended {
     Whole,
     Broken(&'static str),
@@ -183,18 +183,18 @@ impl Steps for Follower {
 
 // ---- events ----
 
-/// A stream of events, as far as it is.
+/// The state of a stream of events.
 pub(crate) struct Events {
     table: Arc<Table>,
     session: Session,
     progress: watch::Receiver<Progress>,
     interval: Duration,
-    /// The last event, and when it was sent.
+    /// The last event, and the time when it was sent.
     sent: Option<(Progress, Instant)>,
 }
 
 impl Events {
-    /// What `query` asks for. Blocks.
+    /// Parses the request `query`. Blocks.
     pub fn of(table: Arc<Table>, query: &Query, session: Session) -> Result<Events> {
         if table.kind != Kind::Table {
             return Err(Refusal::bad_request("a file does not grow; there are events of tables"));
@@ -259,7 +259,7 @@ pub(crate) fn body(steps: impl Steps, session: &Session) -> Outgoing {
     Outgoing::steps(steps).holding(Counted(metrics))
 }
 
-/// Counts a follower as long as it is there.
+/// Counts a follower until it is dropped.
 struct Counted(Arc<crate::metrics::Metrics>);
 
 impl Drop for Counted {

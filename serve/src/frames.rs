@@ -1,13 +1,14 @@
-//! Messages of an Arrow stream, or of Flight, as bytes to be sent: what is small together, what is large from where it lies.
+//! Messages of an Arrow stream, or of Flight, as bytes to send: small parts are copied together, large parts are in
+//! place.
 
 use arrow_buffer::Buffer;
 use arrowwood::{EncodedMessage, Error, ErrorKind, Result, StreamEncoder, guard};
 use bytes::{BufMut, Bytes};
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
 
-/// Buffers below this are copied next to each other: sending each alone would take longer.
+/// Smaller buffers are copied together: sending each separately would take longer.
 const SMALL: usize = 8 << 10;
-/// What bodies and buffers are filled up to.
+/// The alignment of bodies and buffers.
 const ALIGNMENT: usize = 64;
 
 /// A buffer as an owner of bytes.
@@ -19,20 +20,20 @@ impl AsRef<[u8]> for Owner {
     }
 }
 
-/// What stands around the messages of a stream.
+/// The framing of a stream's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// As a stream in a file has them.
+    /// As in a stream in a file.
     Stream,
     /// Each a `FlightData`, as gRPC frames it.
     Flight,
 }
 
 impl Framing {
-    /// What precedes the body of a message.
+    /// The bytes before the body of a message.
     ///
     /// # Errors
-    /// `Unsupported` for messages that are too long for the framing.
+    /// `Unsupported` for messages too long for the framing.
     pub fn head(self, message: &EncodedMessage) -> Result<Vec<u8>> {
         match self {
             Framing::Stream => message.head(),
@@ -42,7 +43,7 @@ impl Framing {
         }
     }
 
-    /// What follows the last message.
+    /// The bytes after the last message.
     pub fn end(self) -> &'static [u8] {
         match self {
             Framing::Stream => &StreamEncoder::END,
@@ -51,8 +52,8 @@ impl Framing {
     }
 }
 
-/// What precedes the body of a `FlightData` in a frame of gRPC: flag, length, the metadata as field 2, and the key of field
-/// 1000, which the body is. `None` where the length does not fit.
+/// The bytes before the body of a `FlightData` in a gRPC frame: flag, length, the metadata as field 2, and the key of
+/// field 1000, which is the body. `None` if the length does not fit.
 fn flight_head(metadata: &[u8], body: usize) -> Option<Vec<u8>> {
     let field = |number: u32, len: usize| key_len(number) + encoded_len_varint(len as u64) + len;
     let body_field = if body > 0 { field(1000, body) } else { 0 };
@@ -70,7 +71,7 @@ fn flight_head(metadata: &[u8], body: usize) -> Option<Vec<u8>> {
     Some(head)
 }
 
-/// The bytes of `messages`, one behind the other.
+/// The bytes of `messages`, concatenated.
 pub(crate) fn frames(messages: Vec<EncodedMessage>, framing: Framing) -> Result<Vec<Bytes>> {
     // Small buffers are read here, and may have been truncated.
     guard(|| {

@@ -1,4 +1,5 @@
-//! [`Grouping`]: sums, means and so on of groups of rows. Reports how far it is, and ends when its client goes.
+//! [`Grouping`]: sums, means and other aggregates of groups of rows. Reports its progress, and ends when its client
+//! disconnects.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,21 +24,22 @@ use crate::table::Table;
 
 pub(crate) const PARAMETERS: &[&str] = &["at", "of", "where", "sort", "descending", "format"];
 
-/// The most keys and functions of a request, groups that are kept while rows are read, and groups of an answer.
+/// The maximum number of keys and functions of a request, of groups kept while rows are read, and of groups in an
+/// answer.
 const KEYS: usize = 8;
 const FUNCTIONS: usize = 16;
 const GROUPS: usize = 1_000_000;
 const SHOWN: u64 = 1_000;
-/// Rows of which medians are made, which keep all values.
+/// The maximum number of rows for medians, which keep all values.
 const MEDIANS: u64 = 1 << 25;
-/// Bytes of a group, and of a key or a function of it; and of a value that medians keep.
+/// The size in bytes of a group, of each key or function, and of each value kept for a median.
 const GROUP: usize = 64;
 const CELL: usize = 24;
 const KEPT: usize = 16;
-/// Between two reports.
+/// The interval of reports.
 const REPORT: Duration = Duration::from_millis(200);
 
-/// What is asked for.
+/// A parsed request.
 struct Asked {
     rows: Dataset,
     by: Vec<String>,
@@ -48,13 +50,13 @@ struct Asked {
     is_saved: bool,
 }
 
-/// What is said of the groups, and all of them, if they are saved.
+/// The summary of the groups, and all groups if they are saved.
 struct Answer {
     told: Json,
     groups: Option<Dataset>,
 }
 
-/// How far it is.
+/// The progress.
 #[derive(Default)]
 struct Going {
     searched: AtomicU64,
@@ -63,11 +65,11 @@ struct Going {
     is_given_up: AtomicBool,
 }
 
-/// An aggregation that is going on.
+/// An aggregation in progress.
 pub(crate) struct Grouping {
     session: Session,
     going: Arc<Going>,
-    /// Until the first step.
+    /// `None` after the first step.
     asked: Option<Asked>,
     work: Option<JoinHandle<Result<Answer>>>,
 }
@@ -113,14 +115,14 @@ impl Asked {
             is_saved: query.get("format")?.is_some(),
             rows,
         };
-        // What can't be grouped, or has no sum, is an error of the request.
+        // A column that can't be grouped, or has no sum, is an error of the request.
         let none = asked.rows.head(0).map_err(of_table)?;
         let none = asked.groups(&none, &|_| Ok(())).map_err(of_table)?;
         asked.order(&none).map_err(of_table)?;
         Ok(asked)
     }
 
-    /// The keys, the number of rows, and the functions of each group of `rows`; columns are called by their numbers.
+    /// The keys, the number of rows, and the functions of each group of `rows`; columns are named by their numbers.
     fn groups(
         &self,
         rows: &Dataset,
@@ -143,7 +145,7 @@ impl Asked {
         found.with_names(&numbers)
     }
 
-    /// The numbers of the groups in the order that was asked for.
+    /// The numbers of the groups in the requested order.
     fn order(&self, groups: &Dataset) -> arrowwood::Result<Vec<u64>> {
         match self.sort {
             Some((column, descending)) => groups.row_order(&[(column.to_string(), descending)]),
@@ -152,7 +154,7 @@ impl Asked {
         }
     }
 
-    /// Bytes that the aggregation keeps of all rows and of so many groups.
+    /// The memory in bytes of the aggregation, for all rows and the given number of groups.
     fn memory(&self, groups: usize) -> arrowwood::Result<usize> {
         let kept = self.of.iter().filter(|(function, _)| *function == Function::Median).count();
         let values = usize::try_from(self.rows.len()?).unwrap_or(usize::MAX).saturating_mul(kept * KEPT);
@@ -164,7 +166,7 @@ impl Asked {
         let of_table = |e: Error| Refusal::of_table(&e);
         share.grow(self.memory(0).map_err(of_table)?)?;
         let share = Mutex::new((share, None));
-        // An error of the library stops the aggregation, and the refusal is what is answered.
+        // An error of the library stops the aggregation; the refusal is the answer.
         let found = self.watched(going, &|progress: AggregationProgress| {
             let mut share = share.lock().unwrap_or_else(PoisonError::into_inner);
             let refused =
@@ -215,14 +217,14 @@ impl Asked {
         Ok(Answer { told, groups: None })
     }
 
-    /// What the columns of the groups are called.
+    /// The names of the columns of groups.
     fn titles(&self) -> Vec<String> {
         let keys = self.by.iter().cloned().chain(["rows".to_owned()]);
         keys.chain(self.of.iter().map(|(function, column)| format!("{function} of {column}"))).collect()
     }
 }
 
-/// Names of which the second of two that are the same has a number.
+/// Names made unique: the second of two equal names gets a number.
 fn distinct(names: Vec<String>) -> Vec<String> {
     let mut found: Vec<String> = Vec::with_capacity(names.len());
     for name in names {
@@ -233,7 +235,7 @@ fn distinct(names: Vec<String>) -> Vec<String> {
     found
 }
 
-/// All groups that `query` asks for, as a file. Ends when the client goes.
+/// All requested groups, as a file. Ends when the client disconnects.
 pub(crate) async fn save(
     session: &Session,
     of: Arc<Table>,
@@ -247,7 +249,7 @@ pub(crate) async fn save(
             break answer;
         }
     };
-    // They stay in memory until they are sent.
+    // They are kept in memory until they are sent.
     let bytes = groups.nbytes().map_err(|e| Refusal::of_table(&e))?;
     let share = session.shared.queries.try_share(usize::try_from(bytes).unwrap_or(usize::MAX));
     let share = share.ok_or_else(|| Refusal::unavailable("the memory for queries is taken; try again"))?;
@@ -264,13 +266,13 @@ fn function(rows: &Dataset, text: &str) -> Result<(Function, usize)> {
 }
 
 impl Grouping {
-    /// What `query` asks for. Blocks.
+    /// Parses the request `query`. Blocks.
     pub fn of(of: &Table, query: &Query, session: Session) -> Result<Grouping> {
         let asked = Some(Asked::of(of, query)?);
         Ok(Grouping { session, going: Arc::default(), asked, work: None })
     }
 
-    /// Waits for the answer, but not longer than until the next report.
+    /// Waits for the answer, but at most until the next report.
     async fn wait(&mut self) -> io::Result<Option<Result<Answer>>> {
         if let Some(asked) = self.asked.take() {
             let going = self.going.clone();
@@ -296,7 +298,7 @@ impl Steps for Grouping {
         let line = |json: Json| vec![Bytes::from(json.to_string() + "\n")];
         match self.wait().await {
             Ok(Some(Ok(answer))) => Step::End(line(answer.told)),
-            // The answer has begun: the last line says why there are no groups.
+            // The answer has begun: the last line has the error.
             Ok(Some(Err(refusal))) => Step::End(line(self.session.last_line(refusal))),
             Ok(None) => {
                 let of = |number: &AtomicU64| number.load(Ordering::Relaxed);

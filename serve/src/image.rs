@@ -1,4 +1,4 @@
-//! A picture that a binary cell holds, as the browser draws it. Told by its first bytes; what is none of four kinds is never
+//! A picture in a binary cell, for the browser. It is recognised by its first bytes; bytes of other formats are never
 //! sent, so that no cell becomes markup or a program.
 
 use arrowwood::{Error, Value};
@@ -13,10 +13,10 @@ use crate::table::Table;
 
 pub(crate) const PARAMETERS: &[&str] = &["row", "at"];
 
-/// Bytes of a picture.
+/// The maximum size of a picture in bytes.
 const MOST: usize = 16 << 20;
 
-/// The media type of a picture; `None` of other bytes, and of too many.
+/// The media type of a picture; `None` for other bytes, and for too many.
 pub(crate) fn media_type(bytes: &[u8]) -> Option<&'static str> {
     let is_webp = bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP");
     match bytes {

@@ -1,4 +1,4 @@
-//! Rows that come in: many forms, one queue for each table.
+//! Receives rows in several formats, with one queue for each table.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::response::{allow, empty, json_response};
 use crate::session::{Session, Trace};
 use crate::table::{Kind, Table};
 
-/// The most characters of a producer's name.
+/// The maximum number of characters in a producer's name.
 const PRODUCER: usize = 200;
 
 /// `POST /v1/tables/T/rows`
@@ -54,7 +54,7 @@ pub(crate) async fn rows(
     Ok(json_response(StatusCode::OK, &answer_of(receipt, sequence)))
 }
 
-/// What a producer is told of its batch.
+/// The answer to a producer's batch.
 fn answer_of(receipt: Receipt, sequence: Option<u64>) -> Json {
     let Receipt { first_row, rows, committed, durable, is_duplicate } = receipt;
     json!({
@@ -63,12 +63,12 @@ fn answer_of(receipt: Receipt, sequence: Option<u64>) -> Json {
     })
 }
 
-/// Where the batches of a call go, and how they are acknowledged and numbered.
+/// The destination of a call's batches, their acknowledgement and numbering.
 pub(crate) struct Destination {
     table: Arc<Table>,
     schema: SchemaRef,
     ack: Ack,
-    /// Of the next batch.
+    /// The number of the next batch.
     numbered: Option<Numbered>,
 }
 
@@ -83,7 +83,7 @@ impl Destination {
         Ok(Destination { table, schema, ack, numbered })
     }
 
-    /// Appends an Arrow stream as one batch, and says what became of it.
+    /// Appends an Arrow stream as one batch, and returns the result.
     pub async fn append(&mut self, session: &Session, received: Received) -> Result<Json> {
         let (rows, share) = decoded(session, received, BodyForm::Arrow, self.schema.clone()).await?;
         let numbered = self.numbered.clone();
@@ -147,7 +147,7 @@ fn numbered(producer: Option<&str>, epoch: Option<u64>, sequence: Option<u64>) -
     Ok(Some(Numbered { producer: producer.to_owned(), epoch, sequence }))
 }
 
-/// The rows of a body, and the share of the memory that they hold from then on.
+/// The rows of a body, with their share of the memory.
 async fn decoded(
     session: &Session,
     received: Received,
@@ -159,7 +159,7 @@ async fn decoded(
     let cost = cost(&bytes, form, &schema, limits).map_err(|e| refused(&e))?;
     let is_small = cost <= SMALL as u64;
     if is_small {
-        // Without a thread, unless little turns out to be packed much.
+        // Without a thread, unless few bytes are decompressed to many.
         let small = Limits { unpacked: SMALL, ..limits.clone() };
         match decode(bytes.clone(), form, &schema, &small) {
             Err(e) if e.kind() == ErrorKind::Unsupported => (),
@@ -168,7 +168,7 @@ async fn decoded(
     }
     let closed = |_| Refusal::unavailable("the server is stopping");
     let turn = session.shared.decoding.clone().acquire_owned().await.map_err(closed)?;
-    // The work has its turn and its memory until it is done, also when the client has given the request up before.
+    // The work keeps its permit and its memory until it ends, even if the client has aborted the request.
     let work = move |session: &Session| {
         let _turn = turn;
         let rows = decode(bytes, form, &schema, &session.shared.limits).map_err(|e| refused(&e))?;
@@ -184,7 +184,7 @@ async fn decoded(
     Ok((rows, share))
 }
 
-/// About rows that were sent; those that would be too many have a status of their own.
+/// For errors about sent rows; too many rows have a status of their own.
 fn refused(e: &arrowwood::Error) -> Refusal {
     match e.kind() {
         ErrorKind::Unsupported if e.message().ends_with("send several requests") => Refusal::too_large(e.message()),
@@ -232,10 +232,10 @@ pub(crate) async fn producer(
     Ok(json_response(StatusCode::OK, &answer.await?))
 }
 
-/// The parameters of a table that is made.
+/// The parameters for creating a table.
 pub(crate) const CREATE_PARAMETERS: &[&str] = &["dictionary", "sorted_by", "late", "index", "segment_rows"];
 
-/// How a table is made.
+/// The options for creating a table.
 pub(crate) fn table_options(query: &Query) -> Result<WriterOptions> {
     let names = |parameter: &str| {
         let all = query.all(parameter).flat_map(|list| list.split(',')).filter(|name| !name.is_empty());
@@ -259,7 +259,7 @@ pub(crate) fn table_options(query: &Query) -> Result<WriterOptions> {
     })
 }
 
-/// Makes a table, or finds that it is there already: whether it is new, and what is told of it. Blocks.
+/// Creates a table, or finds that it exists: returns whether it is new, and its facts. Blocks.
 pub(crate) fn create(session: &Session, name: &str, schema: Schema, options: &WriterOptions) -> Result<(bool, Json)> {
     let schema = Arc::new(schema);
     let on_disk = WriterOptions { medium: session.shared.writing.medium.clone(), ..options.clone() };
@@ -279,7 +279,7 @@ pub(crate) fn create(session: &Session, name: &str, schema: Schema, options: &Wr
         if table.kind != Kind::Table || !is_same || !is_sorted || !is_as_late {
             return Err(Refusal::conflict("schema_mismatch", "the table is there, with another schema"));
         }
-        // The index may be another one: rows are found without it, too, only not as fast.
+        // The index may differ: rows are found without it as well, only more slowly.
     }
     Ok((is_new, facts))
 }
@@ -308,7 +308,7 @@ pub(crate) async fn line_protocol(
 ) -> Result<Response<Outgoing>> {
     trace.is_write = true;
     allow(parts, &[Method::POST])?;
-    // Clients send whatever their version of InfluxDB knows.
+    // Clients send parameters of any version of InfluxDB.
     let parameters: Vec<_> = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes()).collect();
     let precision = parameters.iter().find(|(name, _)| name == "precision").map(|(_, value)| value.as_ref());
     let precision = precision_of(precision, is_first_version)?;
@@ -317,7 +317,7 @@ pub(crate) async fn line_protocol(
     let Received { bytes, share } = receive(&parts.headers, body, &shared.limits, &shared.memory).await?;
     let text = String::from_utf8(bytes).map_err(|_| Refusal::bad_request("line protocol is UTF-8"))?;
     let is_small = share.num_permits() * crate::receive::UNIT <= SMALL;
-    // Whoever works with the lines, or with their rows, has their memory, also when the client has given the request up.
+    // The work on the lines, or on their rows, keeps their memory, even if the client has aborted the request.
     let share = Arc::new(share);
     let held = share.clone();
     let parse = move || {
@@ -325,7 +325,7 @@ pub(crate) async fn line_protocol(
         rows_of(&text, precision, now()).map_err(|e| Refusal::bad_request(e.to_string()))
     };
     let measurements = if is_small { parse()? } else { session.work(move |_| parse()).await? };
-    // Nothing is appended unless all of it may be.
+    // Nothing is appended unless everything may be.
     measurements.keys().try_for_each(|name| session.check_write(name))?;
     let held = share.clone();
     let rows_for = move |session: &Session| {
@@ -355,8 +355,8 @@ pub(crate) async fn line_protocol(
     }
 }
 
-/// Why the lines of a request were not all appended; `None` if they were. A client that sends all of them again doubles those of
-/// the tables that have them: the status is one that clients do not repeat by themselves where there are such.
+/// The reason why the lines of a request were not all appended; `None` if they were. If a client sends all of them
+/// again, it doubles those already appended: in that case the status is one that clients do not retry automatically.
 fn partial(outcomes: Vec<(String, Result<Receipt>)>) -> Option<Refusal> {
     let (mut appended, mut refused, mut unknown, mut refusals) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (name, outcome) in outcomes {
@@ -387,7 +387,7 @@ fn partial(outcomes: Vec<(String, Result<Receipt>)>) -> Option<Refusal> {
     Some(refusal.fact("appended", appended).fact("not_appended", refused).fact("unknown", unknown))
 }
 
-/// About rows that were handed to a writer that is no more.
+/// For errors about rows passed to a writer that has ended.
 fn lost() -> Refusal {
     let detail = "the table's writer has stopped; whether the rows were appended is not known";
     Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "unknown", detail)
@@ -414,7 +414,7 @@ fn now() -> i64 {
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// The table of each measurement, which is made where it is not there, and the rows as it has them. Blocks.
+/// The table of each measurement, created if it does not exist, and the rows with its schema. Blocks.
 fn for_tables(session: &Session, measurements: BTreeMap<String, LineRows>) -> Result<Vec<(Arc<Table>, Dataset)>> {
     let catalog = &session.shared.catalog;
     let mut batches = Vec::with_capacity(measurements.len());
@@ -426,7 +426,7 @@ fn for_tables(session: &Session, measurements: BTreeMap<String, LineRows>) -> Re
             Err(refusal) => return Err(refusal),
         }
     }
-    // Last, so that nothing is made when something else is wrong.
+    // Last, so that no table is created if there is another error.
     for (name, rows) in new {
         let options = WriterOptions { medium: session.shared.writing.medium.clone(), ..WriterOptions::default() };
         catalog.create(&name, rows.schema(), &options)?;
