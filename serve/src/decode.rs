@@ -349,7 +349,7 @@ mod tests {
         }
     }
 
-    /// The size of a category without rows.
+    /// A column of categories whose rows are all null.
     #[test]
     fn keys_that_are_all_null_are_taken_without_values() {
         let keys = Int8Array::from(vec![None; 3]);

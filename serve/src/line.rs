@@ -1,7 +1,7 @@
 //! InfluxDB line protocol: `measurement,tag=a field=1.5,other=2i 1700000000000000000`.
 //!
-//! A line is taken apart where it stands; only names and texts with escapes are copied. Rows of one measurement become
-//! the columns of one batch.
+//! A line is parsed in place; only names and texts with escapes are copied. Rows of one measurement become the columns
+//! of one batch.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -16,12 +16,12 @@ use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrowwood::type_name;
 
-/// The most tags and fields of a line, and measurements of a request.
+/// The maximum number of tags and fields in a line, and of measurements in a request.
 const MOST: usize = 1_000;
 /// The column of timestamps.
 const TIME: &str = "time";
 
-/// What is wrong with a line, or with the rows of a measurement.
+/// The problem with a line, or with the rows of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineError(String);
 
@@ -56,26 +56,26 @@ pub enum FieldValue<'a> {
     Text(Cow<'a, str>),
 }
 
-/// Names, and what stands behind each.
+/// Names, each with its value.
 type Pairs<'a, T> = Vec<(Cow<'a, str>, T)>;
 
-/// A line, taken apart.
+/// A parsed line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Line<'a> {
-    /// What the table is called.
+    /// The name of the table.
     pub measurement: Cow<'a, str>,
     /// Names and texts.
     pub tags: Pairs<'a, Cow<'a, str>>,
-    /// Names and values; one at least.
+    /// Names and values; at least one.
     pub fields: Pairs<'a, FieldValue<'a>>,
-    /// As it stands, in whatever unit.
+    /// The timestamp, in any unit.
     pub time: Option<i64>,
 }
 
-/// Hands each line of `text` to `take`, but for comments and empty ones.
+/// Passes each line of `text` to `take`, except comments and empty lines.
 ///
 /// # Errors
-/// Those of `take`, and of the first line that is not as it should be, with its number.
+/// Those of `take`, and of the first invalid line, with its number.
 pub fn each_line<'a>(text: &'a str, mut take: impl FnMut(&Line<'a>) -> Result<()>) -> Result<()> {
     let mut cursor = Cursor { text, at: 0 };
     let mut line = Line::default();
@@ -84,7 +84,7 @@ pub fn each_line<'a>(text: &'a str, mut take: impl FnMut(&Line<'a>) -> Result<()
         let begin = cursor.at;
         let done = cursor.line(&mut line).and_then(|is_one| if is_one { take(&line) } else { Ok(()) });
         done.map_err(|e| LineError(format!("line {number}: {e}")))?;
-        // Texts may have lines of their own.
+        // Texts may contain line breaks.
         number += text.as_bytes()[begin..cursor.at].iter().filter(|&&byte| byte == b'\n').count();
     }
     Ok(())
@@ -110,7 +110,7 @@ impl<'a> Cursor<'a> {
         while self.takes(b' ') {}
     }
 
-    /// Takes the end of a line, if it is there.
+    /// Consumes the end of a line, if it comes next.
     fn ends(&mut self) -> bool {
         if self.peek() == Some(b'\r') && self.text.as_bytes().get(self.at + 1) == Some(&b'\n') {
             self.at += 1;
@@ -118,7 +118,7 @@ impl<'a> Cursor<'a> {
         self.at >= self.text.len() || self.takes(b'\n')
     }
 
-    /// Takes the next line; whether it is one.
+    /// Parses the next line; returns false if it is not one.
     fn line(&mut self, line: &mut Line<'a>) -> Result<bool> {
         line.tags.clear();
         line.fields.clear();
@@ -152,13 +152,13 @@ impl<'a> Cursor<'a> {
         Ok(true)
     }
 
-    /// A name and the `=` behind it.
+    /// A name and the `=` after it.
     fn name(&mut self, what: &str) -> Result<Cow<'a, str>> {
         let name = self.word(b"=, ", what)?;
         if self.takes(b'=') { Ok(name) } else { error(format!("'=' is expected behind {what} '{name}'")) }
     }
 
-    /// Text up to one of `ends`, in which a backslash takes the meaning of what stands behind it.
+    /// Text up to one of `ends`; a backslash escapes the next character.
     fn word(&mut self, ends: &[u8], what: &str) -> Result<Cow<'a, str>> {
         let start = self.at;
         let mut is_escaped = false;
@@ -196,14 +196,14 @@ impl<'a> Cursor<'a> {
             _ => match found.as_bytes().last() {
                 Some(b'i') => FieldValue::Int(found[..found.len() - 1].parse().map_err(|_| not_one())?),
                 Some(b'u') => FieldValue::UInt(found[..found.len() - 1].parse().map_err(|_| not_one())?),
-                // Names of numbers that are none are no values.
+                // The names of special floats are not values.
                 Some(b'0'..=b'9' | b'.') => FieldValue::Float(found.parse().map_err(|_| not_one())?),
                 _ => return Err(not_one()),
             },
         })
     }
 
-    /// Text up to a quote, which has been opened.
+    /// Text up to the closing quote.
     fn text(&mut self) -> Result<Cow<'a, str>> {
         let start = self.at;
         let mut is_escaped = false;
@@ -295,10 +295,10 @@ enum Values {
     Text(StringBuilder),
 }
 
-/// Takes `text` apart: the rows of each measurement. Lines without a timestamp get `now`, nanoseconds since 1970.
+/// Parses `text` into the rows of each measurement. Lines without a timestamp get `now`, nanoseconds since 1970.
 ///
 /// # Errors
-/// Those of [`each_line`], and where a tag or field comes twice in a line, or is of two types.
+/// Those of [`each_line`], and for a tag or field that occurs twice in a line, or with two types.
 pub(crate) fn rows_of(text: &str, precision: Precision, now: i64) -> Result<BTreeMap<String, LineRows>> {
     let mut found: BTreeMap<String, LineRows> = BTreeMap::new();
     each_line(text, |line| {
@@ -329,7 +329,7 @@ impl LineRows {
     }
 
     fn push(&mut self, line: &Line<'_>, time: i64) -> Result<()> {
-        // Lines mostly have the names of the line before, in the same order.
+        // Lines mostly have the names of the previous line, in the same order.
         let mut guess = 0;
         for (name, value) in &line.tags {
             let number = self.column(name, guess, || Values::Tag(StringDictionaryBuilder::new()), true)?;
@@ -346,7 +346,7 @@ impl LineRows {
         Ok(())
     }
 
-    /// The number of the column called `name`, which is added where it is new.
+    /// The number of the column named `name`, which is added if it is new.
     fn column(&mut self, name: &str, guess: usize, values: impl FnOnce() -> Values, is_tag: bool) -> Result<usize> {
         if self.columns.get(guess).is_some_and(|column| column.name == name) {
             return Ok(guess);
@@ -375,10 +375,10 @@ impl LineRows {
         Arc::new(Schema::new([time].into_iter().chain(fields).collect::<Vec<_>>()))
     }
 
-    /// The rows as a batch for a table of `schema`; columns that no line has are null.
+    /// The rows as a batch for a table of `schema`; columns missing in all lines are null.
     ///
     /// # Errors
-    /// Names the tag or field that the table does not have, or has with another type.
+    /// The tag or field that the table lacks, or has with another type.
     pub fn batch(mut self, schema: &SchemaRef) -> Result<RecordBatch> {
         for column in &self.columns {
             let name = &column.name;
@@ -404,7 +404,7 @@ impl LineRows {
                 None => new_null_array(field.data_type(), rows),
             });
         }
-        // Types may differ in their encoding, which the table takes; what it does not take it says.
+        // Encodings may differ, which the table accepts; it reports types that it does not accept.
         let fields = schema.fields().iter().zip(&arrays);
         let fields = fields.map(|(field, array)| Field::new(field.name(), array.data_type().clone(), true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
@@ -451,7 +451,7 @@ macro_rules! each {
 }
 
 impl LineColumn {
-    /// Fills up with nulls to row `row`, which is to be the next.
+    /// Appends nulls up to row `row`, which comes next.
     fn fill(&mut self, row: usize) -> Result<()> {
         use arrow_array::builder::ArrayBuilder;
         let len = each!(&self.values, builder => builder.len());
@@ -492,7 +492,7 @@ impl LineColumn {
     }
 
     fn finish(&mut self, rows: usize) -> ArrayRef {
-        // It can't be longer than the rows are.
+        // It has at most as many items as there are rows.
         let _ = self.fill(rows);
         each!(&mut self.values, builder => Arc::new(builder.finish()))
     }

@@ -1,10 +1,10 @@
-//! Counters, as Prometheus reads them.
+//! Counters in Prometheus' format.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What the server has done since it was started.
+/// Counters since the start of the server.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     /// Answers by the first digit of their status.
@@ -23,7 +23,7 @@ pub(crate) struct Metrics {
     syncing: Counter,
 }
 
-/// A number that grows.
+/// A counter.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
@@ -37,7 +37,7 @@ impl Counter {
     }
 }
 
-/// How many there are now.
+/// The current number.
 #[derive(Debug, Default)]
 pub(crate) struct Gauge(AtomicI64);
 
@@ -58,7 +58,7 @@ impl Metrics {
         }
     }
 
-    /// A commit of so many batches, and rows.
+    /// Counts a commit with its batches and rows.
     pub fn committed(&self, batches: usize, rows: u64) {
         self.commits.add(1);
         self.batches.add(batches as u64);
@@ -70,7 +70,7 @@ impl Metrics {
         self.syncing.add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
 
-    /// All of it in Prometheus' text format.
+    /// All counters in Prometheus' text format.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let mut family = |name: &str, kind: &str, help: &str, values: &[(String, String)]| {

@@ -1,7 +1,7 @@
-//! [`Outgoing`]: the body of an answer, made a step at a time as the client takes it.
+//! [`Outgoing`]: the body of an answer, made step by step as the client reads it.
 //!
-//! A step that looks at rows runs on a thread for blocking work. Between two steps nothing waits but the state of the
-//! body, so a client that does not read costs that and what the kernel keeps for it.
+//! A step that reads rows runs on a thread for blocking work. Between two steps only the state of the body is kept, so
+//! a client that does not read costs that and the kernel's buffers.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -15,11 +15,11 @@ use hyper::header::HeaderMap;
 
 use crate::worker::WorkerBody;
 
-/// What a step gives.
+/// The result of a step.
 pub(crate) enum Step<S> {
-    /// Bytes to send, which may be none, and what goes on.
+    /// Bytes to send, possibly none, and the next state.
     Data(S, Vec<Bytes>),
-    /// The last bytes; the body is whole.
+    /// The last bytes; the body is complete.
     End(Vec<Bytes>),
     /// The body breaks off.
     Failed(io::Error),
@@ -30,12 +30,12 @@ pub(crate) trait Steps: Send + Sized + Unpin + 'static {
     fn step(self) -> impl Future<Output = Step<Self>> + Send;
 }
 
-/// A body that is made step by step, whatever makes it: bytes, and whether they are the last.
+/// A body made step by step by any source: bytes, and whether they are the last.
 trait Stepping: Send {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<(Vec<Bytes>, bool)>>;
 }
 
-/// The state between two steps, or the step that is going on.
+/// The state between two steps, or the step in progress.
 enum Stepper<S> {
     Between(S),
     Going(Pin<Box<dyn Future<Output = Step<S>> + Send>>),
@@ -62,19 +62,19 @@ impl<S: Steps> Stepping for Stepper<S> {
     }
 }
 
-/// Makes the trailers of a body that has come to its end, or broke off.
+/// Makes the trailers of a body that ended, or broke off.
 pub(crate) type Trailers = fn(Result<(), &io::Error>) -> HeaderMap;
 
 /// The body of an answer.
 pub(crate) struct Outgoing {
-    /// What is there to be sent.
+    /// The bytes to send.
     ready: VecDeque<Bytes>,
     rest: Option<Box<dyn Stepping>>,
     /// What follows the body, which does not break off then.
     trailers: Option<Trailers>,
-    /// What somebody else makes, which comes with trailers of its own.
+    /// The body of another source, with its own trailers.
     passed: Option<WorkerBody>,
-    /// Dropped when the body has been sent, or was given up.
+    /// Dropped when the body has been sent, or was abandoned.
     held: Option<Box<dyn Send>>,
 }
 
@@ -84,7 +84,7 @@ impl Outgoing {
         Outgoing::several(vec![whole])
     }
 
-    /// Several parts, one behind the other.
+    /// Several parts, concatenated.
     pub fn several(parts: Vec<Bytes>) -> Outgoing {
         let ready = parts.into_iter().filter(|part| !part.is_empty()).collect();
         Outgoing { ready, rest: None, trailers: None, passed: None, held: None }
@@ -99,18 +99,18 @@ impl Outgoing {
         Outgoing { ready: VecDeque::new(), rest, trailers: None, passed: None, held: None }
     }
 
-    /// The body that somebody else makes.
+    /// The body of another source.
     pub fn passed(body: WorkerBody) -> Outgoing {
         Outgoing { passed: Some(body), ..Outgoing::empty() }
     }
 
-    /// The same with trailers, which say how it ended.
+    /// The same with trailers, which have the final status.
     pub fn with_trailers(mut self, trailers: Trailers) -> Outgoing {
         self.trailers = Some(trailers);
         self
     }
 
-    /// The same, which keeps `held` as well until it is done.
+    /// The same, which also keeps `held` until it is done.
     pub fn holding(mut self, held: impl Send + 'static) -> Outgoing {
         let before = self.held.take();
         self.held = Some(Box::new((before, held)));
@@ -175,7 +175,7 @@ impl Body for Outgoing {
     }
 }
 
-/// Does blocking work on a thread for that.
+/// Runs blocking work on a thread for that.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|_| io::Error::other("the work was given up"))

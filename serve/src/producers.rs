@@ -1,27 +1,27 @@
-//! Which batch of which producer was the last: what makes a repeat harmless. It is part of each commit, as positions of the
-//! table, and so survives the server.
+//! The last batch of each producer, which makes repeats harmless. It is part of each commit, as positions of the table,
+//! and so survives the server.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The position that holds the number of a producer's last batch is called this and the producer's name; and that of its
-/// epoch, which is not there while it is 0.
+/// The prefix of the position that holds the number of a producer's last batch, followed by the producer's name; and
+/// that of its epoch, which is omitted while it is 0.
 const SEQUENCE: &str = "producer:";
 const EPOCH: &str = "producer-epoch:";
 
-/// The largest number of a batch and of an epoch: positions are `i64`.
+/// The maximum number of a batch and of an epoch: positions are `i64`.
 pub(crate) const LARGEST: u64 = i64::MAX as u64;
 
-/// The most positions that a table has.
+/// The maximum number of positions of a table.
 const MOST: usize = 256;
 
-/// Where a producer is with one table.
+/// A producer's state in one table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Position {
     pub epoch: u64,
     /// The number of its last batch.
     pub sequence: u64,
-    /// The rows of that batch; `None` where another server has committed them.
+    /// The rows of that batch; `None` if another server has committed them.
     pub rows: Option<RowSpan>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct RowSpan {
     pub end: u64,
 }
 
-/// A batch as its producer has numbered it.
+/// A batch as numbered by its producer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Numbered {
     pub producer: String,
@@ -40,20 +40,20 @@ pub(crate) struct Numbered {
     pub sequence: u64,
 }
 
-/// What a numbered batch is.
+/// The kind of a numbered batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// To be appended.
     Next,
-    /// There already. The rows are known of the last one only.
+    /// Already in the table. Its rows are known only if it is the last one.
     Duplicate(Position),
-    /// Batches before it did not come.
+    /// Earlier batches are missing.
     Gap { expected: u64 },
     /// From a producer that was replaced.
     Old { epoch: u64 },
 }
 
-/// What a batch is, given the producer's position.
+/// The kind of a batch, given the producer's state.
 pub(crate) fn judge(known: Option<Position>, batch: &Numbered) -> Verdict {
     let Some(known) = known else { return Verdict::Next };
     if batch.epoch < known.epoch {
@@ -66,14 +66,14 @@ pub(crate) fn judge(known: Option<Position>, batch: &Numbered) -> Verdict {
     }
 }
 
-/// The position of `producer` among those of a table.
+/// The state of `producer` in a table's positions.
 pub(crate) fn position_in(positions: &BTreeMap<String, i64>, producer: &str) -> Option<Position> {
     let value =
         |prefix: &str| positions.get(&format!("{prefix}{producer}")).and_then(|&value| u64::try_from(value).ok());
     Some(Position { epoch: value(EPOCH).unwrap_or(0), sequence: value(SEQUENCE)?, rows: None })
 }
 
-/// The positions of one table's producers, as of its newest commit. Only the thread that writes the table changes them.
+/// The states of one table's producers, as of its newest commit. Only the thread that writes the table changes them.
 #[derive(Debug, Default)]
 pub(crate) struct Producers(Mutex<HashMap<String, Position>>);
 
@@ -86,7 +86,7 @@ impl Producers {
         self.known().get(producer).copied()
     }
 
-    /// Takes the positions of the table, which somebody else may have written since.
+    /// Loads the positions of the table, which another process may have written since.
     pub fn load(&self, positions: &BTreeMap<String, i64>) {
         let mut known = self.known();
         let names = positions.keys().filter_map(|name| name.strip_prefix(SEQUENCE));
@@ -100,7 +100,7 @@ impl Producers {
     }
 }
 
-/// The positions of producers as the next commit has them.
+/// The states of producers in the next commit.
 #[derive(Debug)]
 pub(crate) struct Ahead<'a> {
     committed: &'a Producers,
@@ -119,7 +119,7 @@ impl<'a> Ahead<'a> {
         self.changed.get(producer).copied().or_else(|| self.committed.get(producer))
     }
 
-    /// Whether the table can hold the position that `batch` leads to.
+    /// Whether the table has room for the position of `batch`.
     pub fn has_room(&self, batch: &Numbered) -> bool {
         self.names + self.new_names(batch) <= MOST
     }
@@ -131,21 +131,22 @@ impl<'a> Ahead<'a> {
         }
     }
 
-    /// Takes in a batch that the next commit has.
+    /// Adds a batch to the next commit.
     pub fn set(&mut self, batch: &Numbered, rows: RowSpan) {
         self.names += self.new_names(batch);
         let position = Position { epoch: batch.epoch, sequence: batch.sequence, rows: Some(rows) };
         self.changed.insert(batch.producer.clone(), position);
     }
 
-    /// Notes that a producer was replaced: it sends nothing any more, though its successor has not sent a new batch yet.
+    /// Records that a producer was replaced: its batches are refused, though its successor has not sent a new batch
+    /// yet.
     pub fn fence(&mut self, batch: &Numbered) {
         let Some(known) = self.get(&batch.producer).filter(|known| known.epoch < batch.epoch) else { return };
         self.names += self.new_names(batch);
         self.changed.insert(batch.producer.clone(), Position { epoch: batch.epoch, ..known });
     }
 
-    /// What the commit says of them: names and values.
+    /// The positions for the commit: names and values.
     pub fn positions(&self) -> Vec<(String, i64)> {
         let value = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         let of = |(name, position): (&String, &Position)| {
@@ -155,7 +156,7 @@ impl<'a> Ahead<'a> {
         self.changed.iter().flat_map(of).collect()
     }
 
-    /// Records that the commit was made: called before any batch of it is acknowledged.
+    /// Records that the commit was made; called before any batch of it is acknowledged.
     pub fn committed(self) {
         self.committed.known().extend(self.changed);
     }
@@ -217,7 +218,7 @@ mod tests {
         let other = Producers::default();
         other.load(&positions);
         assert_eq!(other.get("p"), Some(Position { rows: None, ..known }));
-        // Rolled back by somebody else.
+        // Rolled back by another process.
         producers.load(&BTreeMap::from([("producer:p".into(), 3), ("producer:q".into(), -1), ("mine".into(), 5)]));
         assert_eq!(producers.get("p"), Some(Position { epoch: 0, sequence: 3, rows: None }));
         assert_eq!(producers.get("q"), None);

@@ -1,4 +1,4 @@
-//! A local table that is a true prefix of one of a server, and durable before that is said.
+//! Maintains a local table that is always a prefix of a server's table, and reports rows only once they are durable.
 
 use std::ops::Range;
 use std::path::Path;
@@ -13,35 +13,36 @@ use crate::client::{Client, ClientOptions, Failed};
 
 /// Pauses between attempts to reach a server: at first, and at most.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
-/// An attempt that lasted so long begins with the first pause again.
+/// After an attempt that lasted this long, pauses begin with the first one again.
 const CALM: Duration = Duration::from_secs(10);
-/// So many rows at the end of the local table are compared with those of the server.
+/// The number of rows at the end of the local table that are compared with the server's.
 const COMPARED: u64 = 100;
-/// The position of the local table that says by which numbers of rows it was pulled.
+/// The position of the local table that identifies the row numbering by which it was pulled.
 const NUMBERING: &str = "arrowwood/numbering";
-/// Rows become durable at the latest after so many bytes.
+/// Rows become durable at least every so many bytes.
 const BURST: usize = 64 << 20;
 
-/// How far a pull is.
+/// The progress of a pull.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pulled {
     /// The rows of the local table, all of them durable.
     pub rows: u64,
-    /// The durable rows of the server's table when it was asked.
+    /// The durable rows of the server's table at the last request.
     pub there: u64,
 }
 
-/// Fetches what the table at `url` has and the one at `path` has not, which is made if it is missing. With `follow`, goes on
-/// as the server's table grows, over connections that break, until `told` is false. `told` is called whenever more rows are
-/// durable here.
+/// Fetches the rows of the table at `url` that the table at `path` lacks, which is created if it does not exist. With
+/// `follow`, continues as the server's table grows, across broken connections, until `told` returns false. `told` is
+/// called whenever more rows are durable here.
 ///
-/// Only rows that are durable there are fetched: the local table is a prefix of the other one whatever happens to either machine.
+/// Only rows that are durable on the server are fetched: the local table is a prefix of the server's whatever happens
+/// to either machine.
 ///
 /// # Errors
-/// `InvalidArgument` for a URL that names no table; `SchemaMismatch` and `InvalidData` if the local table is no prefix;
-/// `RowOutOfRange` if rows were dropped before they were fetched; `FileChanged` without `follow` if the server's rows are put in
-/// order just then; `Busy` while another process writes the local table;
-/// `NotFound`, `PermissionDenied`, and without `follow` `Io`, as the server answers.
+/// `InvalidArgument` for a URL that names no table; `SchemaMismatch` and `InvalidData` if the local table is not a
+/// prefix; `RowOutOfRange` if rows were dropped before they were fetched; `FileChanged` without `follow` if the
+/// server's rows are sorted meanwhile; `Busy` while another process writes the local table; `NotFound`,
+/// `PermissionDenied`, and without `follow` `Io`, as the server answers.
 pub fn pull(
     url: &str,
     path: &Path,
@@ -57,7 +58,7 @@ pub fn pull(
             Ok(Some(pulled)) => return Ok(pulled),
             Err(Failed::ForGood(e)) => return Err(e),
             Err(Failed::ForNow(e)) if !follow => return Err(e),
-            // The server has stopped, or can't be reached.
+            // The server was stopped, or can't be reached.
             Ok(None) | Err(Failed::ForNow(_)) => (),
         }
         if begun.elapsed() > CALM {
@@ -68,7 +69,7 @@ pub fn pull(
     }
 }
 
-/// One connection's worth: where the pull has ended, or `None` if there may be more.
+/// Pulls over one connection; returns the result if the pull has ended, or `None` if there may be more.
 fn once(
     client: &Client,
     path: &Path,
@@ -98,7 +99,7 @@ fn once(
     let writer = Writer::open(path, Some(stream.schema().clone()), &options).map_err(Failed::ForGood)?;
     let mut local = Local { writer, unsynced: 0, there: facts.durable_end };
     if local.writer.rows() != known {
-        // Another process has written in between.
+        // Another process wrote in between.
         return Ok(None);
     }
     if noted != Some(facts.numbering) {
@@ -110,7 +111,7 @@ fn once(
             Some(Err(e)) => break Some(of_stream(e)),
             Some(Ok(batch)) => local.append(&batch).map_err(Failed::ForGood)?,
         }
-        // While more is there already, it becomes durable together.
+        // While more rows are available, they become durable together.
         if waiting.load(Ordering::Acquire) == 0 || local.unsynced > BURST {
             let pulled = local.sync().map_err(Failed::ForGood)?;
             if !told(pulled) {
@@ -118,7 +119,7 @@ fn once(
             }
         }
     };
-    // What came before a connection broke is kept.
+    // Rows received before a connection broke are kept.
     let pulled = local.sync().map_err(Failed::ForGood)?;
     local.writer.close().map_err(Failed::ForGood)?;
     let goes_on = told(pulled);
@@ -129,7 +130,7 @@ fn once(
     }
 }
 
-/// The local table as it is written.
+/// The local table and its writer.
 struct Local {
     writer: Writer,
     unsynced: usize,
@@ -144,7 +145,7 @@ impl Local {
         Ok(())
     }
 
-    /// Notes by which numbers rows are pulled; those that are here have them.
+    /// Records the numbering by which rows are pulled; the existing rows have it.
     fn note(&mut self, numbering: u64) -> Result<()> {
         self.writer.commit_with(&[(NUMBERING, numbering.cast_signed())])?;
         self.writer.sync()
@@ -160,12 +161,12 @@ impl Local {
     }
 }
 
-/// What the server says of its table.
+/// The server's facts about its table.
 struct Facts {
     first_row: u64,
     end: u64,
     durable_end: u64,
-    /// Another one where rows may have other numbers.
+    /// Identifies the numbering: another one if row numbers may have changed.
     numbering: u64,
     sorted_by: Option<String>,
     is_late: bool,
@@ -187,7 +188,7 @@ impl Facts {
     }
 }
 
-/// The local table; `None` if it is missing.
+/// The local table; `None` if it does not exist.
 fn local_rows(path: &Path) -> Result<Option<Dataset>> {
     match open(path) {
         Ok(rows) if rows.first_row() > 0 => {
@@ -215,13 +216,13 @@ fn check_range(known: u64, facts: &Facts) -> Result<()> {
     Ok(())
 }
 
-/// By which numbers the rows of the local table were pulled, if that was noted.
+/// The numbering by which the rows of the local table were pulled, if recorded.
 fn noted(here: &Dataset) -> Result<Option<u64>> {
     Ok(here.positions()?.get(NUMBERING).map(|numbering| numbering.cast_unsigned()))
 }
 
-/// The first of `known` rows to compare with the server's: where rows may have other numbers than those by which they were
-/// pulled, all that the server still has.
+/// The first of `known` rows to compare with the server's: if row numbers may have changed since, all that the server
+/// still has.
 fn first_compared(known: u64, facts: &Facts, noted: Option<u64>) -> Result<u64> {
     let last = known.saturating_sub(COMPARED);
     if noted == Some(facts.numbering) {
@@ -238,7 +239,7 @@ fn first_compared(known: u64, facts: &Facts, noted: Option<u64>) -> Result<u64> 
     Ok(facts.first_row)
 }
 
-/// Compares rows of the local table with those of the same numbers there.
+/// Compares rows of the local table with the server's rows of the same numbers.
 fn compare(
     client: &Client,
     path: &Path,
@@ -249,7 +250,7 @@ fn compare(
     let Range { start: mut at, end } = range;
     let request = format!("/rows?from={at}&to={end}&numbering={:016x}", facts.numbering);
     let answer = client.stream(&request).map_err(|failed| match failed {
-        // Rows were dropped since the server was asked for its facts.
+        // Rows were dropped since the server's facts were requested.
         Failed::ForGood(e) if e.kind() == ErrorKind::RowOutOfRange => Failed::ForNow(e),
         other => other,
     })?;
@@ -270,8 +271,8 @@ fn compare(
     Err(Failed::ForGood(Error::new(ErrorKind::InvalidData, message).at(path)))
 }
 
-/// Whether rows are the same, where the server's table may have a newer schema: more columns, which are null then, and
-/// wider numbers.
+/// Whether rows are equal; the server's table may have a newer schema: more columns, which must be null, and wider
+/// numbers.
 fn is_same(here: &Dataset, there: &Dataset) -> Result<bool> {
     if here.len()? != there.len()? || here.schema().fields().iter().any(|own| there.column(own.name()).is_err()) {
         return Ok(false);
@@ -290,7 +291,7 @@ fn is_same(here: &Dataset, there: &Dataset) -> Result<bool> {
         let b = b?;
         for (column, own) in own.iter().enumerate() {
             let value = own.map_or(Ok(Value::Null), |own| a.get(own))?;
-            // As they are written, so that a NaN is the same as itself.
+            // Compared as text, so that a NaN equals itself.
             if format!("{:?}", widest(value)) != format!("{:?}", widest(b.get(column)?)) {
                 return Ok(false);
             }
@@ -299,7 +300,7 @@ fn is_same(here: &Dataset, there: &Dataset) -> Result<bool> {
     Ok(true)
 }
 
-/// A number of the widest type there is.
+/// A number of the widest type.
 fn widest(value: Value<'_>) -> Value<'_> {
     match value {
         Value::Int(n) => Value::Int128(n.into()),
@@ -309,7 +310,7 @@ fn widest(value: Value<'_>) -> Value<'_> {
     }
 }
 
-/// The error of an answer that broke off, or is no stream.
+/// The error for an answer that broke off, or is not a stream.
 fn of_stream(e: Error) -> Failed {
     match e.kind() {
         ErrorKind::Io => Failed::ForNow(e),

@@ -1,4 +1,4 @@
-//! What a request says in its URL and headers.
+//! Parses the URL and headers of a request.
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
@@ -12,7 +12,7 @@ pub(crate) struct Query {
 
 impl Query {
     /// # Errors
-    /// 400 for a parameter that is none of `known`, so that a misspelt one does not go unnoticed.
+    /// 400 for a parameter not in `known`, so that a misspelt one is noticed.
     pub fn parse(query: Option<&str>, known: &[&str]) -> Result<Query> {
         let parameters = form_urlencoded::parse(query.unwrap_or_default().as_bytes()).into_owned();
         let parameters: Vec<(String, String)> = parameters.collect();
@@ -24,7 +24,7 @@ impl Query {
         Ok(Query { parameters })
     }
 
-    /// The value of a parameter that comes once.
+    /// The value of a parameter that may occur once.
     pub fn get(&self, name: &str) -> Result<Option<&str>> {
         let mut values = self.all(name);
         match (values.next(), values.next()) {
@@ -56,7 +56,7 @@ impl Query {
         }
     }
 
-    /// The columns that are asked for: `columns` with commas between them, `column` one at a time.
+    /// The requested columns: `columns` separated by commas, `column` one at a time.
     pub fn columns(&self) -> Option<Vec<String>> {
         let lists = self.all("columns").flat_map(|list| list.split(',')).filter(|name| !name.is_empty());
         let names: Vec<String> = lists.chain(self.all("column")).map(str::to_owned).collect();
@@ -65,12 +65,12 @@ impl Query {
     }
 }
 
-/// As much of a text as an answer repeats.
+/// The part of a text repeated in answers.
 pub(crate) fn short(text: &str) -> String {
     text.chars().take(50).collect()
 }
 
-/// The value of a header, which comes once and is text.
+/// The value of a header, which must occur once and be text.
 pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>> {
     let mut values = headers.get_all(name).into_iter();
     let first = values.next();

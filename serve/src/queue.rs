@@ -1,4 +1,4 @@
-//! [`Queue`]: the batches that wait for a table's writer.
+//! [`Queue`]: the batches waiting for a table's writer.
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
@@ -14,47 +14,47 @@ use crate::refusal::Result;
 /// When a batch is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ack {
-    /// When it survives a power cut.
+    /// Once it would survive a power cut.
     Durable,
-    /// When readers see it.
+    /// Once readers see it.
     Visible,
 }
 
-/// Rows to be appended, all or none.
+/// Rows to append, all or none.
 pub(crate) struct Batch {
     pub rows: Dataset,
     pub ack: Ack,
     pub numbered: Option<Numbered>,
-    /// Its share of the memory for rows that are not committed, given back with the last batch that has it.
+    /// Its share of the memory for uncommitted rows, released with the last batch that has it.
     pub _share: Arc<OwnedSemaphorePermit>,
     pub reply: oneshot::Sender<Result<Receipt>>,
 }
 
-/// What a producer learns of its batch.
+/// The result of a batch for its producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Receipt {
-    /// Of a duplicate: where it is known.
+    /// For a duplicate: if known.
     pub first_row: Option<u64>,
     pub rows: u64,
-    /// The row behind the last one that readers see.
+    /// The row after the last visible one.
     pub committed: u64,
-    /// The row behind the last one that survives a power cut.
+    /// The row after the last durable one.
     pub durable: u64,
     pub is_duplicate: bool,
 }
 
-/// The batches that wait for a table's writer.
+/// The batches waiting for a table's writer.
 #[derive(Default)]
 pub(crate) struct Queue {
     pub state: Mutex<State>,
 }
 
-/// The thread that takes the batches, and how to send it some.
+/// The thread that takes the batches, and its channel.
 #[derive(Default)]
 pub(crate) struct State {
     pub sender: Option<Sender<Batch>>,
     pub thread: Option<thread::JoinHandle<()>>,
-    /// What the table has while the thread has it open: nobody else changes it then.
+    /// The table's schema while the thread has it open: no other process changes it then.
     pub schema: Option<SchemaRef>,
     pub is_closed: bool,
 }

@@ -1,4 +1,4 @@
-//! Rows of a table on their way out: a range, columns, a condition; as an Arrow stream, JSON lines or CSV.
+//! Sends rows of a table: a range, columns, a condition; as an Arrow stream, JSON lines or CSV.
 
 use std::io;
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use crate::refusal::{Refusal, Result};
 use crate::session::Session;
 use crate::table::{Kind, Table};
 
-/// The most bytes of a record batch's body.
+/// The maximum size of a record batch's body in bytes.
 const PIECE: usize = 2 << 20;
-/// Bytes of text that are made at once.
+/// Bytes of text made at once.
 const TEXT: usize = 256 << 10;
-/// Rows that a condition is asked of at once; bytes of them are half of a step's, as all of them may be found.
+/// The rows for which a condition is evaluated at once; their bytes are half of a step's, since all of them may match.
 const BLOCK: u64 = 1 << 20;
-/// A file is opened anew when so much of it was unpacked, which is kept as long as it is open.
+/// A file is reopened after this much of it was decompressed, which is kept as long as it is open.
 const UNPACKED: u64 = 64 << 20;
 
 /// The parameters of a request for rows.
 pub(crate) const PARAMETERS: &[&str] = &["from", "to", "columns", "column", "where", "limit", "format", "numbering"];
 
-/// How rows are sent.
+/// The format of sent rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Arrow,
@@ -38,7 +38,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// The form that a request asks for.
+    /// The requested format.
     pub fn of(query: &Query, headers: &HeaderMap) -> Result<Form> {
         if query.get("format")?.is_some() {
             return Form::named(query);
@@ -60,7 +60,7 @@ impl Form {
         })
     }
 
-    /// The form that a request names.
+    /// The format named in a request.
     pub fn named(query: &Query) -> Result<Form> {
         match query.get("format")? {
             Some("arrow") => Ok(Form::Arrow),
@@ -88,20 +88,20 @@ impl Form {
     }
 }
 
-/// Rows that were asked for, and that are there.
+/// The requested rows.
 pub(crate) struct Selection {
     table: Arc<Table>,
     /// The columns, by their numbers in the table.
     columns: Option<Vec<usize>>,
     condition: Option<Predicate>,
     limit: u64,
-    /// The columns that are sent.
+    /// The columns to send.
     schema: SchemaRef,
-    /// What was not looked at yet of one batch, with all columns.
+    /// The rest of one batch not searched yet, with all columns.
     batch: Option<Dataset>,
-    /// What was found before the answer began.
+    /// The rows found before the answer began.
     found: Option<Dataset>,
-    /// The rows behind that batch, and the number of the first of them.
+    /// The rows after that batch, and the number of the first of them.
     rest: Dataset,
     next: u64,
     pub first_row: u64,
@@ -110,7 +110,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// What `query` asks for. Blocks.
+    /// Parses the request `query`. Blocks.
     pub fn of(table: Arc<Table>, query: &Query) -> Result<Selection> {
         let rows = table.rows().map_err(|e| Refusal::of_table(&e))?;
         table.check_numbering(query.get("numbering")?)?;
@@ -149,17 +149,17 @@ impl Selection {
         })
     }
 
-    /// The schema of what is sent, as a message of a stream.
+    /// The schema of the sent rows, as a message of a stream.
     pub fn schema_message(&self) -> arrowwood::Result<Vec<u8>> {
         StreamEncoder::new(self.schema.clone())?.schema_message().head()
     }
 
-    /// Whether no rows are left to be looked at.
+    /// Whether no rows are left to search.
     fn is_over(&self) -> bool {
         self.limit == 0 || self.batch.is_none() && self.rest.is_empty().unwrap_or(false)
     }
 
-    /// Looks for the first rows, a step: whether there are some, or none at all.
+    /// Searches for the first rows, one step: returns whether there are some, or none at all.
     fn look(&mut self, share: &mut Share) -> Result<bool> {
         let Some(rows) = self.take(Some(share))? else { return Ok(true) };
         let is_found = !rows.is_empty().map_err(|e| Refusal::of_table(&e))?;
@@ -167,7 +167,7 @@ impl Selection {
         Ok(is_found)
     }
 
-    /// The next rows to send; `None` when there are no more. They may be none, where a condition finds none for a while.
+    /// The next rows to send; `None` at the end. They may be empty if a condition matches none for a while.
     fn take(&mut self, share: Option<&mut Share>) -> Result<Option<Dataset>> {
         if let Some(found) = self.found.take() {
             return Ok(Some(found));
@@ -192,7 +192,7 @@ impl Selection {
         selected(&found, self.columns.as_deref()).map(Some).map_err(of_table)
     }
 
-    /// All rows of a batch, as far as the limit goes.
+    /// All rows of a batch, up to the limit.
     fn plain(&mut self, batch: &Dataset) -> arrowwood::Result<Dataset> {
         let rows = selected(&batch.head(self.limit)?, self.columns.as_deref())?;
         self.limit -= rows.len()?;
@@ -211,7 +211,7 @@ impl Selection {
         Ok(Some(batch))
     }
 
-    /// Lets go what was unpacked.
+    /// Releases decompressed data.
     fn reopen(&mut self) -> arrowwood::Result<()> {
         let changed = || Error::new(ErrorKind::FileChanged, "the file was replaced while it was read");
         if !self.table.is_same() {
@@ -225,7 +225,7 @@ impl Selection {
     }
 }
 
-/// Refuses a range that begins before the first row, or behind the last.
+/// Refuses a range that begins before the first row, or after the last.
 pub(crate) fn check_start(start: u64, first: u64, end: u64) -> Result<()> {
     if start < first {
         let detail = format!("rows before number {first} were dropped");
@@ -239,7 +239,7 @@ pub(crate) fn check_start(start: u64, first: u64, end: u64) -> Result<()> {
     Ok(())
 }
 
-/// The numbers of the columns called `names`.
+/// The numbers of the columns named `names`.
 pub(crate) fn numbers(rows: &Dataset, names: &[String]) -> Result<Vec<usize>> {
     let selected = rows.select(names).map_err(|e| Refusal::bad_request(e.message()))?;
     let fields = rows.schema().fields();
@@ -252,7 +252,7 @@ pub(crate) fn selected(rows: &Dataset, columns: Option<&[usize]>) -> arrowwood::
     columns.map_or_else(|| Ok(rows.clone()), |columns| rows.select_at(columns))
 }
 
-/// The first rows, which a condition is asked of at once, and their bytes: at most `most`, unless it is one row.
+/// The first rows, for which a condition is evaluated at once, and their bytes: at most `most`, unless it is one row.
 fn block_of(rows: &Dataset, most: u64) -> arrowwood::Result<(Dataset, u64)> {
     let mut count = BLOCK;
     loop {
@@ -262,12 +262,12 @@ fn block_of(rows: &Dataset, most: u64) -> arrowwood::Result<(Dataset, u64)> {
         if bytes <= most || len <= 1 {
             return Ok((block, bytes));
         }
-        // The rows that fit if all are of the same size, and fewer each time.
+        // The rows that fit if all have the same size; fewer each time.
         count = (u128::from(len) * u128::from(most) / u128::from(bytes)).clamp(1, u128::from(len / 2)) as u64;
     }
 }
 
-/// What makes bytes of rows.
+/// Encodes rows as bytes.
 pub(crate) enum Maker {
     Arrow(Box<StreamEncoder>, Framing),
     JsonLines(JsonLines),
@@ -275,7 +275,7 @@ pub(crate) enum Maker {
 }
 
 impl Maker {
-    /// Of rows in one of the forms over HTTP.
+    /// For one of the formats over HTTP.
     pub fn of(form: Form, schema: &SchemaRef) -> arrowwood::Result<Maker> {
         match form {
             Form::Arrow => Maker::arrow(schema, Framing::Stream),
@@ -288,7 +288,7 @@ impl Maker {
         Ok(Maker::Arrow(Box::new(StreamEncoder::new(schema.clone())?), framing))
     }
 
-    /// The first of `rows`, as bytes, and how many those are.
+    /// The first of `rows`, as bytes, and their number.
     pub fn piece(&mut self, rows: &Dataset) -> arrowwood::Result<(Vec<Bytes>, u64)> {
         if let Maker::Arrow(encoder, framing) = self {
             let (messages, count) = encoder.encode(rows, PIECE)?;
@@ -312,7 +312,7 @@ impl Maker {
 }
 
 impl Maker {
-    /// What stands before rows.
+    /// The bytes before rows.
     pub fn heading(&self, schema: &SchemaRef) -> arrowwood::Result<Option<Bytes>> {
         Ok(match self {
             Maker::Arrow(encoder, framing) => Some(framing.head(&encoder.schema_message())?.into()),
@@ -321,7 +321,7 @@ impl Maker {
         })
     }
 
-    /// What stands behind them.
+    /// The bytes after them.
     pub fn end(&self) -> Option<Bytes> {
         match self {
             Maker::Arrow(_, framing) => Some(Bytes::from_static(framing.end())),
@@ -330,19 +330,19 @@ impl Maker {
     }
 }
 
-/// An answer with rows, as far as it is.
+/// The state of an answer with rows.
 struct RowStream {
     selection: Selection,
     maker: Maker,
     session: Session,
-    /// What a condition may take.
+    /// The budget of a condition.
     budget: Budget,
-    /// Rows that are being sent.
+    /// Rows being sent.
     current: Option<Dataset>,
     is_begun: bool,
 }
 
-/// The body of an answer with rows. It begins when rows are found, so that a condition that takes too long before is refused.
+/// The body of an answer with rows. It begins when rows are found, so that a condition that takes too long is refused.
 pub(crate) async fn body(selection: Selection, form: Form, session: Session) -> Result<Outgoing> {
     let maker = Maker::of(form, &selection.schema).map_err(|e| Refusal::of_table(&e))?;
     stream(selection, maker, session).await
@@ -391,19 +391,19 @@ impl Steps for RowStream {
     }
 }
 
-/// The body of an answer with rows that are there already.
+/// The body of an answer with existing rows.
 pub(crate) fn whole_body(rows: Dataset, form: Form, session: Session) -> Result<Outgoing> {
     let maker = Maker::of(form, rows.schema()).map_err(|e| Refusal::of_table(&e))?;
     Ok(Outgoing::steps(WholeRows { rows, maker, session, is_begun: false }))
 }
 
-/// The same of Flight's answer.
+/// The same for Flight's answer.
 pub(crate) fn whole_flight_body(rows: Dataset, session: Session) -> Result<Outgoing> {
     let maker = Maker::arrow(rows.schema(), Framing::Flight).map_err(|e| Refusal::of_table(&e))?;
     Ok(Outgoing::steps(WholeRows { rows, maker, session, is_begun: false }))
 }
 
-/// An answer with rows that are there already, as far as it is.
+/// The state of an answer with existing rows.
 struct WholeRows {
     rows: Dataset,
     maker: Maker,
@@ -442,11 +442,11 @@ impl Steps for WholeRows {
     }
 }
 
-/// What goes on, unless that was the end, and bytes.
+/// The next state, unless it was the end, and bytes.
 type Made<S> = (Option<S>, Vec<Bytes>);
 
 impl RowStream {
-    /// The next bytes, with a share where rows are looked for.
+    /// The next bytes, with a share of the memory if rows are searched.
     fn make(mut self, share: Option<&mut Share>) -> Result<Made<RowStream>> {
         let of_table = |e: Error| Refusal::of_table(&e);
         let mut bytes = Vec::new();

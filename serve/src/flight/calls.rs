@@ -1,4 +1,4 @@
-//! Messages of a call as they come in.
+//! Messages of a call as they arrive.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::messages::PREFIX;
 use crate::refusal::{Refusal, Result};
 use crate::session::Session;
 
-/// The most bytes of what asks for something.
+/// The maximum size in bytes of a request message.
 const QUESTION: usize = 64 << 10;
 
 /// The messages of a call's request.
@@ -22,11 +22,11 @@ pub(crate) struct Calls {
     body: Incoming,
     session: Session,
     buffer: BytesMut,
-    /// How long a client may rest between two messages.
+    /// The maximum time between two messages of a client.
     rest: Duration,
 }
 
-/// A message, and its share of the memory for rows that are not committed.
+/// A message, and its share of the memory for uncommitted rows.
 pub(crate) struct Called {
     pub message: Bytes,
     pub share: OwnedSemaphorePermit,
@@ -38,12 +38,12 @@ impl Calls {
         Calls { body, session, buffer: BytesMut::new(), rest }
     }
 
-    /// The same, whose client may rest as long as it is there: it listens.
+    /// The same, without a time limit: the client is listening.
     pub fn unhurried(self) -> Calls {
         Calls { rest: Duration::MAX, ..self }
     }
 
-    /// The next message, of `most` bytes at most; `None` behind the last.
+    /// The next message, of at most `most` bytes; `None` at the end.
     pub async fn next(&mut self, most: usize) -> Result<Option<Called>> {
         let limits = self.session.shared.limits.clone();
         let mut expected = PREFIX;
@@ -57,7 +57,7 @@ impl Calls {
                 }
                 let len = length(&self.buffer, most)?;
                 expected = PREFIX + len;
-                // Taken before the message is received, so that messages don't wait for each other half received.
+                // Taken before the message is received, so that half-received messages don't wait for each other.
                 share = Some(self.session.shared.memory.share(expected)?);
                 continue;
             }
@@ -80,7 +80,7 @@ impl Calls {
         }
     }
 
-    /// The only message of a call that asks for something.
+    /// The only message of a call with a single request.
     pub async fn question<M: Message + Default>(&mut self) -> Result<M> {
         let called = self.next(QUESTION).await?.ok_or_else(|| Refusal::bad_request("the call has no message"))?;
         decoded(called.message)

@@ -1,6 +1,7 @@
-//! `DoExchange`: the rows of a table as they are committed, and record batches that are appended and answered, in one call.
+//! `DoExchange`: sends the rows of a table as they are committed, and appends and answers record batches, in one call.
 //!
-//! Both directions go their own pace: a client that waits for rows may send some, and one that sends need not wait for rows.
+//! The two directions are independent: a client waiting for rows may send some, and one that sends need not wait for
+//! rows.
 
 use std::io;
 use std::sync::Arc;
@@ -24,23 +25,23 @@ use crate::refusal::{Refusal, Result};
 use crate::session::Session;
 use crate::table::Table;
 
-/// The parameters of a command: those of rows that are sent to the client, and those of rows that it sends.
+/// The parameters of a command: for rows sent to the client, and for rows that it sends.
 const FOLLOWING: &[&str] = &["from", "columns", "column", "durable"];
 const PARAMETERS: &[&str] = &["follow", "from", "columns", "column", "durable", "ack", "producer", "epoch", "sequence"];
 
-/// A call that goes both ways.
+/// A bidirectional call.
 struct Exchange {
     session: Session,
     table: Arc<Table>,
     follower: Option<Follower>,
-    /// What is told of the batches, or why they end.
+    /// The answers to batches, or the error that ends them.
     answers: mpsc::Receiver<Result<Bytes>>,
     _receiving: Receiving,
-    /// The row behind the last to be sent, when the client sends nothing any more.
+    /// The row after the last one to send, once the client has finished sending.
     end: Option<u64>,
 }
 
-/// Appends what comes, until the call ends.
+/// Appends batches until the call ends.
 struct Receiving(AbortHandle);
 
 impl Drop for Receiving {
@@ -49,7 +50,7 @@ impl Drop for Receiving {
     }
 }
 
-/// Reads the first message, which says which table it is about.
+/// Reads the first message, which names the table.
 pub(super) async fn begin(session: Session, mut calls: Calls) -> Result<Response<Outgoing>> {
     let (descriptor, header) = opening(&session, &mut calls).await?;
     let (name, query) = target_of(&descriptor, PARAMETERS)?;
@@ -78,7 +79,7 @@ pub(super) async fn begin(session: Session, mut calls: Calls) -> Result<Response
     Ok(answered(if is_followed { following::body(exchange, &session) } else { Outgoing::steps(exchange) }))
 }
 
-/// Where the client's batches go.
+/// The destination of the client's batches.
 struct Appending {
     session: Session,
     name: String,
@@ -89,12 +90,12 @@ struct Appending {
 impl Appending {
     async fn run(self, calls: Calls, header: Bytes) {
         if let Err(refusal) = self.append_all(calls, header).await {
-            // Nobody is there to be told when the call has ended.
+            // After the end of the call there is no one to answer.
             let _ = self.sender.send(Err(refusal)).await;
         }
     }
 
-    /// Appends what comes. The schema comes first, in the first message or in a later one.
+    /// Appends batches. The schema comes first, in the first message or in a later one.
     async fn append_all(&self, mut calls: Calls, mut header: Bytes) -> Result<()> {
         while header.is_empty() {
             let Some(next) = header_of(&self.session, &mut calls).await? else { return Ok(()) };
@@ -111,7 +112,7 @@ impl Appending {
         Ok(())
     }
 
-    /// Tells the log that rows come, or why they are refused.
+    /// Logs appended rows, or the reason of a refusal.
     fn audit(&self, refusal: Option<&Refusal>) {
         let path = format!("/{SERVICE}/DoExchange");
         self.session.shared.audit.write(&AuditLine {
@@ -132,7 +133,8 @@ fn failed<S>(refusal: Refusal) -> Step<S> {
 }
 
 impl Exchange {
-    /// Sends what is told of a batch. Without one the client sends nothing more, and the call ends behind what is committed now.
+    /// Sends the answer to a batch. Without one the client has finished sending, and the call ends after the rows
+    /// committed now.
     async fn answer(mut self, answer: Option<Result<Bytes>>) -> Step<Exchange> {
         match answer {
             Some(Ok(answer)) => return Step::Data(self, vec![answer]),
@@ -150,7 +152,7 @@ impl Exchange {
         }
     }
 
-    /// Goes on with what the follower has sent.
+    /// Continues after the follower has sent rows.
     fn sent(mut self, step: Step<Follower>) -> Step<Exchange> {
         match step {
             Step::Data(follower, bytes) => {
@@ -158,7 +160,7 @@ impl Exchange {
                 Step::Data(self, bytes)
             }
             Step::Failed(e) => Step::Failed(e),
-            // What the client has sent meanwhile may not be answered: that is not the end of a whole call.
+            // Batches that the client has sent meanwhile may be unanswered: that is not a complete call.
             Step::End(_) => failed(self.why_ended()),
         }
     }

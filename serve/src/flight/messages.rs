@@ -1,14 +1,14 @@
-//! The messages of Arrow Flight that are spoken here, as `Flight.proto` numbers their fields, and gRPC's framing of them.
+//! The supported messages of Arrow Flight, with the field numbers of `Flight.proto`, and gRPC's framing.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
 
-/// What the paths of all calls begin with.
+/// The prefix of the paths of all calls.
 pub(crate) const SERVICE: &str = "arrow.flight.protocol.FlightService";
-/// What flag and length of a message take.
+/// The size of a message's flag and length.
 pub(crate) const PREFIX: usize = 5;
 
-/// What rows are asked for, or sent to: a command, or the path of one name.
+/// The source or destination of rows: a command, or the path of one name.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct FlightDescriptor {
     #[prost(enumeration = "DescriptorType", tag = "1")]
@@ -48,7 +48,7 @@ pub(crate) struct FlightInfo {
     pub descriptor: Option<FlightDescriptor>,
     #[prost(message, repeated, tag = "3")]
     pub endpoints: Vec<FlightEndpoint>,
-    /// -1 where it is not known.
+    /// -1 if unknown.
     #[prost(int64, tag = "4")]
     pub total_records: i64,
     #[prost(int64, tag = "5")]
@@ -63,7 +63,7 @@ pub(crate) struct SchemaResult {
     pub schema: Bytes,
 }
 
-/// A message of an Arrow stream that comes in.
+/// A received message of an Arrow stream.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct FlightData {
     #[prost(message, optional, tag = "1")]
@@ -83,14 +83,14 @@ pub(crate) struct PutResult {
     pub app_metadata: Bytes,
 }
 
-/// A message as gRPC frames it.
+/// Frames a message for gRPC.
 pub(crate) fn framed(message: &impl Message) -> Bytes {
     let len = message.encoded_len();
     let mut frame = BytesMut::with_capacity(PREFIX + len);
     frame.put_u8(0);
-    // What is framed so is made here, and small.
+    // Framed messages are made here, and small.
     frame.put_u32(u32::try_from(len).unwrap_or(u32::MAX));
-    // It has the capacity, which is all that can go wrong.
+    // The capacity suffices, which is the only possible failure.
     let encoded = message.encode(&mut frame);
     debug_assert!(encoded.is_ok(), "{encoded:?}");
     frame.freeze()

@@ -1,9 +1,9 @@
 //! Arrow Flight: the calls of gRPC over the same listener, tables, tokens and limits as HTTP's routes.
 //!
-//! A ticket is text that anybody can write: a table's name, and the parameters of its route for rows behind a `?`, as in
-//! `ticks?from=1000&columns=ts,price&where=price > 100`, or `ticks?follow=true`. A descriptor is a path of one name, or the same
-//! text as a command. Bodies are sent as they lie in the mapping. Commands and tickets of [Flight SQL](sql) are messages of protobuf, which no table's
-//! name begins like.
+//! A ticket is text that a client can write by hand: a table's name, and the parameters of its route for rows after a
+//! `?`, as in `ticks?from=1000&columns=ts,price&where=price > 100`, or `ticks?follow=true`. A descriptor is a path of
+//! one name, or the same text as a command. Bodies are sent from the mapping in place. Commands and tickets of [Flight
+//! SQL](sql) are messages of protobuf, whose first bytes begin no table's name.
 
 mod calls;
 mod exchange;
@@ -40,7 +40,7 @@ use crate::response::allow;
 use crate::session::{Session, Trace};
 use crate::table::Table;
 
-/// The most endpoints of a flight, and the fewest rows of each.
+/// The maximum number of endpoints of a flight, and the minimum rows of each.
 const ENDPOINTS: (u64, u64) = (16, 1 << 20);
 /// The parameters of a ticket.
 const PARAMETERS: &[&str] = &["from", "to", "columns", "column", "where", "limit", "follow", "durable"];
@@ -108,7 +108,7 @@ pub(crate) async fn answer(
     }
 }
 
-/// Greets a client that comes with a name and a password, which is its token, and tells it the token as further calls have it.
+/// Handshake with a name and a password, which is the token; returns the token in the form required by further calls.
 fn handshake(parts: &Parts) -> Response<Outgoing> {
     let mut response = answered(Outgoing::empty());
     let token = password_of(&parts.headers).and_then(|token| HeaderValue::try_from(format!("Bearer {token}")).ok());
@@ -118,7 +118,7 @@ fn handshake(parts: &Parts) -> Response<Outgoing> {
     response
 }
 
-/// The table that the message of a call is about, if it means one. For tests, which send any bytes.
+/// The table named in a call's message, if there is one. For tests, which send any bytes.
 #[doc(hidden)]
 pub fn meaning_of_call(method: &str, message: &[u8]) -> Option<String> {
     let message = Bytes::copy_from_slice(message);
@@ -135,7 +135,7 @@ fn whole(frame: Bytes) -> Response<Outgoing> {
     answered(Outgoing::of(frame))
 }
 
-/// The rows that are asked for.
+/// The requested rows.
 async fn selection(session: &Session, name: &str, query: Query) -> Result<Selection> {
     let table = session.table(name).await?;
     session.work(move |_| Selection::of(table, &query)).await
@@ -171,7 +171,7 @@ async fn flight_info(session: Session, descriptor: FlightDescriptor) -> Result<R
     Ok(whole(framed(&info)))
 }
 
-/// What is told of rows, and where they can be had: here, in parts. Blocks.
+/// The description of rows, and their endpoints: here, in parts. Blocks.
 fn info_of(table: Arc<Table>, descriptor: FlightDescriptor, query: &Query) -> Result<FlightInfo> {
     let name = table.name.clone();
     let selection = Selection::of(table, query)?;
@@ -185,7 +185,7 @@ fn info_of(table: Arc<Table>, descriptor: FlightDescriptor, query: &Query) -> Re
         let ticket = Some(Ticket { ticket: ticket(&name, start, end, query).into() });
         FlightEndpoint { ticket }
     };
-    // No rows have one endpoint too, from which the schema comes.
+    // An empty result has one endpoint too, for its schema.
     let starts = if rows == 0 { vec![selection.first_row] } else { starts.collect() };
     Ok(FlightInfo {
         schema,
@@ -208,7 +208,7 @@ fn ticket(name: &str, start: u64, end: u64, query: &Query) -> String {
     text.finish()
 }
 
-/// What may be read. Blocks.
+/// The readable tables. Blocks.
 fn list(session: &Session) -> Result<Response<Outgoing>> {
     let mut frames = Vec::new();
     for entry in session.shared.catalog.list()? {
@@ -220,7 +220,7 @@ fn list(session: &Session) -> Result<Response<Outgoing>> {
             command: Bytes::new(),
             path: vec![entry.name.clone()],
         };
-        // What can't be opened is no flight: it may have gone since, and the call that asks for it says why.
+        // Tables that can't be opened are omitted: they may have been removed, and a call for them gets the error.
         let info = session.shared.catalog.get(&entry.name).and_then(|table| {
             let query = Query::parse(None, &[])?;
             info_of(table, descriptor, &query)

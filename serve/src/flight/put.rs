@@ -1,4 +1,4 @@
-//! `DoPut`: record batches that come in, each appended as a whole and answered when it is committed.
+//! `DoPut`: receives record batches, appends each as a whole, and answers it once it is committed.
 
 use std::io;
 
@@ -14,29 +14,29 @@ use crate::receive::Received;
 use crate::refusal::{Refusal, Result};
 use crate::session::Session;
 
-/// What the bytes of protobuf around a body take at most.
+/// The maximum size in bytes of the protobuf fields around a body.
 const AROUND: usize = 1 << 20;
 /// The end of a stream.
 const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
-/// The parameters of a command that says where rows are to go.
+/// The parameters of a command for sent rows.
 const PARAMETERS: &[&str] = &["ack", "producer", "epoch", "sequence"];
 
-/// A stream of record batches on their way into a table.
+/// A stream of record batches to be appended to a table.
 pub(crate) struct Put {
     session: Session,
     calls: Calls,
     destination: Destination,
-    /// The schema of what comes, and the dictionaries so far, as a stream has them.
+    /// The schema and the dictionaries received so far, as messages of a stream.
     front: Vec<u8>,
 }
 
-/// What the first message, of this descriptor and header, begins.
+/// Starts a stream from the first message, with this descriptor and header.
 pub(crate) async fn begin(session: Session, calls: Calls, descriptor: &FlightDescriptor, header: &[u8]) -> Result<Put> {
     let (name, query) = target_of(descriptor, PARAMETERS)?;
     Put::of(session, calls, (&name, &query), header).await
 }
 
-/// What the first message says of where rows are to go, and its schema if it has one.
+/// Parses the destination in the first message, and its schema if it has one.
 pub(super) fn target_of_first(message: Bytes) -> Result<((String, Query), Bytes)> {
     let (descriptor, header) = descriptor_of(message)?;
     Ok((target_of(&descriptor, PARAMETERS)?, header))
@@ -58,13 +58,13 @@ pub(super) async fn opening(session: &Session, calls: &mut Calls) -> Result<(Fli
     descriptor_of(first(session, calls).await?.message)
 }
 
-/// The metadata of the next message, which may be none; `None` when no more come.
+/// The metadata of the next message, possibly empty; `None` at the end.
 pub(super) async fn header_of(session: &Session, calls: &mut Calls) -> Result<Option<Bytes>> {
     let Some(Called { message, .. }) = calls.next(session.shared.limits.body + AROUND).await? else { return Ok(None) };
     decoded::<FlightData>(message).map(|data| Some(data.header))
 }
 
-/// The kinds of messages that a stream of record batches has.
+/// The kinds of messages in a stream of record batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Schema,
@@ -72,13 +72,13 @@ enum Kind {
     Batch,
 }
 
-/// The kind that a `Message` of Message.fbs says it is; `None` where it is damaged, or is of another kind.
+/// The kind of a `Message` of Message.fbs; `None` if it is damaged, or of another kind.
 fn kind_of(metadata: &[u8]) -> Option<Kind> {
     let word = |at: usize| metadata.get(at..)?.first_chunk().map(|raw| i32::from_le_bytes(*raw));
     let half = |at: usize| metadata.get(at..)?.first_chunk().map(|raw| usize::from(u16::from_le_bytes(*raw)));
     let root = usize::try_from(word(0)?).ok()?;
     let fields = root.checked_sub_signed(isize::try_from(word(root)?).ok()?)?;
-    // The second field, behind two lengths.
+    // The second field, after two lengths.
     let place = half(fields + 6).filter(|&place| place > 0 && half(fields).is_some_and(|len| len > 6))?;
     match metadata.get(root + place)? {
         1 => Some(Kind::Schema),
@@ -88,11 +88,11 @@ fn kind_of(metadata: &[u8]) -> Option<Kind> {
     }
 }
 
-/// Appends a message as a stream has it.
+/// Appends a message in the framing of a stream.
 pub(super) fn push(stream: &mut Vec<u8>, metadata: &[u8], body: &[u8]) {
     let padded = metadata.len().next_multiple_of(8);
     stream.extend_from_slice(&u32::MAX.to_le_bytes());
-    // Messages are at most as long as the limits of a body.
+    // The limit of bodies also limits messages.
     stream.extend_from_slice(&u32::try_from(padded).unwrap_or(u32::MAX).to_le_bytes());
     stream.extend_from_slice(metadata);
     stream.resize(stream.len() + (padded - metadata.len()), 0);
@@ -100,7 +100,8 @@ pub(super) fn push(stream: &mut Vec<u8>, metadata: &[u8], body: &[u8]) {
 }
 
 impl Put {
-    /// Batches of the schema in `header`, to be appended to the table of that name, as the query says.
+    /// Receives batches with the schema in `header`, to be appended to the named table with the parameters in the
+    /// query.
     pub async fn of(session: Session, calls: Calls, (name, query): (&str, &Query), header: &[u8]) -> Result<Put> {
         if kind_of(header) != Some(Kind::Schema) {
             return Err(Refusal::bad_request("a schema is expected before the first record batch"));
@@ -111,7 +112,7 @@ impl Put {
         Ok(Put { session, calls, destination, front })
     }
 
-    /// Appends the next batch; what is told of it, or `None` when no more come.
+    /// Appends the next batch; returns its answer, or `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Bytes>> {
         let limits = &self.session.shared.limits;
         loop {
@@ -132,7 +133,7 @@ impl Put {
                     }
                 }
                 Some(Kind::Batch) => {
-                    // The dictionaries are there once more for each batch.
+                    // The dictionaries are repeated for each batch.
                     share.merge(self.session.shared.memory.share(self.front.len())?);
                     let mut bytes = self.front.clone();
                     push(&mut bytes, &data.header, &data.body);
@@ -141,7 +142,7 @@ impl Put {
                     let answer = self.destination.append(&self.session, Received { bytes, share }).await?;
                     return Ok(Some(answer.to_string().into()));
                 }
-                // What comes without a batch is for nobody here.
+                // Metadata without a batch is ignored.
                 None if data.header.is_empty() => (),
                 _ => return Err(Refusal::bad_request("a record batch or a dictionary is expected")),
             }

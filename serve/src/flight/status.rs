@@ -1,4 +1,4 @@
-//! How a call of gRPC ends: a status in the trailers, whatever HTTP says.
+//! The end of a gRPC call: a status in the trailers, whatever the status of HTTP.
 
 use std::io;
 
@@ -10,10 +10,10 @@ use crate::outgoing::Outgoing;
 use crate::query::own;
 use crate::refusal::Refusal;
 
-/// What a message in a header is encoded of: all but printable ASCII, and the sign of the encoding.
+/// The characters encoded in a header's message: all but printable ASCII, and the percent sign.
 const ENCODED: &AsciiSet = &CONTROLS.add(b'%');
 
-/// The number of the status that a refusal is.
+/// The status code of a refusal.
 fn number_of(refusal: &Refusal) -> u16 {
     match refusal.status() {
         StatusCode::UNAUTHORIZED => 16,
@@ -60,14 +60,14 @@ fn with_type(mut response: Response<Outgoing>) -> Response<Outgoing> {
     response
 }
 
-/// The trailers of a body that has come to its end, or broke off.
+/// The trailers of a body that ended, or broke off.
 fn trailers_of(ended: Result<(), &io::Error>) -> HeaderMap {
     let Err(e) = ended else {
         return HeaderMap::from_iter([(own("grpc-status"), HeaderValue::from_static("0"))]);
     };
     match e.get_ref().and_then(|inner| inner.downcast_ref::<Refusal>()) {
         Some(refusal) => trailers_of_refusal(refusal),
-        // The log has it; it may say where files are.
+        // Only the log has it; it may contain paths of files.
         None => trailers(13, "the answer broke off; the server's log says more"),
     }
 }

@@ -1,10 +1,10 @@
-//! The table that a call is about, and how: text of a ticket or a command, or the path of a descriptor.
+//! The table and parameters of a call: from the text of a ticket or a command, or the path of a descriptor.
 
 use super::messages::{DescriptorType, FlightDescriptor, Ticket};
 use crate::query::Query;
 use crate::refusal::{Refusal, Result};
 
-/// The table that a descriptor means, and its parameters, which are among those `known`.
+/// The table of a descriptor, and its parameters, which must be among `known`.
 pub(super) fn target_of(descriptor: &FlightDescriptor, known: &[&str]) -> Result<(String, Query)> {
     match (descriptor.kind(), &descriptor.path[..]) {
         (DescriptorType::Path, [name]) => Ok((name.clone(), Query::parse(None, &[])?)),
@@ -16,13 +16,13 @@ pub(super) fn target_of(descriptor: &FlightDescriptor, known: &[&str]) -> Result
     }
 }
 
-/// The same of a ticket.
+/// The same for a ticket.
 pub(super) fn target_of_ticket(ticket: &Ticket, known: &[&str]) -> Result<(String, Query)> {
     let text = std::str::from_utf8(&ticket.ticket);
     parse_target(text.map_err(|_| Refusal::bad_request("the ticket is not UTF-8"))?, known)
 }
 
-/// The same of the text of a ticket or a command: `ticks?from=10`.
+/// The same for the text of a ticket or a command: `ticks?from=10`.
 fn parse_target(text: &str, known: &[&str]) -> Result<(String, Query)> {
     let (name, query) = text.split_once('?').map_or((text, None), |(name, query)| (name, Some(query)));
     Ok((name.to_owned(), Query::parse(query, known)?))

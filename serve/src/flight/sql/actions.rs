@@ -1,4 +1,4 @@
-//! Actions: statements are prepared and closed, queries cancelled.
+//! Actions: prepare and close statements, cancel queries.
 
 use bytes::Bytes;
 use hyper::Response;
@@ -18,7 +18,7 @@ use crate::refusal::{Refusal, Result};
 use crate::session::Session;
 use crate::statement::{self, engine_of};
 
-/// What was done, and what can't be.
+/// Results of actions: done, and not possible.
 const DONE: i32 = 1;
 const NOT_DONE: i32 = 3;
 
@@ -60,7 +60,7 @@ pub(in crate::flight) async fn action(session: Session, action: Action) -> Resul
     }
 }
 
-/// The message of an action of Flight SQL, which says what it is.
+/// The message of a Flight SQL action, with its type.
 fn message<M: Message + Default>(body: Bytes) -> Result<M> {
     let (_, value) = Any::parse(&body).ok_or_else(|| Refusal::bad_request("a message of Flight SQL is expected"))?;
     decoded(value)
@@ -82,7 +82,7 @@ async fn create(session: &Session, text: StatementText) -> Result<Response<Outgo
     Ok(result(&Any::of("ActionCreatePreparedStatementResult", &prepared)))
 }
 
-/// Cancels the queries that the tickets of a flight are of.
+/// Cancels the queries of a flight's tickets.
 fn cancel(session: &Session, info: Option<&FlightInfo>) -> Result<i32> {
     let tickets = info.into_iter().flat_map(|info| &info.endpoints).filter_map(|endpoint| endpoint.ticket.as_ref());
     let mut is_cancelled = false;

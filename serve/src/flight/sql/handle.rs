@@ -1,5 +1,5 @@
-//! Handles of statements: their text and the values of their parameters. The server keeps nothing of a statement that does not
-//! run, so that any number of them may be open.
+//! Handles of statements: their text and the values of their parameters. The server keeps no state of a statement that
+//! does not run, so any number of them may be open.
 
 use arrow_array::RecordBatch;
 use arrowwood::{Dataset, Open, StreamEncoder};
@@ -11,11 +11,11 @@ use crate::flight::calls::decoded;
 use crate::refusal::{Refusal, Result};
 use crate::statement::Statement;
 
-/// The most bytes of a handle: all of it comes back in a ticket.
+/// The maximum size of a handle in bytes: all of it comes back in a ticket.
 pub(super) const LONGEST: usize = 48 << 10;
 
 impl StatementHandle {
-    /// The handle of a statement that somebody sends as text.
+    /// The handle of a statement sent as text.
     pub fn of(text: StatementText) -> Result<StatementHandle> {
         if !text.transaction.is_empty() {
             return Err(Refusal::bad_request("there are no transactions; each query is of one commit of each table"));
@@ -27,7 +27,7 @@ impl StatementHandle {
         decoded(handle)
     }
 
-    /// The same under a name of its own, for one run.
+    /// The same with a unique name, for one run.
     pub fn named(self) -> Result<StatementHandle> {
         let id = getrandom::u64().map_err(|e| Refusal::internal(e.to_string()))?;
         Ok(StatementHandle { id: id.max(1), ..self })
@@ -75,19 +75,19 @@ impl StatementHandle {
             .map_err(damaged)
     }
 
-    /// The statement to be planned or run.
+    /// The statement to plan or run.
     pub fn statement(&self) -> Result<Statement> {
         Ok(Statement { text: self.query.clone(), parameters: self.parameters()?, most: None, own: None })
     }
 }
 
-/// A schema as a message of a stream.
+/// Encodes a schema as a message of a stream.
 pub(super) fn schema_message(schema: &arrow_schema::SchemaRef) -> Result<Bytes> {
     let message = StreamEncoder::new(schema.clone()).and_then(|encoder| encoder.schema_message().head());
     Ok(message.map_err(|e| Refusal::of_table(&e))?.into())
 }
 
-/// Rows that were made here.
+/// Encodes rows made by the server.
 pub(super) fn dataset(batch: RecordBatch) -> Result<Dataset> {
     Dataset::from_batches(batch.schema(), vec![batch]).map_err(|e| Refusal::internal(e.to_string()))
 }

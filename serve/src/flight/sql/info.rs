@@ -1,4 +1,4 @@
-//! What is told of the server's SQL: `CommandGetSqlInfo`.
+//! Information about the server's SQL: `CommandGetSqlInfo`.
 
 use std::sync::Arc;
 
@@ -21,7 +21,8 @@ enum Fact {
     Conversions,
 }
 
-/// The facts by their numbers in `SqlInfo`. All that drivers ask for is there: some take what isn't for a failure.
+/// The facts by their numbers in `SqlInfo`. It has all facts that drivers request: some treat a missing one as a
+/// failure.
 fn facts(engine: &dyn SqlEngine, limits: &Limits) -> Vec<(u32, Fact)> {
     let (name, version) = engine.name();
     let text = |value: &str| Fact::Text(value.into());
@@ -39,12 +40,12 @@ fn facts(engine: &dyn SqlEngine, limits: &Limits) -> Vec<(u32, Fact)> {
         (11, Fact::Flag(false)),
         (100, Fact::Bits(0)),
         (101, Fact::Bits(0)),
-        // Names without quotes are taken as lower case.
+        // Unquoted names are converted to lower case.
         (503, Fact::Bits(3)),
         (504, text("\"")),
         (505, Fact::Bits(1)),
         (506, Fact::Flag(true)),
-        // Nulls are greater than all else.
+        // Nulls sort after all other values.
         (507, Fact::Bits(0)),
         (513, text("\\")),
         (514, text("")),
@@ -107,13 +108,13 @@ fn fields() -> UnionFields {
     (0..).zip(members().map(Arc::new)).collect()
 }
 
-/// The columns of what is told.
+/// The columns of the result.
 pub(super) fn schema() -> Arc<Schema> {
     let value = DataType::Union(fields(), arrow_schema::UnionMode::Dense);
     Arc::new(Schema::new(vec![Field::new("info_name", DataType::UInt32, false), Field::new("value", value, false)]))
 }
 
-/// What is told of `wanted`, or of all there is.
+/// The facts `wanted`, or all facts.
 pub(super) fn info(engine: &dyn SqlEngine, limits: &Limits, wanted: &[u32]) -> Result<RecordBatch, ArrowError> {
     let mut facts = facts(engine, limits);
     facts.retain(|(number, _)| wanted.is_empty() || wanted.contains(number));
@@ -150,7 +151,7 @@ pub(super) fn info(engine: &dyn SqlEngine, limits: &Limits, wanted: &[u32]) -> R
     RecordBatch::try_new(schema(), vec![Arc::new(names), Arc::new(union)])
 }
 
-/// Adds a value; its place.
+/// Adds a value; returns its offset.
 fn push<T>(values: &mut Vec<T>, value: T) -> usize {
     values.push(value);
     values.len() - 1

@@ -1,4 +1,4 @@
-//! Primary and foreign keys, which tables have none of.
+//! Primary and foreign keys, which tables lack.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ const FOREIGN: &[(&str, DataType, bool)] = &[
     ("delete_rule", UInt8, false),
 ];
 
-/// The columns of what is told of primary keys, or of foreign ones.
+/// The columns of the result for primary keys, or for foreign keys.
 pub(super) fn schema(is_primary: bool) -> SchemaRef {
     let columns = if is_primary { PRIMARY } else { FOREIGN };
     let field = |(name, data_type, nullable): &(&str, DataType, bool)| Field::new(*name, data_type.clone(), *nullable);

@@ -1,14 +1,14 @@
-//! The messages of Flight SQL that are spoken here, as `FlightSql.proto` numbers their fields.
+//! The supported messages of Flight SQL, with the field numbers of `FlightSql.proto`.
 
 use bytes::Bytes;
 use prost::Message;
 
 use crate::flight::messages::FlightInfo;
 
-/// What the type of a message of Flight SQL begins with.
+/// The prefix of the types of Flight SQL messages.
 const TYPE: &str = "type.googleapis.com/arrow.flight.protocol.sql.";
 
-/// A message that says what it is.
+/// A message with its type.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Any {
     #[prost(string, tag = "1")]
@@ -22,14 +22,14 @@ impl Any {
         Any { type_url: format!("{TYPE}{name}"), value: message.encode_to_vec().into() }
     }
 
-    /// The message in `bytes` and its name, if it is one of Flight SQL. What other calls send is text.
+    /// The message in `bytes` and its name, if it is one of Flight SQL. Other calls send text.
     pub fn parse(bytes: &Bytes) -> Option<(String, Bytes)> {
         let any = Any::decode(bytes.clone()).ok()?;
         Some((any.type_url.strip_prefix(TYPE)?.to_owned(), any.value))
     }
 }
 
-/// `CommandStatementQuery`, and what asks for a statement to be prepared.
+/// `CommandStatementQuery`, and the request to prepare a statement.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct StatementText {
     #[prost(string, tag = "1")]
@@ -38,7 +38,7 @@ pub(crate) struct StatementText {
     pub transaction: Bytes,
 }
 
-/// What has nothing but a handle: `TicketStatementQuery`, `CommandPreparedStatementQuery`,
+/// Messages with only a handle: `TicketStatementQuery`, `CommandPreparedStatementQuery`,
 /// `ActionClosePreparedStatementRequest` and `DoPutPreparedStatementResult`.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct WithHandle {
@@ -46,7 +46,7 @@ pub(crate) struct WithHandle {
     pub handle: Bytes,
 }
 
-/// What a handle says: all that is known of a statement, so that the server need not keep it.
+/// The content of a handle: the whole state of a statement, so that the server need not keep it.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct StatementHandle {
     #[prost(string, tag = "1")]
@@ -54,7 +54,7 @@ pub(crate) struct StatementHandle {
     /// A stream of Arrow with the values of its parameters.
     #[prost(bytes = "bytes", tag = "2")]
     pub parameters: Bytes,
-    /// What whoever cancels it calls it.
+    /// The name by which a client cancels it.
     #[prost(fixed64, tag = "3")]
     pub id: u64,
 }
@@ -140,10 +140,10 @@ pub(crate) struct CancelQuery {
     pub info: Bytes,
 }
 
-/// The results of `CancelFlightInfo`, `CancelQuery` and `CloseSession`, which have numbers of one meaning.
+/// The results of `CancelFlightInfo`, `CancelQuery` and `CloseSession`, with numbers of the same meaning.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Done {
-    /// 1 for what was done, 3 for what can't be.
+    /// 1 for done, 3 for not possible.
     #[prost(int32, tag = "1")]
     pub status: i32,
 }

@@ -1,7 +1,7 @@
-//! Flight SQL: statements and what is told of tables, as calls of Flight whose commands and tickets are messages of their own.
+//! Flight SQL: statements and information about tables, as calls of Flight with their own commands and tickets.
 //!
-//! The server keeps nothing of statements that are prepared: their handles say it all. What runs is known by a number in its
-//! ticket, by which it is cancelled.
+//! The server keeps no state of prepared statements: their handles contain it. A running statement is identified by a
+//! number in its ticket, by which it is cancelled.
 
 mod actions;
 mod handle;
@@ -40,9 +40,9 @@ use crate::results;
 use crate::session::Session;
 use crate::statement::{self, Running, engine_of};
 
-/// What a command or a ticket asks for.
+/// The request in a command or a ticket.
 pub(super) enum Question {
-    /// A statement, of which the text or all is known.
+    /// A statement, by its text or its handle.
     Statement(StatementHandle),
     Catalogs,
     DbSchemas(GetDbSchemas),
@@ -55,7 +55,7 @@ pub(super) enum Question {
 }
 
 impl Question {
-    /// The question in a command or a ticket; `None` for those that are text.
+    /// The request in a command or a ticket; `None` for those that are text.
     pub fn parse(bytes: &Bytes) -> Result<Option<Question>> {
         let Some((name, value)) = Any::parse(bytes) else { return Ok(None) };
         Ok(Some(match name.as_str() {
@@ -75,7 +75,7 @@ impl Question {
         }))
     }
 
-    /// The columns of the answer.
+    /// The columns of the result.
     async fn schema(&self, session: &Session, engine: &dyn SqlEngine) -> Result<SchemaRef> {
         Ok(match self {
             Question::Statement(handle) => statement::plan(session, engine, handle.statement()?).await?.schema,
@@ -99,7 +99,7 @@ fn internal(e: ArrowError) -> Refusal {
     Refusal::internal(e.to_string())
 }
 
-/// Where the answer to a command can be had: here, by one ticket.
+/// The endpoint for the result of a command: here, by one ticket.
 pub(super) async fn flight_info(
     session: Session,
     descriptor: FlightDescriptor,
@@ -125,14 +125,14 @@ pub(super) async fn flight_info(
     })))
 }
 
-/// The columns of the answer to a command.
+/// The columns of a command's result.
 pub(super) async fn schema(session: Session, question: Question) -> Result<Response<Outgoing>> {
     let engine = engine_of(&session)?;
     let schema = question.schema(&session, engine.as_ref()).await?;
     Ok(whole(framed(&SchemaResult { schema: schema_message(&schema)? })))
 }
 
-/// The answer itself.
+/// The result itself.
 pub(super) async fn get(session: Session, question: Question) -> Result<Response<Outgoing>> {
     let engine = engine_of(&session)?;
     if let Question::Statement(handle) = question {
@@ -143,7 +143,7 @@ pub(super) async fn get(session: Session, question: Question) -> Result<Response
     Ok(answered(whole_flight_body(dataset(rows)?, session)?))
 }
 
-/// What is told of tables and of the server. Blocks.
+/// Information about tables and the server. Blocks.
 fn told(session: &Session, engine: &Arc<dyn SqlEngine>, question: &Question) -> Result<RecordBatch> {
     match question {
         Question::Statement(_) => Err(Refusal::internal("a statement is not told")),
@@ -157,7 +157,7 @@ fn told(session: &Session, engine: &Arc<dyn SqlEngine>, question: &Question) -> 
     }
 }
 
-/// Takes values for the parameters of a statement that was prepared; answers its handle with them.
+/// Binds values to the parameters of a prepared statement; returns its new handle.
 pub(super) async fn put(
     session: Session,
     mut calls: Calls,

@@ -1,4 +1,4 @@
-//! Catalogs, schemas and tables: one of each, and the tables that a caller may read.
+//! Catalogs, schemas and tables: one of each, and the tables that the caller may read.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use super::messages::{GetDbSchemas, GetTables};
 use crate::refusal::{Refusal, Result};
 use crate::session::Session;
 
-/// The only catalog, and the schema that has all tables.
+/// The only catalog, and the schema that contains all tables.
 const CATALOG: &str = "arrowwood";
 const SCHEMA: &str = "public";
-/// What all tables are.
+/// The type of all tables.
 const TABLE: &str = "TABLE";
 
 fn text(name: &str, nullable: bool) -> Field {
@@ -48,7 +48,7 @@ pub(super) fn db_schemas(asked: &GetDbSchemas) -> Result<RecordBatch> {
     batch(fields, vec![texts(found.map(|()| CATALOG)), texts(found.map(|()| SCHEMA))])
 }
 
-/// The columns of what is told of tables.
+/// The columns of the result for tables.
 pub(super) fn tables_schema(asked: &GetTables) -> SchemaRef {
     let mut fields = vec![text("catalog_name", true), text("db_schema_name", true)];
     fields.extend([text("table_name", false), text("table_type", false)]);
@@ -70,7 +70,7 @@ pub(super) fn tables(session: &Session, asked: &GetTables) -> Result<RecordBatch
             continue;
         }
         if asked.include_schema {
-            // What can't be opened has no columns to tell of; the query that asks for it says why.
+            // A table that can't be opened has no known columns; a query for it gets the error.
             let Some(schema) = schema_of(session, &entry.name) else { continue };
             schemas.push(schema);
         }
@@ -87,12 +87,13 @@ pub(super) fn tables(session: &Session, asked: &GetTables) -> Result<RecordBatch
 fn schema_of(session: &Session, name: &str) -> Option<Bytes> {
     let table = session.shared.catalog.get(name).ok()?;
     let rows = table.rows().ok()?;
-    // Engines know columns, and no more of a table.
+    // Engines know only the columns of a table.
     let columns: SchemaRef = Arc::new(Schema::new(rows.schema().fields().clone()));
     schema_message(&columns).ok()
 }
 
-/// Whether `text` is like a pattern, in which `%` is any text, `_` any character, and `\` says that the next is itself.
+/// Whether `text` matches a pattern, in which `%` matches any text, `_` any character, and `\` escapes the next
+/// character.
 fn is_like(pattern: Option<&str>, text: &str) -> bool {
     let Some(pattern) = pattern else { return true };
     let mut wanted = Vec::new();
@@ -105,7 +106,7 @@ fn is_like(pattern: Option<&str>, text: &str) -> bool {
             other => Wanted::This(other),
         });
     }
-    // For each number of characters of the text: whether the pattern so far is like them.
+    // For each number of characters of the text: whether the pattern so far matches them.
     let text: Vec<char> = text.chars().collect();
     let mut is_so = vec![false; text.len() + 1];
     is_so[0] = true;

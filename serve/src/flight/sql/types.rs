@@ -1,11 +1,11 @@
-//! The types of columns as ODBC knows them: `CommandGetXdbcTypeInfo`.
+//! The types of columns in ODBC's terms: `CommandGetXdbcTypeInfo`.
 
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, Int32Array, ListArray, RecordBatch, StringArray};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 
-/// A type: its name in SQL, its number, the digits or characters that it has, what stands before and behind a literal.
+/// A type: its name in SQL, its number, its number of digits or characters, the prefix and suffix of a literal.
 struct SqlType {
     name: &'static str,
     number: i32,
@@ -39,7 +39,7 @@ const TYPES: &[SqlType] = &[
     text("TIMESTAMP", 93, Some(29), "TIMESTAMP '"),
 ];
 
-/// The columns of what is told.
+/// The columns of the result.
 pub(super) fn schema() -> SchemaRef {
     use DataType::{Boolean, Int32, List, Utf8};
     let parameters = List(Arc::new(Field::new("item", Utf8, false)));
@@ -68,7 +68,7 @@ pub(super) fn schema() -> SchemaRef {
     Arc::new(Schema::new(fields.to_vec()))
 }
 
-/// What is told of the type with number `wanted`, or of all.
+/// The type with number `wanted`, or all types.
 pub(super) fn types(wanted: Option<i32>) -> Result<RecordBatch, ArrowError> {
     let found: Vec<&SqlType> =
         TYPES.iter().filter(|known| wanted.is_none_or(|number| known.number == number)).collect();
@@ -90,7 +90,7 @@ pub(super) fn types(wanted: Option<i32>) -> Result<RecordBatch, ArrowError> {
         texts(|known| known.literal.map(|(before, _)| before)),
         texts(|known| known.literal.map(|(_, behind)| behind)),
         Arc::new(ListArray::new_null(item, found.len())),
-        // May be null, and stand in any condition.
+        // Nullable, and usable in any condition.
         numbers(|_| Some(1)),
         flags(|known| Some(known.number == 12)),
         numbers(|_| Some(3)),
