@@ -1,7 +1,7 @@
 //! Bodies of requests: received within limits, unpacked within limits.
 //!
 //! A body holds a share of the memory for rows from its first byte until its rows are committed. A client can't take
-//! more than that, whatever it claims, and not for longer than it takes to send it.
+//! more than that, whatever it claims, nor for longer than it takes to send the body.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use crate::outgoing::blocking;
 use crate::query::header;
 use crate::refusal::{Refusal, Result};
 
-/// What memory is shared out in.
+/// The unit in which memory is shared.
 pub(crate) const UNIT: usize = 4 << 10;
-/// Bodies up to this are unpacked and parsed at once, larger ones by a thread for blocking work.
+/// Bodies up to this size are decompressed and parsed at once, larger ones by a thread for blocking work.
 pub(crate) const SMALL: usize = 64 << 10;
 
-/// Memory that requests share: for rows that are not committed, or for queries.
+/// Memory shared by requests: for uncommitted rows, or for queries.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory(Arc<Semaphore>);
 
@@ -32,18 +32,18 @@ impl Memory {
         Memory(Arc::new(Semaphore::new(bytes.div_ceil(UNIT).clamp(1, Semaphore::MAX_PERMITS))))
     }
 
-    /// A share of so many bytes, for rows.
+    /// Takes a share of this many bytes, for rows.
     pub fn share(&self, bytes: usize) -> Result<OwnedSemaphorePermit> {
         let taken = || Refusal::unavailable("the memory for rows that are not committed yet is taken; try again");
         self.try_share(bytes).ok_or_else(taken)
     }
 
-    /// A share of so many bytes, if they are free.
+    /// Takes a share of this many bytes, if they are free.
     pub fn try_share(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         self.0.clone().try_acquire_many_owned(Memory::units(bytes)).ok()
     }
 
-    /// A share of so many bytes, as soon as they are free.
+    /// Takes a share of this many bytes, once they are free.
     pub async fn wait(&self, bytes: usize) -> Result<OwnedSemaphorePermit> {
         let closed = |_| Refusal::unavailable("the server is stopping");
         self.0.clone().acquire_many_owned(Memory::units(bytes)).await.map_err(closed)
@@ -61,7 +61,7 @@ pub(crate) struct Received {
 }
 
 impl Received {
-    /// Makes room for `bytes` all together.
+    /// Makes room for `bytes` in total.
     fn grow(&mut self, memory: &Memory, bytes: usize) -> Result<()> {
         let has = self.share.num_permits() * UNIT;
         if bytes > has {
@@ -71,14 +71,14 @@ impl Received {
     }
 }
 
-/// Receives a body, and unpacks it.
+/// Receives a body, and decompresses it.
 pub(crate) async fn receive(headers: &HeaderMap, body: Incoming, limits: &Limits, memory: &Memory) -> Result<Received> {
     let encoding = Encoding::of(headers)?;
     let announced = body.size_hint().upper();
     if announced.is_some_and(|bytes| bytes > limits.body as u64) {
         return Err(too_large(limits));
     }
-    // What is announced is taken at once, so that bodies don't wait for each other half received.
+    // The announced size is taken at once, so that half-received bodies don't wait for each other.
     let share = memory.share(announced.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(SMALL))?;
     let received = collect(Received { bytes: Vec::new(), share }, body, limits, memory).await?;
     if encoding == Encoding::Plain {
@@ -102,7 +102,7 @@ async fn collect(mut received: Received, mut body: Incoming, limits: &Limits, me
     let broken = |_| Refusal::bad_request("the body broke off");
     let begun = Instant::now();
     loop {
-        // Slower than so that the largest body takes twenty parts' time is not slow, but an attack.
+        // A client slower than the largest body in twenty parts' time is not slow, but an attack.
         let latest = (Instant::now() + limits.part).min(begun + 20 * limits.part);
         let Some(frame) = timeout_at(latest, body.frame()).await.map_err(slow)? else { return Ok(received) };
         let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
@@ -143,7 +143,7 @@ fn unpack(packed: Received, encoding: Encoding, limit: usize, memory: &Memory) -
         Encoding::Zstd => Box::new(zstd_of(&bytes).map_err(broken)?),
         _ => Box::new(flate2::read::MultiGzDecoder::new(&bytes[..])),
     };
-    // The packed bytes keep their share until they are gone.
+    // The compressed bytes keep their share until they are released.
     let mut unpacked = Received { bytes: Vec::new(), share: memory.share(SMALL)? };
     let mut block = vec![0; 64 << 10];
     loop {
@@ -164,7 +164,7 @@ fn unpack(packed: Received, encoding: Encoding, limit: usize, memory: &Memory) -
     Ok(unpacked)
 }
 
-/// A decoder that takes no frame that needs more than 8 MiB to look back, which is what the format recommends.
+/// A decoder that refuses frames with windows over 8 MiB, the limit recommended by the format.
 fn zstd_of(bytes: &[u8]) -> io::Result<zstd::stream::read::Decoder<'static, io::BufReader<io::Cursor<Vec<u8>>>>> {
     let mut decoder = zstd::stream::read::Decoder::new(io::Cursor::new(bytes.to_vec()))?;
     decoder.window_log_max(23)?;
@@ -205,7 +205,7 @@ mod tests {
             let little = Memory::new(8 << 20);
             let refusal = unpack(packed(bomb, &little), encoding, 32 << 20, &little).map(drop).unwrap_err();
             assert_eq!(refusal.status(), StatusCode::SERVICE_UNAVAILABLE);
-            // All of it was given back.
+            // Everything was released.
             assert!(little.share(8 << 20).is_ok() && memory.share(64 << 20).is_ok());
         }
     }

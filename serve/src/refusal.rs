@@ -1,4 +1,4 @@
-//! [`Refusal`]: why a request is not done, as `application/problem+json`.
+//! [`Refusal`]: the reason why a request is refused, as `application/problem+json`.
 
 use arrowwood::{Error, ErrorKind};
 use hyper::header::{self, HeaderMap, HeaderValue};
@@ -8,10 +8,10 @@ use serde_json::{Value as Json, json};
 use crate::condition::ConditionError;
 use crate::outgoing::Outgoing;
 
-/// Numbers of the system for a disk that is full, or a share of it.
+/// Error numbers of the system for a full disk or quota.
 const NO_SPACE: [i32; 2] = [28, 122];
 
-/// Why a request is not done.
+/// The reason why a request is refused.
 #[derive(Debug)]
 pub(crate) struct Refusal(Box<Inner>);
 
@@ -23,7 +23,7 @@ struct Inner {
     /// Further members of the answer's body.
     facts: Vec<(&'static str, Json)>,
     headers: HeaderMap,
-    /// What is for the log of the server only.
+    /// The part for the server's log only.
     log: Option<String>,
 }
 
@@ -55,7 +55,7 @@ impl Refusal {
         Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
     }
 
-    /// To be tried again.
+    /// A temporary refusal, to be retried.
     pub fn unavailable(detail: impl Into<String>) -> Refusal {
         let refusal = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail);
         refusal.header(header::RETRY_AFTER, HeaderValue::from_static("1"))
@@ -65,7 +65,7 @@ impl Refusal {
         Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
     }
 
-    /// The same with another member in the answer's body.
+    /// Adds a member to the answer's body.
     pub fn fact(mut self, name: &'static str, value: impl Into<Json>) -> Refusal {
         self.0.facts.push((name, value.into()));
         self
@@ -76,7 +76,7 @@ impl Refusal {
         self
     }
 
-    /// About rows that a client has sent.
+    /// An error about rows sent by a client.
     pub fn of_input(e: &Error) -> Refusal {
         match e.kind() {
             ErrorKind::SchemaMismatch => Refusal::conflict("schema_mismatch", e.message()),
@@ -86,7 +86,7 @@ impl Refusal {
         }
     }
 
-    /// About the server's own files. The client is not told where they are.
+    /// An error about the server's own files. The client does not get their paths.
     pub fn of_table(e: &Error) -> Refusal {
         let server = |code, detail: &str| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, code, detail);
         let refusal = match e.kind() {
@@ -108,24 +108,24 @@ impl Refusal {
         refusal.logged(e)
     }
 
-    /// The same with what the log is to say.
+    /// Adds text for the log.
     pub fn logged(mut self, e: &Error) -> Refusal {
         self.0.log = Some(e.to_string());
         self
     }
 
-    /// The same with what another one tells the log.
+    /// Takes over another refusal's text for the log.
     pub fn logged_as(mut self, other: &Refusal) -> Refusal {
         self.0.log.clone_from(&other.0.log);
         self
     }
 
-    /// Whether it is known that nothing was appended.
+    /// Whether nothing was appended for certain.
     pub fn is_outcome_known(&self) -> bool {
         !["not_durable", "unknown"].contains(&self.0.code)
     }
 
-    /// The same in the words of the library, for whoever may know where files are.
+    /// The same with the library's message, for users who may know the paths of files.
     pub fn in_full(mut self) -> Refusal {
         if let Some(log) = &self.0.log {
             self.0.detail.clone_from(log);
@@ -145,7 +145,7 @@ impl Refusal {
         &self.0.detail
     }
 
-    /// What the server's log says beyond the answer.
+    /// The text in the server's log beyond the answer.
     pub fn log(&self) -> Option<&str> {
         self.0.log.as_deref()
     }

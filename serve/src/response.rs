@@ -1,4 +1,4 @@
-//! Answers with little in them, and the methods that are allowed.
+//! Short answers, and permitted methods.
 
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use crate::outgoing::Outgoing;
 use crate::refusal::{Refusal, Result};
 
-/// Refuses other methods than these; HEAD goes where GET does.
+/// Refuses methods other than these; HEAD is permitted with GET.
 pub(crate) fn allow(parts: &Parts, methods: &[Method]) -> Result<()> {
     let is_head = parts.method == Method::HEAD && methods.contains(&Method::GET);
     if is_head || methods.contains(&parts.method) {

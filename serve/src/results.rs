@@ -1,4 +1,4 @@
-//! Answers of the engine on their way out, as rows of tables go: buffers of files as they lie there.
+//! Sends results of the engine like rows of tables: buffers of files in place.
 
 use std::io;
 
@@ -14,13 +14,13 @@ use crate::refusal::{Refusal, Result};
 use crate::session::Session;
 use crate::statement::Running;
 
-/// An answer, as far as it is.
+/// The state of an answer.
 struct Results {
     running: Running,
     maker: Maker,
     session: Session,
     schema: SchemaRef,
-    /// Rows that are being sent.
+    /// Rows being sent.
     current: Option<Dataset>,
     is_begun: bool,
 }
@@ -65,7 +65,7 @@ impl Results {
         session.work(move |_| self.piece(&current, bytes).map_err(of_table)).await
     }
 
-    /// The bytes of the first rows that are left. Blocks.
+    /// The bytes of the first remaining rows. Blocks.
     fn piece(mut self, current: &Dataset, mut bytes: Vec<Bytes>) -> arrowwood::Result<(Results, Vec<Bytes>, bool)> {
         let all = current.len()?;
         if all > 0 {

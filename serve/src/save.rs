@@ -1,5 +1,5 @@
-//! What is looked at, to be kept: rows that were found or sorted, groups, answers of SQL; as rows are sent elsewhere, or as Parquet
-//! where the program that serves can write it.
+//! Saves the shown data: rows that were found or sorted, groups, results of SQL; in the formats of other rows, or as
+//! Parquet if the program that serves can write it.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -19,12 +19,12 @@ use crate::table::Table;
 
 pub(crate) const PARAMETERS: &[&str] = &["view", "format"];
 
-/// Bytes of rows that become a file of Parquet, which is written before it is sent.
+/// The maximum size in bytes of rows for a Parquet file, which is written before it is sent.
 const MOST: u64 = 1 << 30;
 /// Bytes of a file that are sent at once.
 const PART: usize = 1 << 20;
 
-/// What is kept.
+/// The saved data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SavedForm {
     Rows(Form),
@@ -32,7 +32,7 @@ pub(crate) enum SavedForm {
 }
 
 impl SavedForm {
-    /// The form that a request asks for; `None` if what was asked for is only to be looked at.
+    /// The requested format; `None` if the request is only for display.
     pub fn of(query: &Query) -> Result<Option<SavedForm>> {
         match query.get("format")? {
             None => Ok(None),
@@ -42,7 +42,7 @@ impl SavedForm {
     }
 }
 
-/// The rows of a view in its order, or as Parquet also all rows.
+/// The rows of a view in its order, or for Parquet also all rows.
 pub(crate) async fn save(session: &Session, table: Arc<Table>, query: &Query) -> Result<Response<Outgoing>> {
     let of_table = |e: Error| Refusal::of_table(&e);
     let form = SavedForm::of(query)?
@@ -63,7 +63,7 @@ pub(crate) async fn save(session: &Session, table: Arc<Table>, query: &Query) ->
     saved(session, session.work(find).await?, form).await
 }
 
-/// Rows that are there already, as a file.
+/// Existing rows, as a file.
 pub(crate) async fn saved(session: &Session, rows: Dataset, form: SavedForm) -> Result<Response<Outgoing>> {
     match form {
         SavedForm::Rows(form) => {
@@ -95,7 +95,7 @@ async fn parquet(session: &Session, rows: Dataset) -> Result<Response<Outgoing>>
     Ok(with_type(StatusCode::OK, "application/vnd.apache.parquet", Outgoing::steps(Sent(file))))
 }
 
-/// A file, as far as it was sent.
+/// A file, and the part already sent.
 struct Sent(File);
 
 impl Steps for Sent {

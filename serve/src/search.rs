@@ -1,4 +1,5 @@
-//! [`Search`]: rows by a condition, in their order or sorted. Reports how far it is, and ends when its client goes.
+//! [`Search`]: rows matching a condition, in their order or sorted. Reports its progress, and ends when its client
+//! disconnects.
 
 use std::io;
 use std::sync::Arc;
@@ -17,22 +18,22 @@ use crate::table::Table;
 
 pub(crate) const PARAMETERS: &[&str] = &["where", "sort", "descending"];
 
-/// Rows that are kept of a view, eight bytes each.
+/// The maximum number of rows kept of a view, eight bytes each.
 const MOST: usize = 2_000_000;
-/// Rows that are searched between two reports, and rows that are sorted without a condition.
+/// Rows searched between two reports, and rows sorted without a condition.
 const BLOCK: u64 = 1 << 22;
 const SORTED: u64 = 1 << 25;
-/// Bytes of a row that sorting takes.
+/// The memory for sorting a row, in bytes.
 const SORTING: u128 = 24;
 
-/// A search that is going on.
+/// A search in progress.
 pub(crate) struct Search {
     session: Session,
     table: Arc<Table>,
     rows: Dataset,
     condition: Option<Predicate>,
     sort: Option<(String, bool)>,
-    /// The part of the rows in which there may be some, and how many of it were searched.
+    /// The part of the rows that may match, and the number searched.
     inside: Dataset,
     searched: u64,
     found: Vec<u64>,
@@ -40,7 +41,7 @@ pub(crate) struct Search {
 }
 
 impl Search {
-    /// What `query` asks for. Blocks.
+    /// Parses the request `query`. Blocks.
     pub fn of(table: Arc<Table>, query: &Query, session: Session) -> Result<Search> {
         let of_table = |e: Error| Refusal::of_table(&e);
         let rows = table.rows().map_err(of_table)?;
@@ -48,7 +49,7 @@ impl Search {
         let sort = query.get("sort")?.map(str::to_owned);
         let descending = query.flag("descending")?;
         if let Some(name) = &sort {
-            // An error of the name or the type is one of the request.
+            // An invalid name or type is an error of the request.
             rows.head(0).and_then(|none| none.row_order(&[(name, descending)])).map_err(of_table)?;
         }
         if condition.is_none() && sort.is_none() {
@@ -68,7 +69,7 @@ impl Search {
         Ok(Search { session, table, rows, condition, sort, inside, searched: 0, found: Vec::new(), budget })
     }
 
-    /// Searches the next rows; a line that says how far this is. Blocks.
+    /// Searches the next rows; returns a line with the progress. Blocks.
     fn search(mut self, share: &mut Share) -> Result<(Option<Search>, Json)> {
         let of_table = |e: Error| Refusal::of_table(&e);
         let all = self.inside.len().map_err(of_table)?;
@@ -93,7 +94,8 @@ impl Search {
         Ok((None, json!({"view": id, "rows": rows, "searched": self.searched, "of": all, "whole": is_whole})))
     }
 
-    /// Bytes that sorting takes: numbers of rows, their order, and keys; and the column, where only some of it are sorted.
+    /// The memory for sorting in bytes: numbers of rows, their order, and keys; and the column, if only some rows are
+    /// sorted.
     fn sorting(&self) -> arrowwood::Result<usize> {
         let Some((name, _)) = &self.sort else { return Ok(0) };
         let all = self.rows.len()?.max(1);
@@ -129,7 +131,7 @@ impl Steps for Search {
         match budget.work(budget.step(), move |share| self.search(share)).await {
             Ok((Some(search), report)) => Step::Data(Search { budget, ..search }, line(report)),
             Ok((None, report)) => Step::End(line(report)),
-            // The answer has begun: the last line says why there is no view.
+            // The answer has begun: the last line has the error.
             Err(refusal) => Step::End(line(session.last_line(refusal))),
         }
     }

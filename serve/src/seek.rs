@@ -1,4 +1,5 @@
-//! The first row at or behind a value, such as a time: by binary search where rows are sorted by it, else by looking at them.
+//! Finds the first row at or after a value, such as a time: by binary search if rows are sorted by it, else by
+//! scanning.
 
 use std::sync::Arc;
 
@@ -15,10 +16,10 @@ use crate::table::Table;
 
 pub(crate) const PARAMETERS: &[&str] = &["value", "at", "view"];
 
-/// Rows between two looks whether the client is still there.
+/// Rows between two checks whether the client is still connected.
 const BLOCK: u64 = 1 << 22;
 
-/// The column that is sought in: the one of the request, the one that rows are sorted by, or the first of times.
+/// The column to search: that of the request, that by which rows are sorted, or the first column of times.
 fn column(rows: &Dataset, query: &Query) -> Result<usize> {
     if query.get("at")?.is_some() {
         return one_column(rows, query);
@@ -31,7 +32,7 @@ fn column(rows: &Dataset, query: &Query) -> Result<usize> {
     })
 }
 
-/// Forms of a time that may be meant: a day is its beginning, and in UTC that need not be said.
+/// Accepted forms of a time: a day is its beginning, and UTC need not be written.
 fn meant(value: &str, data_type: &DataType) -> Vec<String> {
     let whole = value.trim().replacen(' ', "T", 1);
     let days = [value.trim().to_owned(), whole.clone(), format!("{whole}:00"), format!("{whole}T00:00:00")];
@@ -40,7 +41,7 @@ fn meant(value: &str, data_type: &DataType) -> Vec<String> {
     days.into_iter().chain(in_utc).collect()
 }
 
-/// What holds for rows at or behind the value.
+/// The condition of rows at or after the value.
 fn condition(rows: &Dataset, field: &Field, value: &str) -> Result<Predicate> {
     let data_type = match field.data_type() {
         DataType::Dictionary(_, values) => values.as_ref(),
@@ -57,11 +58,11 @@ fn condition(rows: &Dataset, field: &Field, value: &str) -> Result<Predicate> {
         forms = meant(value, data_type);
     }
     let found = forms.iter().find_map(|form| parse(form).ok());
-    // The error is that of what was written.
+    // The error is that of the original text.
     found.map_or_else(|| Ok(parse(value)?), Ok)
 }
 
-/// The number of the first row at or behind a value; of a view, its place there.
+/// The number of the first row at or after a value; in a view, its position there.
 pub(crate) async fn seek(session: &Session, table: Arc<Table>, query: &Query) -> Result<Json> {
     let of_table = |e: Error| Refusal::of_table(&e);
     let view = query.get("view")?.map(|id| session.shared.views.get(id, &table.name)).transpose()?;

@@ -1,4 +1,4 @@
-//! [`Server`]: a directory, an address, and what may be done there.
+//! [`Server`]: serves a directory at an address, with some permissions.
 
 use std::fs;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -36,33 +36,33 @@ use crate::writer::Writing;
 
 /// The interval of checks whether the certificate was renewed.
 const RENEWAL: Duration = Duration::from_secs(30);
-/// After an error of the system, such as too many open files.
+/// The pause after an error of the system, such as too many open files.
 const RECOVER: Duration = Duration::from_millis(50);
 
-/// How to serve.
+/// Options for serving.
 #[derive(Clone)]
 pub struct Options {
-    /// Host and port; port 0 takes a free one.
+    /// Host and port; port 0 selects a free one.
     pub listen: String,
     /// PEM files with the certificate chain, and its key.
     pub tls: Option<(PathBuf, PathBuf)>,
-    /// The file of tokens; without one everybody who can connect may do everything.
+    /// The file of tokens; without one every client that can connect may do everything.
     pub token_file: Option<PathBuf>,
-    /// Whether to refuse everything that writes.
+    /// Whether to refuse all writes.
     pub read_only: bool,
     /// Whether to serve another address than loopback without TLS or without tokens.
     pub insecure: bool,
-    /// Further names that requests may be addressed to.
+    /// Additional host names accepted in requests.
     pub hosts: Vec<String>,
-    /// What clients may take.
+    /// The limits of clients.
     pub limits: Limits,
-    /// Where a line goes for each request that writes or is refused.
+    /// The destination of a line for each request that writes or is refused.
     pub audit: AuditLog,
-    /// What answers SQL: on the page of [`Server::view`], and by Flight SQL.
+    /// The SQL engine: for the page of [`Server::view`], and for Flight SQL.
     pub sql: Option<Arc<dyn SqlEngine>>,
-    /// What answers the calls of other servers that share a query with this one: a worker of a cluster.
+    /// The engine for calls of other servers that share a query with this one: a worker of a cluster.
     pub worker: Option<Arc<dyn WorkerEngine>>,
-    /// The disk, which a test may watch.
+    /// The disk, which a test can observe.
     #[doc(hidden)]
     pub medium: Medium,
 }
@@ -86,7 +86,7 @@ impl Default for Options {
     }
 }
 
-/// A directory that is served.
+/// A server of a directory.
 ///
 /// ```no_run
 /// use arrowwood_serve::{Options, Server};
@@ -105,12 +105,12 @@ pub struct Server {
     url: String,
 }
 
-/// Stops a server from anywhere.
+/// Stops a server from any thread.
 #[derive(Clone, Debug)]
 pub struct Stopper(Arc<watch::Sender<bool>>);
 
 impl Stopper {
-    /// Lets the server end as SIGTERM does.
+    /// Ends the server as SIGTERM does.
     pub fn stop(&self) {
         self.0.send_replace(true);
     }
@@ -120,15 +120,15 @@ impl Server {
     /// Opens the directory and the address.
     ///
     /// # Errors
-    /// `InvalidArgument` for an address other than loopback without TLS and tokens; `NotFound`, `InvalidData` for files
-    /// that are not what they should be; `Io` where the address can't be had.
+    /// `InvalidArgument` for an address other than loopback without TLS and tokens; `NotFound`, `InvalidData` for
+    /// invalid files; `Io` if the address is not available.
     pub fn bind(directory: impl AsRef<Path>, options: &Options) -> Result<Server> {
         let tokens = options.token_file.as_deref().map(Tokens::open).transpose()?;
         Server::start(Catalog::open(directory.as_ref())?, tokens, false, options)
     }
 
-    /// Opens one file, table, pattern or directory of files, read-only, for the page that shows it. [`Server::url`] has a
-    /// token that is made for this server alone; nothing is shown without it.
+    /// Opens one file, table, pattern or directory of files, read-only, for the page that shows it. [`Server::url`] has
+    /// a token created for this server; nothing is shown without it.
     ///
     /// # Errors
     /// As [`Server::bind`] and [`arrowwood::open`].
@@ -139,7 +139,7 @@ impl Server {
         }
         let catalog = Catalog::single(path.as_ref())?;
         let (tokens, token) = Tokens::temporary()?;
-        // Whoever looks at data of their own waits as long as they like.
+        // Users who look at their own data may wait as long as they like.
         let limits = Limits { query_timeout: Duration::MAX, ..options.limits.clone() };
         let options = Options { read_only: true, limits, ..options.clone() };
         let mut server = Server::start(catalog, Some(tokens), true, &options)?;
@@ -180,26 +180,26 @@ impl Server {
         Ok(Server { runtime, listener, tls, shared, stop: Arc::new(stop), url })
     }
 
-    /// Where it is served.
+    /// The server's URL.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// What stops it.
+    /// A handle that stops the server.
     pub fn stopper(&self) -> Stopper {
         Stopper(self.stop.clone())
     }
 
-    /// Serves until it is [stopped](Stopper::stop). What was acknowledged is on the disk when this returns.
+    /// Serves until it is [stopped](Stopper::stop). All acknowledged rows are on the disk when this returns.
     ///
     /// # Errors
-    /// `Io` where tables could not be closed.
+    /// `Io` if tables could not be closed.
     pub fn run(self) -> Result<()> {
         let Server { runtime, listener, tls, shared, stop, .. } = self;
         runtime.block_on(accept(&shared, &listener, tls));
         drop(listener);
         shared.catalog.known().iter().for_each(|table| table.close());
-        // Threads that wait for rows of nobody end by themselves.
+        // Threads that watch tables without followers end by themselves.
         runtime.shutdown_background();
         drop(stop);
         Ok(())
@@ -208,7 +208,7 @@ impl Server {
     /// [`run`](Server::run) until SIGTERM or SIGINT.
     ///
     /// # Errors
-    /// As [`run`](Server::run); `Io` where signals can't be had.
+    /// As [`run`](Server::run); `Io` if signals can't be handled.
     pub fn run_until_signal(self) -> Result<()> {
         let failed = |e: std::io::Error| Error::io("waiting for signals", &e);
         let _inside = self.runtime.enter();
@@ -233,12 +233,12 @@ fn cores() -> usize {
 
 fn runtime() -> Result<Runtime> {
     let mut builder = Builder::new_multi_thread();
-    // Rows are made by other threads; these move bytes.
+    // Rows are made by other threads; these only move bytes.
     builder.worker_threads(cores().clamp(2, 4)).max_blocking_threads(64).thread_name("arrowwood-serve");
     builder.enable_all().build().map_err(|e| Error::io("starting threads", &e))
 }
 
-/// The addresses to listen on, if that is allowed.
+/// The addresses to listen on, if permitted.
 fn addresses(options: &Options) -> Result<Vec<SocketAddr>> {
     let listen = &options.listen;
     let not_one = |e: std::io::Error| Error::io(&format!("'{listen}' is not an address; HOST:PORT is expected"), &e);
@@ -264,7 +264,7 @@ fn is_foreign(address: &SocketAddr) -> bool {
     !address.ip().to_canonical().is_loopback()
 }
 
-/// Listens on the first of the addresses that can be had.
+/// Listens on the first available address.
 fn listen(addresses: &[SocketAddr], shown: &str) -> Result<TcpListener> {
     let mut outcome = Err(std::io::Error::from(std::io::ErrorKind::AddrNotAvailable));
     for &address in addresses {
@@ -281,7 +281,7 @@ fn listen(addresses: &[SocketAddr], shown: &str) -> Result<TcpListener> {
     outcome.map_err(|e| Error::io(&format!("listening on {shown}"), &e))
 }
 
-/// Takes connections until the server stops, and waits for those that there are.
+/// Accepts connections until the server stops, and then waits for the open ones.
 async fn accept(shared: &Arc<Shared>, listener: &TcpListener, tls: Option<Tls>) {
     let mut stopping = shared.stopping.clone();
     let places = Arc::new(Semaphore::new(shared.limits.connections));
@@ -310,7 +310,7 @@ async fn accept(shared: &Arc<Shared>, listener: &TcpListener, tls: Option<Tls>) 
         });
     }
     let all = async { while connections.join_next().await.is_some() {} };
-    // Each has the same time, and none is waited for longer.
+    // All have the same time limit, and none is waited for longer.
     let _ = tokio::time::timeout(shared.limits.grace + Duration::from_secs(3), all).await;
 }
 
@@ -325,7 +325,7 @@ struct Tls {
 struct Current {
     acceptor: TlsAcceptor,
     names: Vec<String>,
-    /// When the files had changed last, and when that was looked at.
+    /// The times of the files' last change, and of the last check.
     changed: [Option<SystemTime>; 2],
     looked: Instant,
 }
@@ -353,7 +353,7 @@ impl Tls {
             if current.changed != [changed(cert), changed(key)] {
                 match Current::open(cert, key) {
                     Ok(renewed) => *current = renewed,
-                    // The next look may find both files whole.
+                    // The next check may find both files complete.
                     Err(e) => eprintln!("arrowwood: the certificate was not renewed: {e}"),
                 }
             }

@@ -1,4 +1,4 @@
-//! [`Session`]: who asks, and what all connections share.
+//! [`Session`]: the caller, and the state shared by all connections.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -24,27 +24,27 @@ use crate::views::Views;
 use crate::worker::WorkerEngine;
 use crate::writer::Writing;
 
-/// What all connections share.
+/// The state shared by all connections.
 pub(crate) struct Shared {
     pub catalog: Catalog,
     pub access: Access,
     pub limits: Limits,
     pub memory: Memory,
-    /// Memory for what looks at rows.
+    /// Memory for reading rows in queries.
     pub queries: Memory,
     pub metrics: Arc<Metrics>,
     pub writing: Writing,
-    /// Who may decode large bodies now.
+    /// Permits for decoding large bodies.
     pub decoding: Arc<Semaphore>,
     pub audit: AuditLog,
-    /// Whether this is `arrowwood view`: the page is served, and errors have all their words.
+    /// Whether this is `arrowwood view`: the page is served, and errors are shown in full.
     pub is_view: bool,
     pub sql: Option<Arc<dyn SqlEngine>>,
-    /// The statements of SQL that run now.
+    /// The running SQL statements.
     pub statements: Statements,
-    /// What answers the calls of other servers.
+    /// The engine for calls of other servers.
     pub worker: Option<Arc<dyn WorkerEngine>>,
-    /// Rows that were found by conditions, or sorted.
+    /// Rows found by conditions, or sorted.
     pub views: Views,
     pub stopping: watch::Receiver<bool>,
 }
@@ -55,15 +55,15 @@ impl Shared {
     }
 }
 
-/// Where a request comes from.
+/// The origin of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     pub address: SocketAddr,
-    /// Set when the connection is that of a follower, for which the system is to keep little.
+    /// Set for the connection of a follower, for which the system should buffer little.
     pub is_follower: Arc<AtomicBool>,
 }
 
-/// Who asks for something that takes a while.
+/// The caller of a long-running request.
 #[derive(Clone)]
 pub(crate) struct Session {
     pub shared: Arc<Shared>,
@@ -72,7 +72,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Whether the token still is what it was.
+    /// Whether the token is unchanged.
     pub fn is_valid(&self) -> bool {
         self.shared.access.is_valid(&self.caller)
     }
@@ -94,12 +94,12 @@ impl Session {
         &self.shared.metrics
     }
 
-    /// Tells the log of an error that broke an answer off.
+    /// Logs an error that broke an answer off.
     pub fn failed(&self, e: &dyn std::fmt::Display) {
         eprintln!("arrowwood: an answer to {} broke off: {e}", self.peer.address);
     }
 
-    /// The last line of an answer in lines that has begun: why it has no other.
+    /// The last line of an answer in lines that has begun: the error.
     pub fn last_line(&self, refusal: Refusal) -> Json {
         let refusal = if self.shared.is_view { refusal.in_full() } else { refusal };
         json!({"error": refusal.detail(), "code": refusal.code()})
@@ -117,9 +117,9 @@ impl Session {
         self.shared.access.check_write(&self.caller, name)
     }
 
-    /// The table called `name`.
+    /// The table named `name`.
     pub async fn table(&self, name: &str) -> Result<Arc<Table>> {
-        // Without another thread, which takes longer than all the rest.
+        // Without another thread, which would take longer than everything else.
         if let Some(table) = self.shared.catalog.unchanged(name) {
             return Ok(table);
         }
@@ -127,12 +127,12 @@ impl Session {
         self.work(move |session| session.shared.catalog.get(&name)).await
     }
 
-    /// What a request may take to look at rows.
+    /// The budget of a request for reading rows.
     pub fn budget(&self) -> Budget {
         Budget::of(&self.shared.queries, &self.shared.limits)
     }
 
-    /// Does blocking work.
+    /// Runs blocking work.
     pub async fn work<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Session) -> Result<T> + Send + 'static,
@@ -142,7 +142,7 @@ impl Session {
     }
 }
 
-/// What the audit log is told of a request beside its URL.
+/// The facts about a request for the audit log, beside its URL.
 #[derive(Default)]
 pub(crate) struct Trace {
     pub caller: Option<Arc<Caller>>,

@@ -1,4 +1,4 @@
-//! SQL over what is looked at, where the program that serves it has an engine: the first rows of the answer.
+//! SQL over the shown data, if the program that serves has an engine: the first rows of the result.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::table::Table;
 
 pub(crate) const PARAMETERS: &[&str] = &["query", "format"];
 
-/// Rows of an answer that is looked at, and of one that is saved.
+/// The maximum number of rows of a shown result, and of a saved one.
 const MOST: u64 = 1_000;
 const SAVED: u64 = 2_000_000;
 
@@ -28,14 +28,14 @@ fn text(query: &Query) -> Result<String> {
     Ok(text.to_owned())
 }
 
-/// The rows that a statement asks of all tables.
+/// The rows of a statement over all tables.
 pub(crate) async fn statement(session: &Session, query: &Query) -> Result<Running> {
     let engine = engine_of(session)?;
     let statement = Statement { text: text(query)?, parameters: None, most: None, own: None };
     Running::begin(session, engine.as_ref(), statement, 0).await
 }
 
-/// The first rows that a query asks for, or all of them as a file. Ends when the client goes.
+/// The first rows of a query, or all of them as a file. Ends when the client disconnects.
 pub(crate) async fn sql(session: &Session, of: Arc<Table>, query: &Query) -> Result<Response<Outgoing>> {
     let text = text(query)?;
     let form = SavedForm::of(query)?;
@@ -66,7 +66,7 @@ pub(crate) async fn sql(session: &Session, of: Arc<Table>, query: &Query) -> Res
     Ok(json_response(StatusCode::OK, &told))
 }
 
-/// The first rows that a statement asks for, at most so many.
+/// The first rows of a statement, up to the given number.
 async fn first_rows(
     session: &Session,
     engine: Arc<dyn SqlEngine>,

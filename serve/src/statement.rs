@@ -1,4 +1,4 @@
-//! Statements of SQL as a session asks them: of the tables that it may read, within the memory and the time of a query.
+//! SQL statements of a session: over the tables that it may read, within the memory and the time of a query.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -25,9 +25,9 @@ use crate::table::Table;
 pub(crate) struct Statement {
     pub text: String,
     pub parameters: Option<RecordBatch>,
-    /// The most rows that are wanted.
+    /// The maximum number of rows.
     pub most: Option<u64>,
-    /// The table that it calls `self`.
+    /// The table named `self`.
     pub own: Option<Arc<Table>>,
 }
 
@@ -46,7 +46,7 @@ impl Statement {
 /// The engine that answers statements.
 ///
 /// # Errors
-/// 501 where the program has none.
+/// 501 if the program has none.
 pub(crate) fn engine_of(session: &Session) -> Result<Arc<dyn SqlEngine>> {
     session.shared.sql.clone().filter(|engine| engine.has_plans()).ok_or_else(|| {
         let detail = "this server has no SQL: start it by `arrowwood-datafusion serve`, or put that program beside \
@@ -63,7 +63,7 @@ pub(crate) async fn plan(session: &Session, engine: &dyn SqlEngine, statement: S
     planned.map_err(|_| too_long(most))?.map_err(refused)
 }
 
-/// An answer under way. Time is what the engine takes, not what the client does.
+/// An answer in progress. Its time is the engine's, not the client's.
 pub(crate) struct Running {
     rows: Box<dyn SqlRows>,
     session: Session,
@@ -72,7 +72,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Runs a statement, which whoever knows `id` can cancel.
+    /// Runs a statement, which callers that know `id` can cancel.
     pub async fn begin(session: &Session, engine: &dyn SqlEngine, statement: Statement, id: u64) -> Result<Running> {
         let mut left = session.shared.limits.query_timeout;
         let mut place = session.shared.statements.begin(session, id)?;
@@ -85,13 +85,13 @@ impl Running {
         self.rows.schema()
     }
 
-    /// The next rows; `None` behind the last.
+    /// The next rows; `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Dataset>> {
         within(&self.session, &mut self.place, &mut self.left, self.rows.next()).await
     }
 }
 
-/// Waits for the engine, as long as it may work, nobody cancels it, and the server doesn't stop.
+/// Waits for the engine until it is done, out of time or cancelled, or the server stops.
 async fn within<T>(session: &Session, place: &mut Place, left: &mut Duration, work: SqlFuture<'_, T>) -> Result<T> {
     let begun = Instant::now();
     let done = tokio::select! {
@@ -105,7 +105,7 @@ async fn within<T>(session: &Session, place: &mut Place, left: &mut Duration, wo
     done.map_err(|_| too_long(session.shared.limits.query_timeout))?.map_err(refused)
 }
 
-/// What a client is told of an engine's error.
+/// The client's message for an engine's error.
 pub(crate) fn refused(error: SqlError) -> Refusal {
     match error {
         SqlError::Statement(message) => Refusal::new(StatusCode::BAD_REQUEST, "sql", message),
@@ -122,9 +122,9 @@ pub(crate) fn refused(error: SqlError) -> Refusal {
     }
 }
 
-// ---- statements that run ----
+// ---- running statements ----
 
-/// The statements that run now.
+/// The running statements.
 #[derive(Default)]
 pub(crate) struct Statements {
     running: Mutex<HashMap<u64, Entry>>,
@@ -132,13 +132,13 @@ pub(crate) struct Statements {
 }
 
 struct Entry {
-    /// What clients call it.
+    /// Its name for clients.
     id: u64,
     token: Option<String>,
     cancel: watch::Sender<bool>,
 }
 
-/// The place of a statement that runs.
+/// The entry of a running statement.
 struct Place {
     number: u64,
     session: Session,
@@ -146,7 +146,7 @@ struct Place {
 }
 
 impl Place {
-    /// Waits until somebody cancels it.
+    /// Waits until it is cancelled.
     async fn cancelled(&mut self) {
         if self.cancelled.wait_for(|is_cancelled| *is_cancelled).await.is_err() {
             std::future::pending::<()>().await;
@@ -165,10 +165,10 @@ impl Statements {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for one more.
+    /// Adds a statement.
     ///
     /// # Errors
-    /// 503 where there are as many as there may be, of all clients or of this one.
+    /// 503 if the maximum number of statements is running, of all clients or of this one.
     fn begin(&self, session: &Session, id: u64) -> Result<Place> {
         let token = session.caller.name().map(str::to_owned);
         let most = session.shared.limits.statements;
@@ -183,7 +183,7 @@ impl Statements {
         Ok(Place { number, session: session.clone(), cancelled })
     }
 
-    /// Cancels what the caller calls `id`; whether something of that name runs.
+    /// Cancels the caller's statement `id`; returns whether one of that name is running.
     pub fn cancel(&self, session: &Session, id: u64) -> bool {
         let running = self.lock();
         let found = running.values().filter(|entry| entry.id == id && entry.token.as_deref() == session.caller.name());
@@ -194,17 +194,17 @@ impl Statements {
     }
 }
 
-// ---- what a statement may read and take ----
+// ---- tables and memory of a statement ----
 
 /// The tables that a session may read.
 struct SessionTables {
     session: Session,
-    /// The one called `self`, which may be read.
+    /// The readable table named `self`.
     own: Option<Arc<Table>>,
 }
 
 impl SessionTables {
-    /// The table called `name`, if it may be read.
+    /// The table named `name`, if it may be read.
     fn table(&self, name: &str) -> Result<Option<Arc<Table>>> {
         let Session { shared, caller, .. } = &self.session;
         if let Some(own) = self.own.as_ref().filter(|_| name == SELF) {
@@ -242,7 +242,7 @@ impl SqlTables for SessionTables {
     }
 }
 
-/// The memory of one query, which is a part of that of all that look at rows.
+/// The memory of one query, a part of the memory of all queries.
 struct QueryMemory {
     all: Memory,
     most: usize,

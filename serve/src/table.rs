@@ -1,4 +1,4 @@
-//! [`Table`]: one that is served: its newest commit, and how far it is for those who wait.
+//! [`Table`]: a served table: its newest commit, and its progress for waiting clients.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -16,43 +16,43 @@ use crate::producers::Producers;
 use crate::queue::Queue;
 use crate::refusal::Refusal;
 
-/// How long a table is watched that nobody waits for.
+/// The time after which a table that no client waits for is no longer watched.
 const LINGER: Duration = Duration::from_secs(2);
-/// How long segments may stay mapped that were compacted or dropped: they take space on the disk until then.
+/// The maximum time that compacted or dropped segments stay mapped: until then they take space on the disk.
 const STALE: Duration = Duration::from_secs(10);
-/// How long files that are kept open are taken for those that are there.
+/// The maximum age of an open file before it is checked for replacement.
 const REOPEN: Duration = Duration::from_secs(60);
-/// Between two looks at a table that is committed to all the time.
+/// The interval between two checks of a table with continuous commits.
 const REST: Duration = Duration::from_micros(200);
-/// The interval of checks of what is durable in a table that others write: at first, and while nothing changes.
+/// The interval of checks for durable rows in a table written by other processes: initially, and while nothing changes.
 const DURABLE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
-/// What is served under a name.
+/// The kind of a served entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A directory of segments, which may grow.
     Table,
     /// An Arrow file.
     File,
-    /// Several Arrow files, one after the other: a pattern, or a directory.
+    /// Several Arrow files, concatenated: a pattern, or a directory.
     Files,
 }
 
-/// How far a table is.
+/// The progress of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
     pub first_row: u64,
     pub end: u64,
     pub durable_end: u64,
-    /// The table has gone, or can't be read any more.
+    /// The table was removed, or can't be read any more.
     pub is_lost: bool,
 }
 
-/// The newest commit that was looked at.
+/// The newest commit seen.
 struct Newest {
     rows: Dataset,
     opened: Instant,
-    /// When names in the directory had changed last before that.
+    /// The time of the last change of the directory's entries before that.
     names: Option<SystemTime>,
 }
 
@@ -67,7 +67,7 @@ fn names_changed(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).ok()?.modified().ok()
 }
 
-/// Whether the first segment is still there: the first ones are dropped first.
+/// Whether the first segment still exists: the first ones are dropped first.
 fn has_first_segment(path: &Path, rows: &Dataset) -> bool {
     path.join(format!("{:020}.arrow", rows.first_row())).exists()
 }
@@ -76,13 +76,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Which directory or file of its name one is. Another one may have come in its place, also where rows were put in order, and
-/// have its number.
+/// The identity of a directory or file. Another one of the same name may have replaced it, also when rows were sorted,
+/// and may have the same inode number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Identity {
     device: u64,
     inode: u64,
-    /// Where file systems know it.
+    /// On file systems that have creation times.
     made: Option<SystemTime>,
 }
 
@@ -91,32 +91,32 @@ impl Identity {
         Identity { device: data.dev(), inode: data.ino(), made: data.created().ok() }
     }
 
-    /// A text that tells clients whether rows of a table still have the numbers that they had: `compact` with `sort` changes it.
+    /// Identifies the row numbering for clients: `compact` with `sort` changes it.
     pub fn numbering(&self) -> String {
         let mut hash = Sha256::new();
         hash.update(self.inode.to_le_bytes());
         match self.made.and_then(|made| made.duration_since(SystemTime::UNIX_EPOCH).ok()) {
             Some(made) => hash.update(made.as_nanos().to_le_bytes()),
-            // May be another one when the machine has started again: then replicas compare their rows anew.
+            // May change when the machine has restarted: then replicas compare their rows again.
             None => hash.update(self.device.to_le_bytes()),
         }
         hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
-/// A table that is served.
+/// A served table.
 pub(crate) struct Table {
     pub name: String,
     pub path: PathBuf,
     pub kind: Kind,
     pub identity: Identity,
-    /// The newest commit that was looked at; or a file as it was opened.
+    /// The newest commit seen; or a file as it was opened.
     newest: Mutex<Option<Newest>>,
-    /// How many bytes may be unpacked of a file that is kept open.
+    /// The limit of decompressed data for a file that is kept open.
     keeps: u64,
     progress: watch::Sender<Progress>,
     is_watched: Mutex<bool>,
-    /// What the server itself has made durable.
+    /// The rows made durable by the server itself.
     durable: AtomicU64,
     pub producers: Producers,
     pub queue: Queue,
@@ -144,13 +144,13 @@ impl Table {
         })
     }
 
-    /// The same, which may keep so many bytes of a file unpacked.
+    /// The same, with a limit of decompressed data to keep.
     pub fn keeping(self, bytes: u64) -> Table {
         Table { keeps: bytes, ..self }
     }
 
-    /// The rows as of the newest commit. Of a file a dataset of its own, so that nothing that it unpacks is kept, unless the
-    /// table is one that [keeps](Table::keeping) some. Blocks.
+    /// The rows as of the newest commit. For a file a separate dataset, so that no decompressed data is kept, unless
+    /// the table is one that [keeps](Table::keeping) some. Blocks.
     ///
     /// # Errors
     /// As [`Dataset::refresh`].
@@ -184,7 +184,7 @@ impl Table {
         Ok(newest.insert(opened).rows.clone())
     }
 
-    /// Whether the directory or file of that name still is the one that was opened. Blocks.
+    /// Whether the directory or file of that name is still the opened one. Blocks.
     pub fn is_same(&self) -> bool {
         if self.kind == Kind::Files {
             return true;
@@ -192,7 +192,7 @@ impl Table {
         fs::symlink_metadata(&self.path).is_ok_and(|data| Identity::of(&data) == self.identity)
     }
 
-    /// Refuses a request whose client knows the rows by other numbers, if it says so. Blocks.
+    /// Refuses a request whose client gives another numbering. Blocks.
     pub fn check_numbering(&self, known: Option<&str>) -> Result<(), Refusal> {
         let Some(known) = known else { return Ok(()) };
         if self.kind != Kind::Table {
@@ -207,7 +207,7 @@ impl Table {
         Err(Refusal::conflict("file_changed", detail))
     }
 
-    /// How far the table is. Blocks.
+    /// The progress of the table. Blocks.
     ///
     /// # Errors
     /// As [`Table::rows`].
@@ -219,18 +219,18 @@ impl Table {
         Ok(Progress { first_row, end, durable_end, is_lost: false })
     }
 
-    /// The row behind the last that is durable, of a table that ends with row `end`.
+    /// The row after the last durable one, in a table that ends with row `end`.
     fn durable_end(&self, end: u64) -> Result<u64> {
         let own = self.durable.load(Ordering::Acquire);
         if own >= end {
             return Ok(end);
         }
         let stat = table_stat(&self.path)?;
-        // A dense table has no records; and a reader sees no less than it has seen.
+        // A dense table has no records; and a reader never sees fewer rows than before.
         Ok(stat.map_or(own, |stat| stat.durable_end.max(own)).min(end))
     }
 
-    /// Notes what the server has made durable.
+    /// Records the rows made durable by the server.
     pub fn made_durable(&self, end: u64) {
         self.durable.fetch_max(end, Ordering::AcqRel);
         self.progress.send_if_modified(|progress| {
@@ -241,10 +241,10 @@ impl Table {
         });
     }
 
-    /// How far the table is, from now on. Blocks, for the first look.
+    /// The progress of the table, from now on. Blocks for the first check.
     ///
     /// # Errors
-    /// As [`Table::rows`]; `Io` where no thread can be had.
+    /// As [`Table::rows`]; `Io` if no thread can be started.
     pub fn watch(self: &Arc<Self>) -> Result<watch::Receiver<Progress>> {
         let mut is_watched = locked(&self.is_watched);
         let receiver = self.progress.subscribe();
@@ -258,7 +258,7 @@ impl Table {
         Ok(receiver)
     }
 
-    /// Tells those who wait how far the table is, until nobody does.
+    /// Publishes the table's progress until no client waits.
     fn keep_watch(&self) {
         if let Err(e) = self.watch_on() {
             if e.kind() != ErrorKind::NotFound {
@@ -289,7 +289,7 @@ impl Table {
             };
             if came {
                 patience = DURABLE.0;
-                // Rows first: what is durable is asked for when it is a little later, or they would wait for the answer.
+                // Rows first: durable rows are checked a little later, which would delay the answer.
                 let rows = self.rows()?;
                 let first_row = rows.first_row();
                 let end = first_row + rows.len()?;
@@ -311,7 +311,7 @@ impl Table {
                 watched = Instant::now();
             } else if watched.elapsed() > LINGER {
                 let mut is_watched = locked(&self.is_watched);
-                // Nobody can come between this look and the end.
+                // No client can be added between this check and the end.
                 if self.progress.receiver_count() == 0 {
                     *is_watched = false;
                     return Ok(());
@@ -321,7 +321,7 @@ impl Table {
     }
 }
 
-/// What comes from row `start` on, or from now on if it was dropped: what matters here is how far the table is.
+/// Follows rows from `start` on, or from now on if that row was dropped: only the progress matters here.
 fn followed(rows: &Dataset, start: Option<u64>) -> Result<Follow> {
     match follow(rows, start, None) {
         Err(e) if e.kind() == ErrorKind::RowOutOfRange => follow(rows, None, None),

@@ -1,7 +1,7 @@
-//! Tokens: who may read and write which tables.
+//! Tokens: rights to read and write tables.
 //!
-//! A token is `aw_`, the number of its entry in the file, and 256 random bits. The file has a hash of it with a salt of
-//! its own, so whoever reads the file can't use it.
+//! A token is `aw_`, the number of its entry in the file, and 256 random bits. The file has a salted hash of it, so
+//! reading the file gives no access.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -16,22 +16,22 @@ use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// How often the file is looked at.
+/// The interval of checks for changes of the file.
 const LOOK: Duration = Duration::from_millis(500);
-/// Bytes of a token file; some ten thousand tokens.
+/// The maximum size of a token file in bytes; some ten thousand tokens.
 const LARGEST: u64 = 8 << 20;
 
-/// What a token may do.
+/// The rights of a token.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rights {
-    /// Patterns of the tables that may be read; `*` stands for any characters.
+    /// Patterns of readable tables; `*` matches any characters.
     pub read: Vec<String>,
-    /// Patterns of the tables that may be written.
+    /// Patterns of writable tables.
     pub write: Vec<String>,
 }
 
 impl Rights {
-    /// Those of who may do everything.
+    /// The rights to everything.
     pub fn all() -> Rights {
         Rights { read: vec!["*".into()], write: vec!["*".into()] }
     }
@@ -52,11 +52,11 @@ impl Rights {
     }
 }
 
-/// Whether `pattern`, in which `*` stands for any bytes, is `name`.
+/// Whether `pattern`, in which `*` matches any bytes, matches `name`.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let mut at = 0;
     let mut from = 0;
-    // Where the last star stands, and the first byte of the name that it has not taken.
+    // The position of the last star, and the first byte of the name not matched by it.
     let mut star = None;
     while from < name.len() {
         match pattern.get(at) {
@@ -79,12 +79,12 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
     pattern.get(at..).unwrap_or_default().iter().all(|byte| *byte == b'*')
 }
 
-/// A token as its file has it.
+/// A token as stored in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenEntry {
-    /// What it is called in lists and in the log.
+    /// Its name in lists and in the log.
     pub name: String,
-    /// What it may do.
+    /// Its rights.
     pub rights: Rights,
     id: String,
     salt: Vec<u8>,
@@ -92,7 +92,7 @@ pub struct TokenEntry {
 }
 
 impl TokenEntry {
-    /// Whether `secret` is the entry's; takes as long whether it is or not.
+    /// Whether `secret` is the entry's; takes the same time either way.
     fn fits(&self, secret: &str) -> bool {
         hash(&self.salt, secret).ct_eq(&self.hash[..]).into()
     }
@@ -138,10 +138,10 @@ fn random<const N: usize>() -> Result<[u8; N]> {
 
 // ---- the file ----
 
-/// Adds a token, making the file where it is not there, and returns it. It can't be had again.
+/// Adds a token, creating the file if it does not exist, and returns it. It can't be retrieved later.
 ///
 /// # Errors
-/// `InvalidArgument` where there is a token of that name, or for a name or pattern that makes no sense; `Io`.
+/// `InvalidArgument` for a duplicate or invalid name, or an invalid pattern; `Io`.
 pub fn add_token(file: impl AsRef<Path>, name: &str, rights: Rights) -> Result<String> {
     let file = file.as_ref();
     if name.is_empty() || name.len() > 100 || name.chars().any(char::is_control) {
@@ -171,10 +171,10 @@ pub fn add_token(file: impl AsRef<Path>, name: &str, rights: Rights) -> Result<S
     Ok(format!("aw_{id}_{secret}"))
 }
 
-/// Removes the token called `name`.
+/// Removes the token named `name`.
 ///
 /// # Errors
-/// `NotFound` where there is none; `Io`.
+/// `NotFound` if there is none; `Io`.
 pub fn revoke_token(file: impl AsRef<Path>, name: &str) -> Result<()> {
     change(file.as_ref(), |tokens| {
         let before = tokens.len();
@@ -187,7 +187,7 @@ pub fn revoke_token(file: impl AsRef<Path>, name: &str) -> Result<()> {
 /// The tokens of a file.
 ///
 /// # Errors
-/// `NotFound`, `PermissionDenied` where others may write to the file, `InvalidData`, `Io`.
+/// `NotFound`, `PermissionDenied` if others may write to the file, `InvalidData`, `Io`.
 pub fn list_tokens(file: impl AsRef<Path>) -> Result<Vec<TokenEntry>> {
     let path = file.as_ref();
     let opened = File::open(path).map_err(|e| Error::io("opening the token file", &e).at(path))?;
@@ -208,14 +208,14 @@ fn read(file: File) -> Result<Vec<TokenEntry>> {
     entries.iter().map(|entry| TokenEntry::of_json(entry).ok_or_else(damaged)).collect()
 }
 
-/// The path with more behind its name.
+/// The path with a suffix appended to its name.
 fn beside(path: &Path, more: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(more);
     PathBuf::from(name)
 }
 
-/// Changes the file in one step; who changes it meanwhile waits.
+/// Changes the file in one step; concurrent changes wait.
 fn change(path: &Path, work: impl FnOnce(&mut Vec<TokenEntry>) -> Result<()>) -> Result<()> {
     let failed = |doing: &str, e: &std::io::Error| Error::io(doing, e).at(path);
     let lock = beside(path, ".lock");
@@ -244,9 +244,9 @@ fn change(path: &Path, work: impl FnOnce(&mut Vec<TokenEntry>) -> Result<()>) ->
     write().map_err(|e| failed("writing the token file", &e))
 }
 
-// ---- as the server has them ----
+// ---- tokens in the server ----
 
-/// What tells whether the file has changed.
+/// Identifies the version of the file.
 type Stamp = Option<(SystemTime, u64, u64)>;
 
 fn stamp(path: &Path) -> Stamp {
@@ -257,11 +257,11 @@ fn stamp(path: &Path) -> Stamp {
 /// The tokens of a file that may change.
 #[derive(Debug)]
 pub(crate) struct Tokens {
-    /// `None`: tokens of this process alone.
+    /// `None`: only tokens of this process.
     path: Option<PathBuf>,
     by_id: RwLock<HashMap<String, Arc<TokenEntry>>>,
     seen: Mutex<(Instant, Stamp)>,
-    /// What ids that are not there are compared with.
+    /// The hash compared with unknown ids.
     nobody: TokenEntry,
 }
 
@@ -278,7 +278,7 @@ impl Tokens {
         Ok(Tokens { path: Some(path.to_path_buf()), by_id, seen, nobody })
     }
 
-    /// One token of this process alone, which may read everything, and its secret.
+    /// A token for this process only, which may read everything, and its secret.
     pub fn temporary() -> Result<(Tokens, String)> {
         let id = hex(&random::<4>()?);
         let secret = hex(&random::<32>()?);
@@ -292,7 +292,7 @@ impl Tokens {
         Ok((Tokens { path: None, by_id, seen, nobody }, format!("aw_{id}_{secret}")))
     }
 
-    /// The entry of `token`, if it is one.
+    /// The entry of `token`, if it is valid.
     pub fn find(&self, token: &str) -> Option<Arc<TokenEntry>> {
         self.look();
         let (id, secret) = token.strip_prefix("aw_").and_then(|rest| rest.split_once('_')).unwrap_or_default();
@@ -301,14 +301,14 @@ impl Tokens {
         known.filter(|_| fits)
     }
 
-    /// Whether the entry is still there, as it was.
+    /// Whether the entry still exists, unchanged.
     pub fn is_valid(&self, entry: &TokenEntry) -> bool {
         self.look();
         let known = self.by_id.read().unwrap_or_else(PoisonError::into_inner);
         known.get(&entry.id).is_some_and(|known| **known == *entry)
     }
 
-    /// Reads the file again where it has changed. One that can't be read has no tokens.
+    /// Rereads the file if it has changed. An unreadable file has no tokens.
     fn look(&self) {
         let Some(path) = &self.path else { return };
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -377,7 +377,7 @@ mod tests {
         assert_eq!(revoke_token(&file, "s1").unwrap_err().kind(), ErrorKind::NotFound);
         std::thread::sleep(LOOK + Duration::from_millis(50));
         assert!(tokens.find(&token).is_none() && !tokens.is_valid(&entry));
-        // A file that can't be read has none, and one that can be read again has them.
+        // An unreadable file has none; once it is readable again, it has them.
         let token = add_token(&file, "s2", Rights::all()).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
         assert_eq!(list_tokens(&file).unwrap_err().kind(), ErrorKind::PermissionDenied);

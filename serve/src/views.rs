@@ -1,4 +1,4 @@
-//! [`Views`]: rows that a condition found, in their order or sorted, by number.
+//! [`Views`]: rows found by a condition, in their order or sorted, by number.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +7,7 @@ use hyper::StatusCode;
 
 use crate::refusal::{Refusal, Result};
 
-/// Views that are kept.
+/// The maximum number of views.
 const KEPT: usize = 4;
 
 /// Rows of a table.
@@ -35,7 +35,7 @@ impl Views {
         })
     }
 
-    /// Keeps the rows of a table; what they are called.
+    /// Keeps the rows of a table; returns their id.
     pub fn add(&self, table: &str, rows: Vec<u64>) -> String {
         let mut views = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         views.0 += 1;

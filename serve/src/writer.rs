@@ -1,7 +1,7 @@
-//! Many producers, one commit: a thread for each table that is written, which owns the table's writer.
+//! Many producers, one commit: a thread for each written table, which owns the table's writer.
 //!
-//! What arrives while a commit or a sync is under way waits, and goes into the next one together. A batch with an error
-//! is refused alone.
+//! Batches that arrive during a commit or a sync wait, and go into the next one together. Only an invalid batch is
+//! refused.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, PoisonError};
@@ -20,23 +20,23 @@ use crate::queue::{Ack, Batch, Receipt};
 use crate::refusal::{Refusal, Result};
 use crate::table::Table;
 
-/// The most batches of one commit.
+/// The maximum number of batches in one commit.
 const GROUP: usize = 4_096;
-/// How often the thread looks what is durable, and whether it is still needed.
+/// The interval at which the thread checks for durable rows, and whether it is still needed.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What the threads share.
+/// The state shared by the threads.
 #[derive(Clone)]
 pub(crate) struct Writing {
     pub metrics: Arc<Metrics>,
-    /// How long a table that nobody appends to stays open.
+    /// The time after which an idle table is closed.
     pub idle: Duration,
-    /// The disk that tables are on.
+    /// The disk of the tables.
     pub medium: Medium,
 }
 
 impl Table {
-    /// Hands a batch to the table's thread, which is started where there is none.
+    /// Passes a batch to the table's thread, starting it if necessary.
     pub fn append(self: &Arc<Self>, batch: Batch, writing: &Writing) -> Result<()> {
         let mut state = self.queue.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.is_closed {
@@ -66,7 +66,7 @@ impl Table {
         self.queue.state.lock().unwrap_or_else(PoisonError::into_inner).schema.clone()
     }
 
-    /// Takes no batch any more, and waits until those that were taken are committed and on the disk. Blocks.
+    /// Refuses further batches, and waits until accepted ones are committed and on the disk. Blocks.
     pub fn close(&self) {
         let thread = {
             let mut state = self.queue.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -74,7 +74,7 @@ impl Table {
             state.thread.take()
         };
         if let Some(thread) = thread {
-            // It doesn't panic, and if it did its batches were not acknowledged.
+            // It doesn't panic, and if it did, its batches were not acknowledged.
             let _ = thread.join();
         }
     }
@@ -84,27 +84,27 @@ impl Table {
 struct Run {
     table: Arc<Table>,
     writing: Writing,
-    /// Open while there is something to write, and for a while afterwards.
+    /// Open while there are batches, and for a while afterwards.
     writer: Option<Writer>,
-    /// Whether producers may have positions that are not on the disk yet: those of a commit without rows are behind no row.
+    /// Whether producers may have positions that are not on the disk yet: those of a commit without rows follow no row.
     has_unsynced_positions: bool,
     coming: Receiver<Batch>,
-    /// The thread before this one, which may still be closing the table.
+    /// The previous thread, which may still be closing the table.
     before: Option<thread::JoinHandle<()>>,
 }
 
-/// A batch that was appended, and is to be acknowledged.
+/// An appended batch to be acknowledged.
 struct Appended {
     batch: Batch,
     receipt: Receipt,
-    /// The row behind its last.
+    /// The row after its last one.
     end: u64,
 }
 
 impl Run {
     fn run(mut self) {
         if let Some(before) = self.before.take() {
-            // Whatever became of it, the table's lock is free now.
+            // In any case, the table's lock is free now.
             let _ = before.join();
         }
         let mut busy = Instant::now();
@@ -131,7 +131,7 @@ impl Run {
         }
     }
 
-    /// Whether nothing waits; then nothing more comes to this thread.
+    /// Whether no batch waits; then no further batch is sent to this thread.
     fn may_end(&self) -> bool {
         let mut state = self.table.queue.state.lock().unwrap_or_else(PoisonError::into_inner);
         // Batches are sent under the lock.
@@ -172,7 +172,7 @@ impl Run {
         let positions: Vec<(&str, i64)> = positions.iter().map(|(name, value)| (name.as_str(), *value)).collect();
         if let Err(e) = writer.commit_with(&positions) {
             writer.rollback();
-            // The writer is dropped: the next batch opens it anew, and meets the cause.
+            // The writer is dropped: the next batch reopens the table, and gets the error.
             appended.into_iter().for_each(|it| answer(it.batch.reply, Err(Refusal::of_table(&e))));
             return;
         }
@@ -200,21 +200,21 @@ impl Run {
 
     fn open(&mut self) -> arrowwood::Result<Writer> {
         if let Some(mut writer) = self.writer.take() {
-            // A sync in the background may have failed: then this one writes nothing any more, and another one does.
+            // After a failed background sync this writer refuses to write; a new one is opened.
             let is_closed = writer.commit().is_err_and(|e| e.kind() == ErrorKind::Closed);
             if !is_closed {
                 return Ok(writer);
             }
         }
         let options = WriterOptions { medium: self.writing.medium.clone(), ..WriterOptions::default() };
-        // Never a table that is not there: it may have been removed.
+        // Never creates a table: it may have been removed.
         let writer = Writer::open(&self.table.path, None, &options)?;
         self.table.producers.load(&writer.positions());
         self.has_unsynced_positions = true;
         Ok(writer)
     }
 
-    /// Brings to the disk what somebody waits for.
+    /// Syncs rows that clients wait for.
     fn sync(&mut self, writer: &mut Writer, waiting: &[Appended]) -> arrowwood::Result<()> {
         let Some(end) = waiting.iter().map(|it| it.end).max() else { return Ok(()) };
         if writer.durable_rows() >= end && !self.has_unsynced_positions {
@@ -228,7 +228,7 @@ impl Run {
     }
 }
 
-/// Appends what can be; what can't is refused.
+/// Appends the valid batches, and refuses the others.
 fn append_all(writer: &mut Writer, ahead: &mut Ahead<'_>, group: Vec<Batch>) -> Vec<Appended> {
     let mut appended = Vec::with_capacity(group.len());
     for batch in group {
@@ -240,11 +240,11 @@ fn append_all(writer: &mut Writer, ahead: &mut Ahead<'_>, group: Vec<Batch>) -> 
     appended
 }
 
-/// Appends a batch, unless it is there already: what its producer learns, and the row that must be durable for it.
+/// Appends a batch, unless it is in the table already; returns its result, and the row that must become durable for it.
 fn append_one(writer: &mut Writer, ahead: &mut Ahead<'_>, batch: &Batch) -> Result<(Receipt, u64)> {
     if let Some(numbered) = &batch.numbered {
         let verdict = judge(ahead.get(&numbered.producer), numbered);
-        // A repeat by a producer that has replaced another one is noted, too.
+        // A repeat by a producer that has replaced another one is recorded, too.
         if matches!(verdict, Verdict::Next | Verdict::Duplicate(_)) && !ahead.has_room(numbered) {
             let detail = "the table keeps the positions of 256 producers and has no room for another one; \
                           use a name again, or a table for each group of producers";
@@ -269,12 +269,12 @@ fn append_one(writer: &mut Writer, ahead: &mut Ahead<'_>, batch: &Batch) -> Resu
     Ok((Receipt { first_row: Some(first_row), rows, committed: 0, durable: 0, is_duplicate: false }, end))
 }
 
-/// What is answered to a batch that is there already, as far as its producer's position tells.
+/// The answer to a batch already in the table, as far as its producer's position tells.
 fn duplicate(writer: &Writer, sequence: u64, position: Position) -> (Receipt, u64) {
     let last = position.rows.filter(|_| sequence == position.sequence);
     let first_row = last.map(|rows| rows.first_row);
     let rows = last.map_or(0, |rows| rows.end - rows.first_row);
-    // Of rows that another server has committed it is only known that they are not behind the last one.
+    // Rows committed by another server are only known to be at or before the last one.
     let end = position.rows.map_or(writer.committed_rows(), |rows| rows.end);
     (Receipt { first_row, rows, committed: 0, durable: 0, is_duplicate: true }, end)
 }
@@ -287,7 +287,7 @@ impl Appended {
 }
 
 fn answer(reply: oneshot::Sender<Result<Receipt>>, answer: Result<Receipt>) {
-    // A client that has gone learns nothing; it will send the batch again.
+    // A disconnected client gets no answer; it will send the batch again.
     let _ = reply.send(answer);
 }
 
