@@ -289,7 +289,7 @@ impl Table {
             };
             if came {
                 patience = DURABLE.0;
-                // Rows first: durable rows are checked a little later, which would delay the answer.
+                // Rows first: checking for durable rows at once would delay them.
                 let rows = self.rows()?;
                 let first_row = rows.first_row();
                 let end = first_row + rows.len()?;
