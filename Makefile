@@ -93,6 +93,7 @@ bench: $(VENV)/test.done
 	$(BIN)/python bench/rivals/questions.py $(QUICK) --json bench/results/$(VERSION).json $(PAGES)
 	$(BIN)/python bench/rivals/training.py --folder $(TARGET) $(if $(QUICK),--gib 0.25 --runs 2) $(PAGE)
 	$(BIN)/python bench/rivals/text.py --folder $(TARGET) $(if $(QUICK),--mb 20 --runs 2) $(PAGE)
+	$(BIN)/python bench/rivals/growth.py --folder $(TARGET) $(if $(PAGE),$(PAGE) --plots docs/plots)
 
 # Streams through memory and a socket, in chunks of 16 KiB to 16 MiB, beside pyarrow and Polars, with plots.
 bench-streams: $(VENV)/test.done

@@ -238,17 +238,6 @@ def add(found, ways, count, same):
 
 KINDS = {function.__name__: function for function in (rows, batches, columns, keys, segments, shards, billions)}
 WORDS = {"billions": "rows of a sparse stream, in batches of a million"}
-KINKS = {
-    "rows": "",
-    "batches": "",
-    "columns": "",
-    "keys": "",
-    "segments": "",
-    "shards": "",
-    "billions": "",
-}
-
-
 def shown(seconds):
     if seconds is None:
         return "–"
@@ -277,7 +266,7 @@ def main():
             lines(options.plots / f"growth-{name}.svg", title, WORDS.get(name, name), "ms", sizes, series, log_y=True)
         if options.page:
             title = f"{TITLE} with {name}"
-            text = f"{KINDS[kind].__doc__} {KINKS[name]}".strip()
+            text = KINDS[kind].__doc__
             put_section(options.page, title, f"{SHOWS} {text}\n\n![{title}](plots/growth-{name}.svg)\n\n{table}")
 
 
