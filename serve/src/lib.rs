@@ -49,6 +49,7 @@ mod refusal;
 mod response;
 mod results;
 mod routes;
+mod running;
 mod save;
 mod search;
 mod seek;

@@ -18,7 +18,7 @@ use crate::metrics::Metrics;
 use crate::outgoing::blocking;
 use crate::receive::Memory;
 use crate::refusal::{Refusal, Result};
-use crate::statement::Statements;
+use crate::running::Statements;
 use crate::table::Table;
 use crate::views::Views;
 use crate::worker::WorkerEngine;

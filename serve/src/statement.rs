@@ -1,16 +1,14 @@
 //! SQL statements of a session: over the tables that it may read, within the memory and the time of a query.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrowwood::Dataset;
 use hyper::StatusCode;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use crate::blocking::SELF;
@@ -18,6 +16,7 @@ use crate::budget::too_long;
 use crate::engine::{SqlEngine, SqlError, SqlFuture, SqlMemory, SqlPlan, SqlQuery, SqlRows, SqlTables};
 use crate::receive::{Memory, UNIT};
 use crate::refusal::{Refusal, Result};
+use crate::running::Place;
 use crate::session::Session;
 use crate::table::Table;
 
@@ -55,9 +54,14 @@ pub(crate) fn engine_of(session: &Session) -> Result<Arc<dyn SqlEngine>> {
     })
 }
 
+/// A place among the running statements.
+fn place(session: &Session, id: u64) -> Result<Place> {
+    session.shared.statements.begin(session.caller.name(), id, session.shared.limits.statements)
+}
+
 /// The columns and the parameters of a statement.
 pub(crate) async fn plan(session: &Session, engine: &dyn SqlEngine, statement: Statement) -> Result<SqlPlan> {
-    let _place = session.shared.statements.begin(session, 0)?;
+    let _place = place(session, 0)?;
     let most = session.shared.limits.query_timeout;
     let planned = timeout(most, engine.plan(statement.query(session))).await;
     planned.map_err(|_| too_long(most))?.map_err(refused)
@@ -75,7 +79,7 @@ impl Running {
     /// Runs a statement, which callers that know `id` can cancel.
     pub async fn begin(session: &Session, engine: &dyn SqlEngine, statement: Statement, id: u64) -> Result<Running> {
         let mut left = session.shared.limits.query_timeout;
-        let mut place = session.shared.statements.begin(session, id)?;
+        let mut place = place(session, id)?;
         let run = engine.run(statement.query(session));
         let rows = within(session, &mut place, &mut left, run).await?;
         Ok(Running { rows, session: session.clone(), left, place })
@@ -119,78 +123,6 @@ pub(crate) fn refused(error: SqlError) -> Refusal {
             let error = arrowwood::Error::new(arrowwood::ErrorKind::Internal, message);
             Refusal::internal("the query failed; the server's log says more").logged(&error)
         }
-    }
-}
-
-// ---- running statements ----
-
-/// The running statements.
-#[derive(Default)]
-pub(crate) struct Statements {
-    running: Mutex<HashMap<u64, Entry>>,
-    last: AtomicU64,
-}
-
-struct Entry {
-    /// Its name for clients.
-    id: u64,
-    token: Option<String>,
-    cancel: watch::Sender<bool>,
-}
-
-/// The entry of a running statement.
-struct Place {
-    number: u64,
-    session: Session,
-    cancelled: watch::Receiver<bool>,
-}
-
-impl Place {
-    /// Waits until it is cancelled.
-    async fn cancelled(&mut self) {
-        if self.cancelled.wait_for(|is_cancelled| *is_cancelled).await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.session.shared.statements.lock().remove(&self.number);
-    }
-}
-
-impl Statements {
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Entry>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Adds a statement.
-    ///
-    /// # Errors
-    /// 503 if the maximum number of statements is running, of all clients or of this one.
-    fn begin(&self, session: &Session, id: u64) -> Result<Place> {
-        let token = session.caller.name().map(str::to_owned);
-        let most = session.shared.limits.statements;
-        let mut running = self.lock();
-        let own = running.values().filter(|entry| token.is_some() && entry.token == token).count();
-        if running.len() >= most || own >= most.div_ceil(2) {
-            return Err(Refusal::unavailable(format!("{} queries run already; try again", running.len())));
-        }
-        let number = self.last.fetch_add(1, Ordering::Relaxed);
-        let (cancel, cancelled) = watch::channel(false);
-        running.insert(number, Entry { id, token, cancel });
-        Ok(Place { number, session: session.clone(), cancelled })
-    }
-
-    /// Cancels the caller's statement `id`; returns whether one of that name is running.
-    pub fn cancel(&self, session: &Session, id: u64) -> bool {
-        let running = self.lock();
-        let found = running.values().filter(|entry| entry.id == id && entry.token.as_deref() == session.caller.name());
-        found.fold(false, |_, entry| {
-            entry.cancel.send_replace(true);
-            true
-        })
     }
 }
 

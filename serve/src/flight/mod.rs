@@ -26,8 +26,8 @@ pub(crate) use self::messages::SERVICE;
 use self::messages::{DescriptorType, FlightDescriptor, FlightEndpoint, FlightInfo, SchemaResult, Ticket, framed};
 use self::sql::Question;
 use self::sql::messages::Any;
-use self::status::answered;
 pub(crate) use self::status::refused;
+use self::status::{answered, whole};
 use self::target::{target_of, target_of_ticket};
 use crate::access::password_of;
 use crate::following::{self, Follower};
@@ -128,11 +128,6 @@ pub fn meaning_of_call(method: &str, message: &[u8]) -> Option<String> {
         _ => target_of(&decoded(message).ok()?, PARAMETERS),
     };
     meant.ok().map(|(name, _)| name)
-}
-
-/// An answer of one message.
-fn whole(frame: Bytes) -> Response<Outgoing> {
-    answered(Outgoing::of(frame))
 }
 
 /// The requested rows.

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use bytes::Bytes;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Response, StatusCode};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
@@ -53,6 +54,11 @@ pub(crate) fn refused(refusal: &Refusal) -> Response<Outgoing> {
 /// An answer to a call, whose status follows `body`.
 pub(crate) fn answered(body: Outgoing) -> Response<Outgoing> {
     with_type(Response::new(body.with_trailers(trailers_of)))
+}
+
+/// An answer of one message.
+pub(crate) fn whole(frame: Bytes) -> Response<Outgoing> {
+    answered(Outgoing::of(frame))
 }
 
 fn with_type(mut response: Response<Outgoing>) -> Response<Outgoing> {

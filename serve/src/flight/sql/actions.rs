@@ -4,15 +4,14 @@ use bytes::Bytes;
 use hyper::Response;
 use prost::Message;
 
-use super::handle::schema_message;
+use super::handle::{not_spoken, schema_message};
 use super::messages::{
     Action, ActionResult, ActionType, Any, CancelFlightInfo, CancelQuery, Done, PreparedStatement, StatementHandle,
     StatementText, WithHandle,
 };
-use super::{not_spoken, whole};
 use crate::flight::calls::decoded;
 use crate::flight::messages::{FlightInfo, framed};
-use crate::flight::status::answered;
+use crate::flight::status::{answered, whole};
 use crate::outgoing::Outgoing;
 use crate::refusal::{Refusal, Result};
 use crate::session::Session;
@@ -91,7 +90,7 @@ fn cancel(session: &Session, info: Option<&FlightInfo>) -> Result<i32> {
             && name == "TicketStatementQuery"
         {
             let handle = StatementHandle::parse(decoded::<WithHandle>(value)?.handle)?;
-            is_cancelled |= handle.id > 0 && session.shared.statements.cancel(session, handle.id);
+            is_cancelled |= handle.id > 0 && session.shared.statements.cancel(session.caller.name(), handle.id);
         }
     }
     Ok(if is_cancelled { DONE } else { NOT_DONE })

@@ -4,6 +4,7 @@
 use arrow_array::RecordBatch;
 use arrowwood::{Dataset, Open, StreamEncoder};
 use bytes::Bytes;
+use hyper::StatusCode;
 use prost::Message;
 
 use super::messages::{StatementHandle, StatementText};
@@ -90,4 +91,10 @@ pub(super) fn schema_message(schema: &arrow_schema::SchemaRef) -> Result<Bytes> 
 /// Encodes rows made by the server.
 pub(super) fn dataset(batch: RecordBatch) -> Result<Dataset> {
     Dataset::from_batches(batch.schema(), vec![batch]).map_err(|e| Refusal::internal(e.to_string()))
+}
+
+/// Refuses a command or an action that does not exist here.
+pub(super) fn not_spoken(name: &str) -> Refusal {
+    let detail = format!("{name} is not done here: the server answers statements that only read");
+    Refusal::new(StatusCode::NOT_IMPLEMENTED, "not_implemented", detail)
 }

@@ -16,11 +16,11 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, SchemaRef};
 use bytes::Bytes;
-use hyper::{Response, StatusCode};
+use hyper::Response;
 use prost::Message;
 
 pub(super) use self::actions::{action, list_actions};
-use self::handle::{dataset, schema_message};
+use self::handle::{dataset, not_spoken, schema_message};
 use self::messages::{
     Any, GetDbSchemas, GetSqlInfo, GetTables, GetXdbcTypeInfo, StatementHandle, StatementText, WithHandle,
 };
@@ -29,8 +29,7 @@ use super::messages::{
     FlightData, FlightDescriptor, FlightEndpoint, FlightInfo, PutResult, SchemaResult, Ticket, framed,
 };
 use super::put::push;
-use super::status::answered;
-use super::whole;
+use super::status::{answered, whole};
 use crate::engine::SqlEngine;
 use crate::frames::Framing;
 use crate::outgoing::Outgoing;
@@ -88,11 +87,6 @@ impl Question {
             Question::Keys(is_primary) => keys::schema(*is_primary),
         })
     }
-}
-
-fn not_spoken(name: &str) -> Refusal {
-    let detail = format!("{name} is not done here: the server answers statements that only read");
-    Refusal::new(StatusCode::NOT_IMPLEMENTED, "not_implemented", detail)
 }
 
 fn internal(e: ArrowError) -> Refusal {
