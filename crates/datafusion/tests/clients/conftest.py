@@ -1,7 +1,9 @@
 """A server that speaks Flight SQL, as a process of its own, for stock clients."""
 
+import ctypes
 import os
 import pathlib
+import signal
 import subprocess
 
 import pytest
@@ -23,6 +25,12 @@ def run(*arguments, **options):
     return subprocess.run([program(), *map(str, arguments)], check=True, capture_output=True, **options).stdout.decode()
 
 
+def end_with_parent():
+    """Lets a server end with the tests, however these end."""
+    PR_SET_PDEATHSIG = 1
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 class Served:
     """A directory and the process that serves it."""
 
@@ -30,7 +38,7 @@ class Served:
         self.folder = folder
         self.log = open(folder.parent / f"{folder.name}.log", "w+")
         command = [program(), "serve", str(folder), "--listen", "127.0.0.1:0", *map(str, arguments)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True)
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True, preexec_fn=end_with_parent)
         self.url = self.process.stdout.readline().strip()
         assert self.url, (self.process.wait(), open(self.log.name).read())
         self.grpc = self.url.replace("http://", "grpc://")
@@ -38,7 +46,11 @@ class Served:
 
     def stop(self):
         self.process.terminate()
-        code = self.process.wait(30)
+        try:
+            code = self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
         self.log.close()
         assert code == 0, (code, open(self.log.name).read())
 
