@@ -233,7 +233,7 @@ sources: $(BIN)/python
 	$(BIN)/maturin sdist --out dist
 
 # The crates, in order of dependency, are built from their packages as Cargo's users will.
-CRATES := arrowwood-mapping arrowwood arrowwood-serve arrowwood-cli
+CRATES := arrowwood-mapping arrowwood arrowwood-objects arrowwood-serve arrowwood-cli
 crates:
 	cargo package $(CRATES:%=--package %)
 
@@ -361,7 +361,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 
-SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates/mapping src cli/src serve/src serve/page python -name '*.rs' -o -name '*.py' -o -name '*.pyi' -o -path 'serve/page/*')
+SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates/mapping crates/objects src cli/src serve/src serve/page python -name '*.rs' -o -name '*.py' -o -name '*.pyi' -o -path 'serve/page/*')
 
 $(VENV)/demo.done: $(BIN)/python $(SOURCES)
 	$(BIN)/pip install --quiet '.[demo]'

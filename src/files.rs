@@ -49,13 +49,14 @@ pub fn local_path(path: &Path) -> Result<Option<PathBuf>> {
         let message = "expected file:///path, with the path from the root of the file system";
         return Err(Error::argument(message).at(path));
     }
-    let copy = match scheme.to_ascii_lowercase().as_str() {
-        "s3" | "s3a" => format!("aws s3 cp '{text}' ."),
-        "gs" => format!("gcloud storage cp '{text}' ."),
-        "http" | "https" => format!("curl -O '{text}'"),
-        _ => "a program for it".into(),
+    const OBJECTS: &str = "; the Python package, and the command with its feature `objects`, read it where it is";
+    let (copy, other) = match scheme.to_ascii_lowercase().as_str() {
+        "s3" | "s3a" => (format!("aws s3 cp '{text}' ."), OBJECTS),
+        "gs" => (format!("gcloud storage cp '{text}' ."), ""),
+        "http" | "https" => (format!("curl -O '{text}'"), OBJECTS),
+        _ => ("a program for it".into(), ""),
     };
-    let message = format!("only local files can be opened in place; copy it here first, by {copy}");
+    let message = format!("only local files can be opened in place; copy it here first, by {copy}{other}");
     Err(Error::argument(message).at(path))
 }
 

@@ -157,7 +157,7 @@ mod readme {}
 
 #[doc(hidden)]
 pub use array::zone_advice;
-pub use array::{Bytes, Items, Members, Value};
+pub use array::{Bytes, Fetch, Items, Members, Value};
 /// Files and memory as bytes: the crate of [`Mapping`], [`View`], [`GrowableBuffer`] and [`guard`].
 #[doc(no_inline)]
 pub use arrowwood_mapping as mapping;
@@ -179,7 +179,7 @@ pub use ipc::{
     BufferInfo, Compression, FieldInfo, Format, Kind, Message, NodeInfo, StreamReader, Validate, read_stream,
 };
 #[cfg(feature = "write")]
-pub use ipc::{EncodedMessage, FileWriter, StreamEncoder, StreamWriter, WriteOptions, write, write_to};
+pub use ipc::{EncodedMessage, FileWriter, StreamEncoder, StreamWriter, WriteOptions, write, write_indexed, write_to};
 #[doc(hidden)]
 #[cfg(feature = "write")]
 pub use map::UnfinishedFile;
@@ -201,7 +201,7 @@ pub use map::guard;
 #[doc(hidden)]
 pub use map::ignore_file_size_signal;
 pub use map::{Element, GrowableBuffer, Mapping, Mode, View, leave_sigbus_alone};
-pub use open::{Open, Place, open};
+pub use open::{Open, Place, UrlOpener, is_url, open, open_urls_with};
 #[doc(hidden)]
 #[cfg(feature = "table")]
 pub use partitions::lag_of_partitions;
@@ -217,6 +217,9 @@ pub use table::Repaired;
 #[doc(hidden)]
 #[cfg(feature = "table")]
 pub use table::publish;
+#[doc(hidden)]
+#[cfg(feature = "table")]
+pub use table::sealed_rows;
 #[cfg(feature = "table")]
 pub use table::{
     Compaction, Durability, Follow, Late, RecordPlace, RecordStat, SegmentStat, Sync, TableStat, Writer, WriterOptions,

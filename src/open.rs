@@ -1,7 +1,7 @@
 //! [`open`]: a path, several, a glob, or bytes, as a [`Dataset`].
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow_schema::{FieldRef, Schema};
 
@@ -10,7 +10,7 @@ use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{arrow_files, expand, is_glob, local_path};
 use crate::ipc::{Ipc, ReadOptions, Validate};
-use crate::map::{Mapping, Mode};
+use crate::map::{Mapping, Mode, guard};
 use crate::partitions::{OpenLeaf, in_partition, open_partitions, partition_of};
 #[cfg(feature = "table")]
 use crate::table::{close_files, open_table};
@@ -27,6 +27,33 @@ use crate::table::{close_files, open_table};
 /// `NotFound`, `PermissionDenied`, `InvalidData` with what the file looks like instead, `Unsupported`, `Io`.
 pub fn open(path: impl AsRef<Path>) -> Result<Dataset> {
     Open::new().path(path)
+}
+
+/// What opens URLs: the crate `arrowwood-objects`, if its `install` was called.
+#[derive(Clone, Copy, Debug)]
+pub struct UrlOpener {
+    /// Whether it opens such a URL.
+    pub takes: fn(&str) -> bool,
+    /// Opens what is there.
+    pub open: fn(&str, Open) -> Result<Dataset>,
+}
+
+static URLS: OnceLock<UrlOpener> = OnceLock::new();
+
+/// Sets what opens paths that are URLs and no names of files, for the whole process. The first call counts.
+pub fn open_urls_with(opener: UrlOpener) {
+    URLS.get_or_init(|| opener);
+}
+
+/// Whether `path` is a URL that [`open`] takes.
+pub fn is_url(path: &Path) -> bool {
+    url_of(path).is_some()
+}
+
+/// The URL that `path` is, and what opens it.
+fn url_of(path: &Path) -> Option<(&str, &'static UrlOpener)> {
+    let text = path.to_str().filter(|text| text.contains("://"))?;
+    Some((text, URLS.get().filter(|opener| (opener.takes)(text))?))
 }
 
 /// Options for opening: `Open::new().validate(Validate::Full).path("ticks.arrow")`.
@@ -81,6 +108,7 @@ impl Open {
         let path = path.as_ref();
         match Mapping::open(path, Mode::Read).map_err(Error::from) {
             Ok(mapping) => self.mapping(mapping).map_err(|e| e.at(path)),
+            Err(_) if let Some((url, opener)) = url_of(path) => guard(|| (opener.open)(url, self)),
             Err(e) if e.kind() == ErrorKind::NotFound && is_glob(path) => self.paths(&expand(path)?),
             Err(_) if path.is_dir() => self.directory(path),
             Err(e) => match local_path(path)? {
@@ -108,6 +136,16 @@ impl Open {
     /// `InvalidData`, `Unsupported`; `CopyNeeded` with [`Open::strict`].
     pub fn bytes(self, bytes: Bytes) -> Result<Dataset> {
         self.source(bytes, None)
+    }
+
+    /// As [`Open::bytes`], of what errors and [`Dataset::places`] call `name`: a URL.
+    ///
+    /// # Errors
+    /// Those of [`Open::bytes`], which name it.
+    pub fn named_bytes(self, bytes: Bytes, name: impl AsRef<Path>) -> Result<Dataset> {
+        let name = name.as_ref();
+        let bytes = if self.copy { bytes.to_memory().map_err(|e| e.at(name))? } else { bytes };
+        self.source(bytes, Some(name)).map_err(|e| e.at(name))
     }
 
     fn mapping(self, mapping: Mapping) -> Result<Dataset> {

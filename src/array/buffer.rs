@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, make_array};
@@ -13,15 +14,18 @@ use arrow_buffer::{Buffer, NullBuffer};
 use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::{DataType, UnionMode};
 
+use super::fetch::Fetch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{GrowableBuffer, Mapping};
 use crate::types::{fixed_size, fixed_size_or_none, type_name};
 
-/// Immutable bytes: a mapping, or memory.
+/// Immutable bytes: a mapping, memory, or the mapping of a file into which they are fetched.
 #[derive(Clone, Debug)]
 pub struct Bytes {
     data: Buffer,
     mapping: Option<Mapping>,
+    /// What brings bytes that are not there yet. Where it is, `data` and `mapping` are only looked at where it was asked.
+    fetch: Option<Arc<dyn Fetch>>,
 }
 
 impl Bytes {
@@ -43,7 +47,16 @@ impl Bytes {
         // of a bitmap, which are never read. Every length and offset read from it is loaded once and bounded, so that a
         // breach yields wrong values and no access outside the range.
         let data = unsafe { Buffer::from_custom_allocation(base, len, Arc::new(mapping.clone())) };
-        Ok(Bytes { data, mapping: Some(mapping) })
+        Ok(Bytes { data, mapping: Some(mapping), fetch: None })
+    }
+
+    /// The bytes of an object in a store: `mapping` is of a file of its size, into which `fetch` brings the bytes that are
+    /// asked for, before anyone looks at them.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a writable mapping.
+    pub fn fetched(mapping: Mapping, fetch: Arc<dyn Fetch>) -> Result<Bytes> {
+        Ok(Bytes { fetch: Some(fetch), ..Bytes::of_mapping(mapping)? })
     }
 
     /// A copy of the bytes of `mapping` in memory.
@@ -51,11 +64,18 @@ impl Bytes {
     /// # Errors
     /// `Io` if there is no memory for the copy, or reading the file fails; `FileChanged`.
     pub fn copied_from(mapping: &Mapping) -> Result<Bytes> {
-        let mut copy = Vec::new();
-        copy.try_reserve_exact(mapping.len())
-            .map_err(|_| Error::new(ErrorKind::Io, format!("no memory for a copy of {} bytes", mapping.len())))?;
-        copy.resize(mapping.len(), 0);
+        let mut copy = zeroed(mapping.len())?;
         mapping.read_at(0, &mut copy)?;
+        Ok(Bytes::from(copy))
+    }
+
+    /// A copy of the bytes, in memory of our own.
+    ///
+    /// # Errors
+    /// `Io` if there is no memory for the copy, and those of [`Bytes::read_at`].
+    pub fn to_memory(&self) -> Result<Bytes> {
+        let mut copy = zeroed(self.len())?;
+        self.read_at(0, &mut copy)?;
         Ok(Bytes::from(copy))
     }
 
@@ -83,25 +103,56 @@ impl Bytes {
         self.data.is_empty()
     }
 
-    /// The address of the first byte.
+    /// The address of the first byte. What is there means nothing before it was fetched, if the bytes are from a store.
     pub fn address(&self) -> usize {
         self.data.as_ptr() as usize
     }
 
-    /// The mapping behind the bytes, if there is one.
+    /// The mapping behind the bytes, if there is one that can be read: bytes that are fetched have none.
     pub fn mapping(&self) -> Option<&Mapping> {
-        self.mapping.as_ref()
+        self.mapping.as_ref().filter(|_| self.fetch.is_none())
     }
 
-    /// Bytes `offset .. offset + len` in place; `None` if they are not all there.
+    /// What brings the bytes, if they are in a store.
+    pub(crate) fn fetch(&self) -> Option<&dyn Fetch> {
+        self.fetch.as_deref()
+    }
+
+    /// Returns when bytes `offset .. offset + len` are there: at once, but for those in a store.
+    fn ensure(&self, offset: usize, len: usize) -> Result<()> {
+        match &self.fetch {
+            Some(fetch) if len > 0 => fetch.ensure(&[Range { start: offset, end: offset + len }]),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether there are bytes `offset .. offset + len`, here or in a store.
+    fn has(&self, offset: usize, len: usize) -> bool {
+        offset.checked_add(len).is_some_and(|end| end <= self.len())
+    }
+
+    /// Bytes `offset .. offset + len` in place; `None` if they are not all there, as those in a store never are: see
+    /// `bring`.
     pub fn slice(&self, offset: usize, len: usize) -> Option<Buffer> {
-        let end = offset.checked_add(len)?;
-        (end <= self.len()).then(|| self.data.slice_with_length(offset, len))
+        (self.fetch.is_none() && self.has(offset, len)).then(|| self.data.slice_with_length(offset, len))
     }
 
-    /// Bytes `offset .. offset + len` for reading; `None` if they are not all there.
-    pub(crate) fn get(&self, offset: usize, len: usize) -> Option<&[u8]> {
-        self.data.get(offset..offset.checked_add(len)?)
+    /// As [`Bytes::slice`], of bytes in a store once they are here.
+    pub(crate) fn bring(&self, offset: usize, len: usize) -> Result<Option<Buffer>> {
+        if !self.has(offset, len) {
+            return Ok(None);
+        }
+        self.ensure(offset, len)?;
+        Ok(Some(self.data.slice_with_length(offset, len)))
+    }
+
+    /// Bytes `offset .. offset + len` for reading, once they are here; `None` if there are not as many.
+    pub(crate) fn get(&self, offset: usize, len: usize) -> Result<Option<&[u8]>> {
+        if !self.has(offset, len) {
+            return Ok(None);
+        }
+        self.ensure(offset, len)?;
+        Ok(self.data.get(offset..offset + len))
     }
 
     /// Copies bytes `offset .. offset + into.len()`; from a mapped file by pread(2), which touches no page.
@@ -110,6 +161,9 @@ impl Bytes {
     /// `InvalidData` if the bytes end before; `Io`, `FileChanged`.
     pub fn read_at(&self, offset: usize, into: &mut [u8]) -> Result<()> {
         if let Some(mapping) = &self.mapping {
+            if self.has(offset, into.len()) {
+                self.ensure(offset, into.len())?;
+            }
             return Ok(mapping.read_at(offset, into)?);
         }
         let end = offset.saturating_add(into.len());
@@ -123,9 +177,18 @@ impl Bytes {
     }
 }
 
+/// Memory for a copy.
+fn zeroed(len: usize) -> Result<Vec<u8>> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(len)
+        .map_err(|_| Error::new(ErrorKind::Io, format!("no memory for a copy of {len} bytes")))?;
+    copy.resize(len, 0);
+    Ok(copy)
+}
+
 impl From<Buffer> for Bytes {
     fn from(data: Buffer) -> Bytes {
-        Bytes { data, mapping: None }
+        Bytes { data, mapping: None, fetch: None }
     }
 }
 

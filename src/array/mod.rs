@@ -1,16 +1,17 @@
 //! Arrays: bytes with an owner, single values, and the check of all values.
 //!
-//! In reading order: `buffer` (bytes, and arrays cut to rows), `unchecked` (arrays with unvalidated values), `value`
-//! (one cell, every load bounded), `cells` (a value as the bytes its column stores), `validate` (the checks), `checked`
-//! (from unchecked to trusted arrays), `prefetch` (pages requested before they are read), `widen` (numbers converted to
-//! a wider type), `access` (an array's values by row), `gather` (rows of several arrays as one), `merge` (one
-//! dictionary of several). Uses `map`, `types` and `error`.
+//! In reading order: `fetch` (bytes in an object store), `buffer` (bytes, and arrays cut to rows), `unchecked` (arrays
+//! with unvalidated values), `value` (one cell, every load bounded), `cells` (a value as the bytes its column stores),
+//! `validate` (the checks), `checked` (from unchecked to trusted arrays), `prefetch` (pages requested before they are
+//! read), `widen` (numbers converted to a wider type), `access` (an array's values by row), `gather` (rows of several
+//! arrays as one), `merge` (one dictionary of several). Uses `map`, `types` and `error`.
 
 #[cfg(any(feature = "write", feature = "compute"))]
 pub(crate) mod access;
 pub(crate) mod buffer;
 pub(crate) mod cells;
 mod checked;
+mod fetch;
 #[cfg(any(feature = "write", feature = "compute"))]
 pub(crate) mod gather;
 #[cfg(any(feature = "write", feature = "compute"))]
@@ -24,6 +25,7 @@ mod widen;
 pub use buffer::Bytes;
 pub(crate) use buffer::{aligned, filled, keys_suffice, settled, slice, to_array, touch};
 pub(crate) use checked::{CheckedOnce, CheckedUpTo, struct_of};
+pub use fetch::Fetch;
 pub(crate) use prefetch::prefetch;
 pub(crate) use unchecked::{Parts, Unchecked, bytes_of};
 pub(crate) use validate::{check_null_counts, is_trivial};

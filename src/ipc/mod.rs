@@ -24,4 +24,6 @@ pub(crate) use read::{Sound, read_batch, read_footer, same_schema};
 #[cfg(feature = "table")]
 pub(crate) use write::write_noted;
 #[cfg(feature = "write")]
-pub use write::{EncodedMessage, FileWriter, StreamEncoder, StreamWriter, WriteOptions, write, write_to};
+pub use write::{
+    EncodedMessage, FileWriter, StreamEncoder, StreamWriter, WriteOptions, write, write_indexed, write_to,
+};

@@ -21,7 +21,9 @@ pub(crate) use check::{
     TableCheck, beside, check_segment, check_table, is_table, keep_aside, repair_table, sync_folder,
 };
 pub use protocol::publish;
-pub use reader::{Follow, RecordPlace, RecordStat, SegmentStat, TableStat, follow, segment_stat, table_stat};
+pub use reader::{
+    Follow, RecordPlace, RecordStat, SegmentStat, TableStat, follow, sealed_rows, segment_stat, table_stat,
+};
 pub(crate) use reader::{WakeUp, close_files, holds_table, is_segment_name, open_table};
 pub(crate) use writer::alter;
 pub use writer::{Compaction, Durability, Late, Sync, Writer, WriterOptions, compact, compact_on, compact_with};

@@ -1,5 +1,7 @@
 //! The footer of an IPC file: the schema and the positions of the batches.
 
+use std::ops::Range;
+
 use super::flat::FlatTable;
 use super::message::{MessageFrame, NextMessage, Window, find};
 use super::schema::IpcSchema;
@@ -15,10 +17,16 @@ pub(in crate::ipc) struct Footer {
     pub(in crate::ipc) batches: FooterBlocks,
     /// The content of [`ZONES`].
     pub(in crate::ipc) zones: Option<String>,
+    /// The content of [`ROWS`]: the rows of each record batch; empty without that note.
+    pub(in crate::ipc) rows: Vec<u64>,
 }
 
 /// The key of a dense segment's footer metadata that holds the zones of its blocks.
 pub(crate) const ZONES: &str = "arrowwood.zones";
+
+/// The key of the footer's own metadata by which a file says how many rows its batches have, as in `1000x4096 1x17`: the
+/// footer of the format doesn't, and a reader of a store would have to fetch each header to find a row.
+pub(in crate::ipc) const ROWS: &str = "arrowwood.rows";
 
 /// The blocks of one kind, 24 bytes each, as in the footer.
 #[derive(Debug)]
@@ -33,7 +41,8 @@ pub(in crate::ipc) fn read_footer(bytes: &Bytes) -> Result<(IpcSchema, Footer)> 
             "truncated: an Arrow IPC file ends with its footer and 'ARROW1', this one does not; it may still be being written, or cut off",
         )
     };
-    let tail_len = size.min(4096);
+    // What is asked of a store for its size is of this length, too.
+    let tail_len = size.min(if bytes.fetch().is_some() { 64 << 10 } else { 4096 });
     let mut tail = vec![0; tail_len];
     bytes.read_at(size - tail_len, &mut tail)?;
     let Some((rest, magic)) = tail.split_last_chunk::<6>() else { return Err(cut()) };
@@ -60,14 +69,33 @@ pub(in crate::ipc) fn read_footer(bytes: &Bytes) -> Result<(IpcSchema, Footer)> 
     let schema = IpcSchema::parse(schema, metadata.len())?;
     let dictionaries = FooterBlocks::parse(table, 2)?;
     let batches = FooterBlocks::parse(table, 3)?;
-    Ok((schema, Footer { dictionaries, batches, zones: zones_of(table) }))
+    let rows = note(table, ROWS).and_then(|text| rows_of_batches(text, batches.len())).unwrap_or_default();
+    Ok((schema, Footer { dictionaries, batches, zones: note(table, ZONES).map(Into::into), rows }))
 }
 
-/// The zones in the footer. Other metadata there, readable or not, is ignored.
-fn zones_of(footer: FlatTable<'_>) -> Option<String> {
+/// The note under `key` in the footer. Other metadata there, readable or not, is ignored.
+fn note<'a>(footer: FlatTable<'a>, key: &str) -> Option<&'a str> {
     let mut pairs = footer.tables(4).ok()?.filter_map(|pair| pair.ok());
-    let found = pairs.find(|pair| matches!(pair.string(0), Ok(Some(ZONES))))?;
-    found.string(1).ok()?.map(Into::into)
+    let found = pairs.find(|pair| matches!(pair.string(0), Ok(Some(found)) if found == key))?;
+    found.string(1).ok()?
+}
+
+/// Reads a note of rows for `batches` batches; `None` for another text. Each is compared with the batch's header later.
+fn rows_of_batches(text: &str, batches: usize) -> Option<Vec<u64>> {
+    let mut found = Vec::new();
+    for run in text.split_ascii_whitespace() {
+        let (count, rows) = run.split_once('x')?;
+        let count: usize = count.parse().ok().filter(|&count| count <= batches - found.len())?;
+        found.resize(found.len() + count, rows.parse().ok()?);
+    }
+    (found.len() == batches).then_some(found)
+}
+
+/// The note of rows.
+#[cfg(feature = "write")]
+pub(in crate::ipc) fn rows_note(rows: &[u64]) -> String {
+    let runs = rows.chunk_by(|a, b| a == b).map(|run| format!("{}x{}", run.len(), run[0]));
+    runs.collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the first message of a file. Most writers pad the magic to 8 bytes, arrow-rs to 64.
@@ -114,6 +142,23 @@ impl FooterBlocks {
             let [offset, metadata, body] = [0, 1, 2].map(|word| i64::from_le_bytes(words[word]));
             [offset, i64::from(metadata as i32), body]
         })
+    }
+
+    /// Returns the bytes of a block's message: its metadata, and its body if that has at most `most` bytes. `None` if they are
+    /// not in a file of `size` bytes.
+    pub(in crate::ipc) fn bytes(&self, number: usize, most: usize, size: usize) -> Option<Range<usize>> {
+        let [offset, metadata, body] = self.place(number).map(|word| usize::try_from(word).ok());
+        let start = offset?;
+        let end = start.checked_add(metadata?).filter(|&end| end <= size)?;
+        let whole = end.checked_add(body?).filter(|&whole| whole <= size && whole - end <= most);
+        Some(start..whole.unwrap_or(end))
+    }
+
+    /// The message of a block, unread.
+    pub(in crate::ipc) fn unread(&self, number: usize) -> Option<MessageFrame> {
+        let [offset, len, _] = self.place(number).map(|word| usize::try_from(word).ok());
+        let offset = offset?;
+        Some(MessageFrame { offset, metadata: offset.checked_add(8)?, metadata_len: len?.checked_sub(8)? })
     }
 
     /// A block is the message's offset, the length of prefix and metadata, and the length of the body (File.fbs).

@@ -86,9 +86,11 @@ impl IpcData {
             }
         }
         let data = IpcData {
-            bytes,
             path: path.map(Path::to_path_buf),
-            absolute: path.filter(|path| path.is_relative()).and_then(|path| std::path::absolute(path).ok()),
+            absolute: path
+                .filter(|path| path.is_relative() && bytes.fetch().is_none())
+                .and_then(|path| std::path::absolute(path).ok()),
+            bytes,
             schema,
             options,
             footer,
@@ -170,9 +172,13 @@ impl IpcData {
 
     /// Checks that the file is unchanged.
     pub(super) fn look_at(&self, when: ChangeCheck) -> Result<()> {
+        if let Some(fetch) = self.bytes.fetch() {
+            return fetch.look();
+        }
         self.bytes.mapping().map_or(Ok(()), |mapping| mapping.look(when).map_err(Error::from))
     }
 
+    /// Returns the file whose pages are the bytes.
     pub(super) fn mapped_file(&self) -> Option<&Mapping> {
         self.bytes.mapping().filter(|mapping| mapping.path().is_some())
     }
@@ -191,8 +197,7 @@ impl IpcData {
 }
 
 fn opened(bytes: &Bytes, options: ReadOptions, window: &mut Window) -> Result<OpenedIpc> {
-    let head = bytes.len().min(MAGIC.len());
-    if window.get(bytes, 0, head)? != MAGIC {
+    if !is_file(bytes, window)? {
         return open_stream(bytes, window, 0);
     }
     match read_footer(bytes) {
@@ -206,6 +211,19 @@ fn opened(bytes: &Bytes, options: ReadOptions, window: &mut Window) -> Result<Op
             Ok(OpenedIpc { schema, footer: Some(footer), next: 0, legacy: false })
         }
     }
+}
+
+/// Whether the bytes are those of a file: by their first, and in a store by their last, which are there.
+fn is_file(bytes: &Bytes, window: &mut Window) -> Result<bool> {
+    let size = bytes.len();
+    if bytes.fetch().is_some() && size >= MAGIC.len() {
+        let mut end = [0; MAGIC.len()];
+        bytes.read_at(size - MAGIC.len(), &mut end)?;
+        if end == *MAGIC {
+            return Ok(true);
+        }
+    }
+    Ok(window.get(bytes, 0, size.min(MAGIC.len()))? == MAGIC)
 }
 
 fn open_stream(bytes: &Bytes, window: &mut Window, start: usize) -> Result<OpenedIpc> {

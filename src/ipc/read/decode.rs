@@ -3,6 +3,7 @@
 //! The checks here cost O(metadata): counts, lengths, and that each buffer lies in the body and is long enough. The
 //! contents of buffers are checked by `validate`, and every load from them is bounds-checked.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_buffer::Buffer;
@@ -57,6 +58,20 @@ impl Batch {
     /// Returns the numbers of a column's first field node and buffer.
     pub(super) fn start_of(&self, column: usize) -> Option<(usize, usize)> {
         self.starts.get(column).map(|start| (start.node, start.buffer))
+    }
+
+    /// Returns the bytes of each buffer of a column, without those that don't lie in the body.
+    pub(super) fn buffers_of(&self, column: usize) -> impl Iterator<Item = Range<usize>> + '_ {
+        let buffers = self.header.buffers.as_slice();
+        let first = self.starts.get(column).map_or(buffers.len(), |start| start.buffer);
+        let behind = self.starts.get(column + 1).map_or(buffers.len(), |next| next.buffer);
+        let (body, body_len) = self.body;
+        let inside = move |&(offset, len): &(i64, i64)| {
+            let start = usize::try_from(offset).ok()?;
+            let end = start.checked_add(usize::try_from(len).ok()?).filter(|&end| end <= body_len)?;
+            Some(body + start..body + end)
+        };
+        buffers.get(first..behind).unwrap_or_default().iter().filter_map(inside)
     }
 }
 
@@ -211,7 +226,7 @@ impl ColumnWalk<'_> {
         let len = length("buffer length", len)?;
         let (body, body_len) = self.batch.body;
         let inside = offset.checked_add(len).is_some_and(|end| end <= body_len);
-        let slice = if inside { self.decoder.bytes.slice(body.saturating_add(offset), len) } else { None };
+        let slice = if inside { self.decoder.bytes.bring(body.saturating_add(offset), len)? } else { None };
         slice.ok_or_else(|| {
             Error::invalid(format!("offset {offset} and length {len} do not fit the body of {body_len} bytes"))
         })

@@ -1,10 +1,11 @@
 //! Reads Arrow IPC: files and streams in place as sources of a dataset, and streams from a pipe.
 //!
 //! In reading order: `decode` (a column in place), `data` (bytes, schema and
-//! footer, which never change), `dictionary`, `plain` (numbers for copying), `source` (the walk; files and streams as
+//! footer, which never change), `ahead` (what is fetched from a store, and when), `dictionary`, `plain` (numbers for copying), `source` (the walk; files and streams as
 //! sources of batches), `stream` (from a pipe), `anatomy` (messages as data; `anatomy_json` as JSON), `check` (of a
 //! whole file). Uses `framing`, not `write`.
 
+mod ahead;
 mod anatomy;
 #[cfg(feature = "text")]
 mod anatomy_json;

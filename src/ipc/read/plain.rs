@@ -91,12 +91,19 @@ impl<'a> PlainBatch<'a> {
                 word = found.map_or(ValueOffset::NONE, ValueOffset::packed);
                 kept.inspect(|kept| kept.store(word, Ordering::Relaxed));
             }
-            into.push(ValueOffset::unpacked(word).and_then(|ValueOffset { offset, has_nulls }| {
-                let values = self.data.bytes.get(offset, self.rows.checked_mul(width)?)?;
-                Some(Plain { values, has_nulls })
-            }));
+            into.push(match ValueOffset::unpacked(word) {
+                Some(found) => self.values(found, width)?,
+                None => None,
+            });
         }
         Ok(())
+    }
+
+    #[inline]
+    fn values(&self, found: ValueOffset, width: usize) -> Result<Option<Plain<'a>>> {
+        let Some(len) = self.rows.checked_mul(width) else { return Ok(None) };
+        let values = self.data.bytes.get(found.offset, len)?;
+        Ok(values.map(|values| Plain { values, has_nulls: found.has_nulls }))
     }
 }
 

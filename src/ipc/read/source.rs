@@ -17,7 +17,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
-use super::data::{IpcData, ReadOptions, Seen, at_message, body_end, never_written, unexpected};
+use super::ahead::FetchAhead;
+use super::data::{IpcData, ReadOptions, at_message, body_end, never_written, unexpected};
 use super::decode::Batch;
 use super::dictionary::{DictionaryBatch, DictionarySet, Epoch, Link, Resolver};
 use super::plain::{PlainBatch, ValueOffsets};
@@ -43,6 +44,8 @@ pub(crate) struct Ipc {
     /// The cached offsets of columns of numbers.
     offsets: ValueOffsets,
     done: AtomicBool,
+    /// What was fetched of an object in a store.
+    ahead: FetchAhead,
     /// Describes the skipped tail of a file opened with `partial`.
     left: OnceLock<String>,
 }
@@ -88,6 +91,7 @@ impl Ipc {
             blocks: (0..blocks).map(|_| OnceLock::new()).collect(),
             offsets: ValueOffsets::default(),
             done: AtomicBool::new(false),
+            ahead: FetchAhead::default(),
             left: OnceLock::new(),
             data,
         };
@@ -105,6 +109,7 @@ impl Ipc {
     /// Adds the dictionaries of a file, which the footer lists in any order, before any batch is read.
     fn find_dictionaries(&self, footer: &Footer) -> Result<()> {
         let mut walk = self.lock();
+        self.ahead.dictionaries(&self.data, footer)?;
         for number in 0..footer.dictionaries.len() {
             let frame = footer.dictionaries.frame(number, &self.data.bytes, &mut walk.window)?;
             self.add_dictionary(&mut walk, frame)?;
@@ -156,12 +161,20 @@ impl Ipc {
         if walk.next >= footer.batches.len() {
             return Ok(false);
         }
+        if let (Some(&rows), Some(frame)) = (footer.rows.get(walk.next), footer.batches.unread(walk.next))
+            && !self.data.options.partial
+        {
+            self.add_batch(walk, frame, rows)?;
+            walk.next += 1;
+            return Ok(true);
+        }
+        self.ahead.headers(&self.data, footer, walk.next)?;
         let frame = footer.batches.frame(walk.next, &self.data.bytes, &mut walk.window)?;
         let message = self.data.look(frame, &mut walk.window)?;
         if message.kind != Kind::RecordBatch {
             return Err(unexpected(frame, Kind::RecordBatch, message.kind));
         }
-        self.add_batch(walk, message)?;
+        self.add_batch(walk, message.frame, message.rows)?;
         walk.next += 1;
         Ok(true)
     }
@@ -175,7 +188,7 @@ impl Ipc {
             };
             let message = self.data.look(frame, &mut walk.window)?;
             match message.kind {
-                Kind::RecordBatch => self.add_batch(walk, message)?,
+                Kind::RecordBatch => self.add_batch(walk, message.frame, message.rows)?,
                 Kind::DictionaryBatch => self.add_dictionary(walk, frame)?,
                 other => return Err(unexpected(frame, Kind::RecordBatch, other)),
             }
@@ -186,7 +199,7 @@ impl Ipc {
         }
     }
 
-    fn add_batch(&self, walk: &mut Walk, Seen { frame, rows, .. }: Seen) -> Result<()> {
+    fn add_batch(&self, walk: &mut Walk, frame: MessageFrame, rows: u64) -> Result<()> {
         let last = walk.rows.checked_add(rows).filter(|&last| i64::try_from(last).is_ok());
         let last = last.ok_or_else(|| at_message(Error::invalid("more than 2^63 rows"), frame))?;
         let epoch = self.epoch_of(walk);
@@ -232,7 +245,7 @@ impl Ipc {
         let (place, frame) = match (&self.data.footer, self.blocks.get(batch)) {
             (Some(footer), Some(place)) => match place.get() {
                 Some(decoded) => return Ok(decoded),
-                None => (place, footer.batches.frame(batch, &self.data.bytes, &mut Window::new())),
+                None => (place, self.block(footer, batch)),
             },
             _ => {
                 let entry = self.entry(batch)?.ok_or_else(|| Error::argument(format!("there is no batch {batch}")))?;
@@ -242,7 +255,7 @@ impl Ipc {
         if let Some(decoded) = place.get() {
             return Ok(decoded);
         }
-        let decoded = frame.and_then(|frame| self.decode(frame));
+        let decoded = frame.and_then(|frame| self.decode(batch, frame));
         let decoded = decoded.map_err(|e| self.data.locate_error(e.context(format_args!("batch {batch}"))))?;
         Ok(place.get_or_init(|| Box::new(decoded)))
     }
@@ -255,8 +268,27 @@ impl Ipc {
         }
     }
 
-    fn decode(&self, frame: MessageFrame) -> Result<Decoded> {
-        let batch = self.data.header(frame)?;
+    /// Returns the message of a batch of a file; brings it, from a store.
+    fn block(&self, footer: &Footer, batch: usize) -> Result<MessageFrame> {
+        self.ahead.message(&self.data, footer, batch)?;
+        footer.batches.frame(batch, &self.data.bytes, &mut Window::new())
+    }
+
+    /// Reads the header of a batch, whose rows must be those that the footer says it has, if it says anything.
+    fn read_header(&self, batch: usize, frame: MessageFrame) -> Result<Batch> {
+        let header = self.data.header(frame)?;
+        let noted = self.data.footer.as_ref().and_then(|footer| footer.rows.get(batch));
+        match noted {
+            Some(&rows) if rows != header.header.rows as u64 => {
+                let got = header.header.rows;
+                Err(Error::invalid(format!("the file's footer says that it has {rows} rows, and its header {got}")))
+            }
+            _ => Ok(header),
+        }
+    }
+
+    fn decode(&self, batch: usize, frame: MessageFrame) -> Result<Decoded> {
+        let batch = self.read_header(batch, frame)?;
         let columns = self.data.schema.columns.iter().map(|_| OnceLock::new()).collect();
         Ok(Decoded { batch, columns })
     }
@@ -264,7 +296,7 @@ impl Ipc {
     /// Returns the frame of a batch's message.
     pub(super) fn frame_of(&self, batch: usize) -> Result<MessageFrame> {
         match &self.data.footer {
-            Some(footer) => footer.batches.frame(batch, &self.data.bytes, &mut Window::new()),
+            Some(footer) => self.block(footer, batch),
             None => {
                 let missing = || Error::argument(format!("there is no batch {batch}"));
                 Ok(self.entry(batch)?.ok_or_else(missing)?.frame)
@@ -281,7 +313,7 @@ impl Ipc {
         if let Some(decoded) = known.and_then(OnceLock::get) {
             return Ok(Cow::Borrowed(&decoded.batch));
         }
-        let header = self.frame_of(batch).and_then(|frame| self.data.header(frame));
+        let header = self.frame_of(batch).and_then(|frame| self.read_header(batch, frame));
         header.map(Cow::Owned).map_err(|e| self.data.locate_error(e.context(format_args!("batch {batch}"))))
     }
 
@@ -307,10 +339,20 @@ impl Ipc {
         if let Some(array) = place.get() {
             return Ok((array, node));
         }
+        self.bring_column(batch, column)?;
         let resolver = self.resolver(batch, node)?;
         let array = self.data.decoder(&resolver).column(&decoded.batch, node, column);
         let array = array.map_err(|e| self.data.column_error(e, batch, column))?;
         Ok((place.get_or_init(|| Box::new(CheckedOnce::new(array))), node))
+    }
+
+    /// Brings a column of a batch, from a store; nothing to do for other files.
+    #[inline]
+    fn bring_column(&self, batch: usize, column: usize) -> Result<()> {
+        match self.data.bytes.fetch() {
+            Some(fetch) => self.ahead.column(fetch, (batch, column), self.known_batches(), |batch| self.header(batch)),
+            None => Ok(()),
+        }
     }
 
     /// Closes the file, which stays mapped.
@@ -418,7 +460,13 @@ impl Source for Ipc {
         } else {
             None
         };
-        PlainBatch { data: &self.data, kept, rows }.columns(columns, || self.header(batch), into)
+        let batch_of = PlainBatch { data: &self.data, kept, rows };
+        if self.data.bytes.fetch().is_none() {
+            return batch_of.columns(columns, || self.header(batch), into);
+        }
+        let columns: Vec<_> = columns.collect();
+        columns.iter().try_for_each(|&(column, _)| self.bring_column(batch, column))?;
+        batch_of.columns(&mut columns.into_iter(), || self.header(batch), into)
     }
 
     fn dictionary(&self, column: usize) -> Result<Option<ArrayData>> {
@@ -436,7 +484,7 @@ impl Source for Ipc {
 
     fn footprint(&self) -> Footprint {
         let size = self.data.bytes.len() as u64;
-        if self.data.mapped_file().is_some() {
+        if self.data.mapped_file().is_some() || self.data.bytes.fetch().is_some() {
             Footprint { mapped: size, copied: self.data.copied() }
         } else {
             Footprint { mapped: 0, copied: size + self.data.copied() }

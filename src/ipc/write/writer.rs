@@ -16,7 +16,9 @@ use super::encode::Body;
 use super::unify::Dictionaries;
 use crate::dataset::{Dataset, Part, schema_difference};
 use crate::error::{Error, ErrorKind, Result};
-use crate::ipc::framing::{BatchMetadata, Block, Compression, Format, IpcSchema, MAGIC, Node, compress, metadata};
+use crate::ipc::framing::{
+    BatchMetadata, Block, Compression, Format, IpcSchema, MAGIC, Node, ROWS, compress, metadata, rows_note,
+};
 use crate::map::{ChangeCheck, UnfinishedFile};
 use crate::types::layout::children;
 use crate::types::type_name;
@@ -107,10 +109,26 @@ pub(crate) fn write_noted(
     options: &WriteOptions,
     notes: &[(&str, String)],
 ) -> Result<()> {
-    dataset.watched(ChangeCheck::Now, || write_all(dataset, sink, options, notes))
+    dataset.watched(ChangeCheck::Now, || write_all(dataset, sink, options, |_| notes.to_vec()))
 }
 
-fn write_all(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions, notes: &[(&str, String)]) -> Result<()> {
+/// Writes `dataset` to `sink` as a file in batches of up to `rows` rows. Its footer also says how many rows each has, so that
+/// readers of an object store find a row without fetching the headers before it.
+///
+/// # Errors
+/// Those of [`write()`]. The sink keeps what was written before an error.
+pub fn write_indexed(dataset: &Dataset, sink: &mut impl Write, rows: u64) -> Result<()> {
+    let options = WriteOptions { max_rows: Some(rows), ..WriteOptions::default() };
+    let notes = |blocks: &WrittenBlocks| vec![(ROWS, rows_note(&blocks.rows))];
+    dataset.watched(ChangeCheck::Now, || write_all(dataset, sink, &options, notes))
+}
+
+fn write_all<'a>(
+    dataset: &Dataset,
+    sink: &mut impl Write,
+    options: &WriteOptions,
+    notes: impl Fn(&WrittenBlocks) -> Vec<(&'a str, String)>,
+) -> Result<()> {
     // Large bodies bypass this buffer.
     let sink = BufWriter::with_capacity(1 << 16, sink);
     let mut out = MessageSink::new(sink, options.compression);
@@ -133,7 +151,7 @@ fn write_all(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions, n
     out.dictionaries(&mut dictionaries, &mut blocks)?;
     out.end()?;
     if options.format == Format::File {
-        out.footer(dataset.schema(), &blocks, notes)?;
+        out.footer(dataset.schema(), &blocks, &notes(&blocks))?;
     }
     out.flush()
 }
@@ -335,6 +353,8 @@ fn check_keys(data_type: &DataType) -> Result<()> {
 struct WrittenBlocks {
     dictionaries: Vec<Block>,
     batches: Vec<Block>,
+    /// The rows of each record batch.
+    rows: Vec<u64>,
 }
 
 struct MessageSink<W: Write> {
@@ -444,6 +464,7 @@ impl<W: Write> MessageSink<W> {
         self.dictionaries(dictionaries, blocks)?;
         let block = self.record_batch(rows, body, None)?;
         blocks.batches.push(block);
+        blocks.rows.push(rows as u64);
         Ok(())
     }
 

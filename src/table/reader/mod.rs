@@ -27,6 +27,6 @@ pub(super) use recount::{Wrong, count_nulls, end_of_list_views, members_of, offs
 pub(super) use segment::{Segment, check_record, damaged_record, visible};
 pub use segment_stat::{RecordPlace, RecordStat, SegmentStat, segment_stat};
 pub(super) use stat::is_locked;
-pub use stat::{TableStat, table_stat};
+pub use stat::{TableStat, sealed_rows, table_stat};
 pub(crate) use table::{close_files, open as open_table};
 pub(super) use table::{first_row, one_fitted_segment, one_segment};

@@ -1,5 +1,6 @@
 //! Information about a table: its segments, their bytes, its commits, and its writer.
 
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -90,6 +91,28 @@ fn stat_of(folder: &Path) -> Result<Option<TableStat>> {
         stat.writer = chain.last.map(|(segment, _)| segment.writer());
     }
     Ok(Some(stat))
+}
+
+/// The rows of each segment of the table in `folder` that no row follows in; `None` where that is no table.
+///
+/// # Errors
+/// As [`table_stat`].
+#[doc(hidden)]
+pub fn sealed_rows(folder: impl AsRef<Path>) -> Result<Option<Vec<Range<u64>>>> {
+    let folder = folder.as_ref();
+    guard(|| {
+        let Some(chain) = folder.is_dir().then(|| Chain::open(folder)).transpose()?.flatten() else { return Ok(None) };
+        let mut rows: Vec<_> = chain.starts.windows(2).map(|pair| pair[0]..pair[1]).collect();
+        match (&chain.last, chain.starts.last()) {
+            (Some((_, record)), Some(&start)) if record.sealed => rows.push(start..start + record.rows()),
+            (None, Some(&start)) => {
+                let dense = chain::open_dense(&chain::path(folder, start), ReadOptions::default())?;
+                rows.push(start..start + dense.walk(u64::MAX)?);
+            }
+            _ => (),
+        }
+        Ok(Some(rows))
+    })
 }
 
 /// The row after the last durable one of a table whose last segment is `last`.

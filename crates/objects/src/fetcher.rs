@@ -1,0 +1,194 @@
+//! [`Fetcher`]: brings ranges of an object into a sparse file, each once, whichever thread asks for it.
+
+use std::fs::{File, OpenOptions};
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
+
+use arrowwood::mapping::forks;
+use arrowwood::{Bytes, Error, ErrorKind, Fetch, Mapping, Mode, Result};
+use futures_util::{StreamExt, TryStreamExt, stream};
+
+use crate::object::{Object, Version};
+use crate::ranges::{Ranges, requests};
+use crate::runtime::{REQUESTS, Threads};
+
+/// The bytes that are read of the end of an object when it is opened: the footer of most files.
+const TAIL: u64 = 64 << 10;
+
+/// An object, and the file that has what was fetched of it.
+#[derive(Debug)]
+pub(crate) struct Fetcher {
+    object: Arc<Object>,
+    version: Version,
+    file: Arc<File>,
+    state: Mutex<State>,
+    /// Notified when something has come, or was given up.
+    came: Condvar,
+    /// The process that made it.
+    process: u64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// What is in the file.
+    present: Ranges,
+    /// What some thread is fetching.
+    coming: Ranges,
+    /// The process whose threads those are.
+    process: u64,
+    /// The error of an object that was replaced.
+    changed: Option<Error>,
+}
+
+/// Opens an object: its end is read, and the rest when it is asked for.
+pub(crate) fn open(object: Object) -> Result<Bytes> {
+    let object = Arc::new(object);
+    let asked = object.clone();
+    let (version, tail) = Threads::of_process()?.wait(async move { asked.tail(TAIL).await })?;
+    let size = usize::try_from(version.size).map_err(|_| too_large(version.size))?;
+    let (file, mapping) = sparse(&object, size)?;
+    let start = size - tail.len();
+    file.write_all_at(&tail, start as u64).map_err(|e| Error::io("writing to a file of the cache", &e))?;
+    let mut present = Ranges::default();
+    present.insert(start..size);
+    let process = forks();
+    let state = Mutex::new(State { present, process, ..State::default() });
+    let fetcher = Fetcher { object, version, file: Arc::new(file), state, came: Condvar::new(), process };
+    Bytes::fetched(mapping, Arc::new(fetcher))
+}
+
+fn too_large(size: u64) -> Error {
+    Error::new(ErrorKind::InvalidData, format!("the store says that the object has {size} bytes"))
+}
+
+/// A sparse file of `size` bytes, and its mapping. It has no name, so it ends with those that have it open.
+fn sparse(object: &Object, size: usize) -> Result<(File, Mapping)> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    if size == 0 {
+        return Err(Error::new(ErrorKind::InvalidData, "not Arrow data: the object is empty"));
+    }
+    let folder = folder(object.options.cache.as_deref());
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let path = folder.join(format!(".arrowwood-{}-{number}", std::process::id()));
+    let failed = |e| Error::io("creating a file for what is fetched; $TMPDIR says where", &e).at(&folder);
+    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
+    let mapped = sized(&file, &path, size, object.options.poison);
+    std::fs::remove_file(&path).map_err(failed)?;
+    Ok((file, mapped?))
+}
+
+fn sized(file: &File, path: &Path, size: usize, poison: Option<u8>) -> Result<Mapping> {
+    let doing = format!("making room for an object of {size} bytes");
+    file.set_len(size as u64).map_err(|e| Error::io(&doing, &e).at(path))?;
+    /// Larger objects are only in tests that don't look for this.
+    const MOST: usize = 1 << 28;
+    if let Some(byte) = poison.filter(|_| size <= MOST) {
+        file.write_all_at(&vec![byte; size], 0).map_err(|e| Error::io(&doing, &e))?;
+    }
+    let mapping = Mapping::open(path, Mode::Read)?;
+    // The other handle is enough, and there may be many objects.
+    mapping.close_file();
+    Ok(mapping)
+}
+
+/// The folder for files of the cache: on a disk rather than in memory.
+fn folder(named: Option<&Path>) -> PathBuf {
+    let given = named.map(Path::to_path_buf).or_else(|| std::env::var_os("TMPDIR").map(PathBuf::from));
+    let on_disk = || Some(PathBuf::from("/var/tmp")).filter(|folder| folder.is_dir());
+    given.or_else(on_disk).unwrap_or_else(std::env::temp_dir)
+}
+
+impl Fetcher {
+    /// The state. In a fork the lock may be that of a thread that is not there.
+    fn lock(&self) -> Result<MutexGuard<'_, State>> {
+        let process = forks();
+        if process == self.process {
+            return Ok(self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+        for _ in 0..100 {
+            let mut state = match self.state.try_lock() {
+                Ok(state) => state,
+                Err(TryLockError::Poisoned(broken)) => broken.into_inner(),
+                Err(TryLockError::WouldBlock) => {
+                    std::thread::sleep(Duration::from_millis(10));
+                    continue;
+                }
+            };
+            if state.process != process {
+                state.coming.clear();
+                state.process = process;
+            }
+            return Ok(state);
+        }
+        let message = "the process was forked while another thread was fetching; open the object again";
+        Err(Error::new(ErrorKind::Busy, message))
+    }
+
+    /// Fetches `missing`, which nobody else does, and records what came.
+    fn fetch(&self, missing: &[Range<usize>]) -> Result<()> {
+        let asked = requests(missing, self.version.size as usize);
+        let done = self.request(asked.clone());
+        let mut state = self.lock()?;
+        missing.iter().for_each(|range| state.coming.remove(range.clone()));
+        match &done {
+            Ok(()) => asked.into_iter().for_each(|range| state.present.insert(range)),
+            Err(e) if e.kind() == ErrorKind::FileChanged => state.changed = Some(e.clone()),
+            Err(_) => (),
+        }
+        drop(state);
+        self.came.notify_all();
+        done
+    }
+
+    /// Sends requests for `ranges`, several at a time, and waits until all were answered.
+    fn request(&self, ranges: Vec<Range<usize>>) -> Result<()> {
+        let threads = Threads::of_process()?;
+        let permits = threads.permits.clone();
+        let object = self.object.clone();
+        let file = self.file.clone();
+        let version = self.version.clone();
+        threads.wait(async move {
+            let one = |range: Range<usize>| async {
+                let _permit = permits.acquire().await;
+                object.read_into(&file, range, &version).await
+            };
+            let answers = stream::iter(ranges.into_iter().map(one)).buffer_unordered(REQUESTS);
+            answers.try_for_each(|()| async { Ok(()) }).await
+        })
+    }
+}
+
+impl Fetch for Fetcher {
+    fn ensure(&self, ranges: &[Range<usize>]) -> Result<()> {
+        let mut state = self.lock()?;
+        loop {
+            if let Some(changed) = &state.changed {
+                return Err(changed.clone().at(&self.object.location.name));
+            }
+            let missing = state.present.missing_of(ranges);
+            if missing.is_empty() {
+                return Ok(());
+            }
+            let own = state.coming.missing_of(&missing);
+            if own.is_empty() {
+                // Looks again now and then: whoever fetches may be in a process before a fork.
+                let waited = self.came.wait_timeout(state, Duration::from_secs(1));
+                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                continue;
+            }
+            own.iter().for_each(|range| state.coming.insert(range.clone()));
+            drop(state);
+            self.fetch(&own).map_err(|e| e.at(&self.object.location.name))?;
+            state = self.lock()?;
+        }
+    }
+
+    fn look(&self) -> Result<()> {
+        let state = self.lock()?;
+        state.changed.clone().map_or(Ok(()), |changed| Err(changed.at(&self.object.location.name)))
+    }
+}

@@ -1,0 +1,129 @@
+//! URLs, and the stores that they are in.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrowwood::{Error, ErrorKind, Result};
+use object_store::aws::AmazonS3Builder;
+use object_store::http::HttpBuilder;
+use object_store::local::LocalFileSystem;
+use object_store::path::Path;
+use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
+use url::Url;
+
+use crate::failure::failed;
+
+/// A place in a store.
+#[derive(Clone, Debug)]
+pub(crate) struct Location {
+    /// What it is called: its URL, without what may be secret.
+    pub name: String,
+    /// The place in the store; empty for one of a web server, whose URL says all.
+    pub path: Path,
+    url: Url,
+}
+
+impl Location {
+    pub(crate) fn parse(text: &str) -> Result<Location> {
+        let wrong = |what: String| Error::new(ErrorKind::InvalidArgument, what).at(text);
+        let mut url = Url::parse(text).map_err(|e| wrong(format!("no URL: {e}")))?;
+        if url.scheme() == "s3a" {
+            url = Url::parse(&format!("s3{}", &text[3..])).map_err(|e| wrong(format!("no URL: {e}")))?;
+        }
+        if url.scheme() == "s3" && url.host_str().is_none_or(str::is_empty) {
+            return Err(wrong("expected s3://BUCKET/PATH".into()));
+        }
+        let mut shown = url.clone();
+        // Fails where there can be no user or password.
+        let _ = (shown.set_username(""), shown.set_password(None));
+        shown.set_query(None);
+        shown.set_fragment(None);
+        let path = match url.scheme() {
+            "s3" | "file" => Path::from_url_path(url.path()).map_err(|e| wrong(format!("a path of no object: {e}")))?,
+            _ => Path::default(),
+        };
+        Ok(Location { name: shown.into(), path, url })
+    }
+
+    /// Whether the store lists what it has.
+    pub(crate) fn is_listed(&self) -> bool {
+        self.url.scheme() == "s3"
+    }
+
+    /// Whether objects can be made there.
+    pub(crate) fn is_writable(&self) -> bool {
+        matches!(self.url.scheme(), "s3" | "file")
+    }
+
+    /// Whether the URL names a folder.
+    pub(crate) fn is_folder(&self) -> bool {
+        self.url.path().ends_with('/')
+    }
+
+    /// The place of `name` in this folder.
+    pub(crate) fn child(&self, name: &str) -> Location {
+        let mut url = self.url.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().push(name);
+        }
+        let folder = self.name.trim_end_matches('/');
+        Location { name: format!("{folder}/{name}"), path: self.path.clone().join(name), url }
+    }
+
+    /// The store, whose connections belong to the runtime that uses them.
+    pub(crate) fn store(&self, timeout: Duration) -> Result<Arc<dyn ObjectStore>> {
+        let failed = |e| failed("preparing requests", &e).at(&self.name);
+        if self.url.scheme() == "file" {
+            return Ok(Arc::new(LocalFileSystem::new()));
+        }
+        // An error says that there is one already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let backoff = BackoffConfig {
+            init_backoff: Duration::from_millis(100),
+            max_backoff: Duration::from_secs(5),
+            ..BackoffConfig::default()
+        };
+        let retry = RetryConfig { backoff, max_retries: 3, retry_timeout: timeout };
+        // The whole of a request has limits of its own, by what it asks for.
+        let options =
+            ClientOptions::new().with_timeout_disabled().with_connect_timeout(timeout.min(Duration::from_secs(10)));
+        if self.url.scheme() == "s3" {
+            let endpoint =
+                ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"].map(|name| std::env::var(name).ok());
+            let endpoint = endpoint.into_iter().flatten().find(|endpoint| !endpoint.is_empty());
+            // Whoever names such an endpoint means it.
+            let is_plain = endpoint.as_ref().is_some_and(|endpoint| endpoint.starts_with("http://"));
+            let mut builder = AmazonS3Builder::from_env()
+                .with_bucket_name(self.url.host_str().unwrap_or_default())
+                .with_client_options(options.with_allow_http(is_plain))
+                .with_retry(retry);
+            if let Some(endpoint) = endpoint {
+                builder = builder.with_endpoint(endpoint);
+            }
+            return Ok(Arc::new(builder.build().map_err(failed)?));
+        }
+        let builder = HttpBuilder::new().with_url(self.url.as_str()).with_retry(retry);
+        let store = builder.with_client_options(options.with_allow_http(self.url.scheme() == "http")).build();
+        Ok(Arc::new(store.map_err(failed)?))
+    }
+}
+
+/// How objects are read and written.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The directory of the files that hold what was fetched: `$TMPDIR`, or `/var/tmp`. The files have no names, and end with
+    /// the process.
+    pub cache: Option<PathBuf>,
+    /// How long an answer may take to begin, and each of its pieces to come: 30 seconds.
+    pub timeout: Duration,
+    /// For tests: what the bytes are that were not fetched; otherwise zeros.
+    #[doc(hidden)]
+    pub poison: Option<u8>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { cache: None, timeout: Duration::from_secs(30), poison: None }
+    }
+}

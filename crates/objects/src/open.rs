@@ -1,0 +1,120 @@
+//! [`open`]: a URL as a dataset.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use arrowwood::{Dataset, Error, ErrorKind, Open, Result, UrlOpener, open_urls_with};
+use futures_util::StreamExt;
+use tokio::time::timeout;
+
+use crate::failure::failed;
+use crate::fetcher;
+use crate::location::{Location, Options};
+use crate::object::Object;
+use crate::runtime::{REQUESTS, Threads};
+
+/// Most objects of a folder that are opened as one dataset.
+const MOST: usize = 100_000;
+
+/// Opens the object at `url`, as [`arrowwood::open`] does a file: `s3://BUCKET/PATH`, `https://HOST/PATH`. A folder of a
+/// bucket is all its objects that end in `.arrow`, in the order of their names.
+///
+/// # Errors
+/// Those of [`arrowwood::open`], `PermissionDenied`, `NotFound`, `Io`; `Unsupported` for a server that ignores ranges.
+pub fn open(url: &str) -> Result<Dataset> {
+    open_with(url, Open::new(), &Options::default())
+}
+
+/// As [`open`], in a certain way.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_with(url: &str, how: Open, options: &Options) -> Result<Dataset> {
+    let location = Location::parse(url)?;
+    if !location.is_folder() || !location.is_listed() {
+        return match open_object(&location, how, options) {
+            Err(e) if e.kind() == ErrorKind::NotFound && location.is_listed() => {
+                open_folder(&location, how, options)?.ok_or(e)
+            }
+            opened => opened,
+        };
+    }
+    let missing = || Error::new(ErrorKind::NotFound, "there are no objects that end in .arrow").at(&location.name);
+    open_folder(&location, how, options)?.ok_or_else(missing)
+}
+
+/// Has [`arrowwood::open`] take URLs, for the whole process.
+pub fn install() {
+    let takes = |url: &str| {
+        let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
+        ["s3", "s3a", "http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
+    };
+    open_urls_with(UrlOpener { takes, open: |url, how| open_with(url, how, &Options::default()) });
+}
+
+pub(crate) fn open_object(location: &Location, how: Open, options: &Options) -> Result<Dataset> {
+    let bytes = fetcher::open(Object::new(location.clone(), options.clone()));
+    how.named_bytes(bytes.map_err(|e| e.at(&location.name))?, &location.name)
+}
+
+/// The objects of a folder, as one dataset; `None` if there is none.
+fn open_folder(location: &Location, how: Open, options: &Options) -> Result<Option<Dataset>> {
+    let objects = list(location, options).map_err(|e| e.at(&location.name))?;
+    let opened = each(&objects, |object| open_object(object, how, options))?;
+    match &opened[..] {
+        [] => Ok(None),
+        [only] => Ok(Some(only.clone())),
+        several => Dataset::concat(several).map(Some),
+    }
+}
+
+/// What `work` makes of each of `items`, several at a time.
+pub(crate) fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> Result<R> + Sync) -> Result<Vec<R>> {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::new());
+    let run = || {
+        while let Some((number, item)) =
+            Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|n| Some((n, items.get(n)?)))
+        {
+            let made = work(item);
+            if made.is_err() {
+                next.store(items.len(), Ordering::Relaxed);
+            }
+            done.lock().unwrap_or_else(PoisonError::into_inner).push((number, made));
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..REQUESTS.min(items.len()) {
+            scope.spawn(run);
+        }
+        run();
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, made)| made).collect()
+}
+
+/// The names and sizes of the objects of a folder that end in `.arrow`, in the order of their names.
+pub(crate) fn list(location: &Location, options: &Options) -> Result<Vec<Location>> {
+    let store = location.store(options.timeout)?;
+    let wait = options.timeout;
+    let folder = location.clone();
+    let names = Threads::of_process()?.wait(async move {
+        let late =
+            |_| Error::new(ErrorKind::Io, format!("listing the folder: the store did not answer within {wait:?}"));
+        let mut listed = store.list(Some(&folder.path));
+        let mut names = Vec::new();
+        while let Some(found) = timeout(wait, listed.next()).await.map_err(late)? {
+            let found = found.map_err(|e| failed("listing the folder", &e))?;
+            let mut inside = found.location.prefix_match(&folder.path).into_iter().flatten();
+            let name = inside.next().map(|part| part.as_ref().to_owned());
+            names.extend(name.filter(|name| name.ends_with(".arrow") && inside.next().is_none()));
+            if names.len() > MOST {
+                return Err(Error::new(ErrorKind::Unsupported, format!("the folder has more than {MOST} objects")));
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    })?;
+    Ok(names.iter().map(|name| location.child(name)).collect())
+}

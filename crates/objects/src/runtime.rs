@@ -1,0 +1,51 @@
+//! The threads that send requests, and waiting for them from any thread.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+
+use arrowwood::mapping::forks;
+use arrowwood::{Error, ErrorKind, Result};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Semaphore;
+
+/// The requests of a process at one time.
+pub(crate) const REQUESTS: usize = 16;
+
+/// What a process sends requests with.
+#[derive(Clone)]
+pub(crate) struct Threads {
+    runtime: &'static Runtime,
+    /// Taken by each request.
+    pub permits: Arc<Semaphore>,
+}
+
+impl Threads {
+    /// Those of this process: a fork has none of the threads of the process before.
+    pub(crate) fn of_process() -> Result<Threads> {
+        static KNOWN: Mutex<Option<(u64, Threads)>> = Mutex::new(None);
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((process, threads)) = known.as_ref()
+            && *process == forks()
+        {
+            return Ok(threads.clone());
+        }
+        let built = Builder::new_multi_thread().worker_threads(2).thread_name("arrowwood-objects").enable_all().build();
+        let runtime = built.map_err(|e| Error::io("starting threads for requests", &e))?;
+        // Never ended: its threads sleep while there are no requests, and those of a process before are not there.
+        let runtime: &'static Runtime = Box::leak(Box::new(runtime));
+        let threads = Threads { runtime, permits: Arc::new(Semaphore::new(REQUESTS)) };
+        *known = Some((forks(), threads.clone()));
+        Ok(threads)
+    }
+
+    /// Waits for `work`. Works on the threads of another runtime, too.
+    pub(crate) fn wait<T: Send + 'static>(&self, work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        self.runtime.spawn(async move {
+            // Whoever asked may be gone.
+            let _ = sender.send(work.await);
+        });
+        let broken = || Error::new(ErrorKind::Internal, "a request to a store ended without an answer");
+        receiver.recv().map_err(|_| broken())?
+    }
+}

@@ -1,0 +1,128 @@
+//! Stores that lie, stall and break off: one error each, in time, and never a wrong value.
+
+use std::time::{Duration, Instant};
+
+use arrowwood::{ErrorKind, Open};
+use arrowwood_objects::{open, open_with};
+
+use super::requests::{indexed, numbers};
+use super::server::{Lie, Server, options};
+
+/// What comes of opening the object and reading all of it.
+fn read(server: &Server) -> Result<String, arrowwood::Error> {
+    let begun = Instant::now();
+    let rows = open_with(&server.url(), Open::new(), &options());
+    let sum = rows.and_then(|rows| Ok(rows.column("c1")?.sum()?.to_string()));
+    assert!(begun.elapsed() < Duration::from_secs(20), "it took {:?}", begun.elapsed());
+    sum
+}
+
+#[test]
+fn each_lie_is_an_error_that_says_so() {
+    use ErrorKind::*;
+    let bytes = indexed(&numbers(100_000, 4), 10_000);
+    let expected = numbers(100_000, 4).column("c1").unwrap().sum().unwrap().to_string();
+    assert_eq!(read(&Server::of_bytes(bytes.clone())).unwrap(), expected);
+    assert_eq!(read(&Server::lying(bytes.clone(), Lie::NoTag)).unwrap(), expected);
+    for (lie, kind, says) in [
+        (Lie::WholeObject, Unsupported, "ignores ranges"),
+        (Lie::Status(403), PermissionDenied, "denies access (403)"),
+        (Lie::Status(401), PermissionDenied, "asks for credentials (401)"),
+        (Lie::Status(404), NotFound, "no such object"),
+        (Lie::Status(500), Io, "500"),
+        (Lie::Size(200_000_000_000), InvalidData, ""),
+        (Lie::Size(u64::MAX), InvalidData, "bytes"),
+        (Lie::OtherRange, Io, "Requested"),
+        (Lie::ShortSaid, InvalidData, "were asked for"),
+        (Lie::Long, InvalidData, "more than"),
+        (Lie::Silent, Io, "did not answer within"),
+        (Lie::Stall, Io, "did not answer within"),
+        (Lie::Replaced, FileChanged, "replaced"),
+        (Lie::ReplacedInSecret, FileChanged, "replaced"),
+        (Lie::EndlessHeader, Io, ""),
+    ] {
+        let server = Server::lying(bytes.clone(), lie);
+        let error = read(&server).expect_err(&format!("{lie:?}"));
+        println!("{lie:?}: {error}");
+        assert_eq!(error.kind(), kind, "{lie:?}: {error}");
+        assert!(error.to_string().contains(says), "{lie:?}: {error}");
+        assert_eq!(error.path().unwrap().to_str().unwrap(), server.url(), "{lie:?}: {error}");
+        assert!(!error.to_string().contains('\n') && error.to_string().len() < 500, "{lie:?}: {error}");
+    }
+}
+
+/// A body that breaks off is asked for again, from there on.
+#[test]
+fn what_breaks_off_is_never_taken_for_whole() {
+    let bytes = indexed(&numbers(100_000, 4), 10_000);
+    let server = Server::lying(bytes, Lie::Short);
+    let expected = numbers(100_000, 4).column("c1").unwrap().sum().unwrap().to_string();
+    match read(&server) {
+        Ok(sum) => assert_eq!(sum, expected),
+        Err(e) => assert_eq!(e.kind(), ErrorKind::Io, "{e}"),
+    }
+}
+
+#[test]
+fn a_replaced_object_stays_changed_and_what_was_fetched_is_not_mixed() {
+    let server = Server::of_bytes(indexed(&numbers(100_000, 4), 10_000));
+    let rows = open_with(&server.url(), Open::new(), &options()).unwrap();
+    assert_eq!(rows.row(5).unwrap().get(0).unwrap().to_string(), "20");
+    server.lie(Lie::Replaced);
+    assert_eq!(
+        rows.row(55_000).err().or_else(|| rows.row(55_000).unwrap().get(0).err()).unwrap().kind(),
+        ErrorKind::FileChanged
+    );
+    server.lie(Lie::None);
+    let again = rows.row(75_000).and_then(|row| row.get(0).map(|value| value.to_string()));
+    assert_eq!(again.unwrap_err().kind(), ErrorKind::FileChanged);
+    assert_eq!(open_with(&server.url(), Open::new(), &options()).unwrap().len().unwrap(), 100_000);
+}
+
+#[test]
+fn an_error_is_not_kept() {
+    let server = Server::of_bytes(indexed(&numbers(100_000, 4), 10_000));
+    let rows = open_with(&server.url(), Open::new(), &options()).unwrap();
+    server.lie(Lie::Stall);
+    let value = |row| rows.row(row).and_then(|row| row.get(0).map(|value| value.to_string()));
+    assert_eq!(value(55_000).unwrap_err().kind(), ErrorKind::Io);
+    server.lie(Lie::None);
+    assert_eq!(value(55_000).unwrap(), "220000");
+}
+
+#[test]
+fn what_is_no_object_is_refused() {
+    let kind = |url: &str| open(url).map(drop).unwrap_err().kind();
+    assert_eq!(kind("s3:///nothing"), ErrorKind::InvalidArgument);
+    assert_eq!(kind("http://127.0.0.1:1/a.arrow"), ErrorKind::Io);
+    assert_eq!(kind("http://[broken/a.arrow"), ErrorKind::InvalidArgument);
+    let empty = Server::of_bytes(vec![]);
+    assert_eq!(open(&empty.url()).map(drop).unwrap_err().kind(), ErrorKind::InvalidData);
+    let parquet = Server::of_bytes(b"PAR1 and so on".to_vec());
+    assert!(open(&parquet.url()).map(drop).unwrap_err().to_string().contains("Parquet"));
+}
+
+#[test]
+fn secrets_of_a_url_are_not_shown() {
+    let server = Server::lying(vec![1; 100], Lie::Status(403));
+    let url = format!("{}?X-Amz-Signature=sesame", server.url()).replace("http://", "http://user:hush@");
+    let error = open(&url).map(drop).unwrap_err();
+    assert!(!format!("{error} {error:?}").contains("sesame") && !format!("{error:?}").contains("hush"), "{error:?}");
+}
+
+/// Damage that a store may send instead of the file: any byte changed, in a file that is not checked by anything else.
+#[test]
+fn changed_bytes_give_values_or_errors() {
+    let bytes = indexed(&numbers(300, 3), 50);
+    // That it is a file its end says, too.
+    for at in (8..bytes.len()).step_by(37) {
+        let mut changed = bytes.clone();
+        changed[at] ^= 0xff;
+        let server = Server::of_bytes(changed.clone());
+        let sum = |rows: arrowwood::Result<arrowwood::Dataset>| {
+            rows.and_then(|rows| Ok(format!("{} {}", rows.len()?, rows.column("c1")?.sum()?))).map_err(|e| e.kind())
+        };
+        let local = sum(Open::new().bytes(changed.into()));
+        assert_eq!(sum(open_with(&server.url(), Open::new(), &options())), local, "byte {at}");
+    }
+}

@@ -1,0 +1,6 @@
+//! Objects on a web server that counts, lies, stalls and breaks off, beside the same file on the disk.
+
+mod equal;
+mod lies;
+mod requests;
+mod server;
