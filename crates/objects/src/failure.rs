@@ -24,6 +24,9 @@ pub(crate) fn failed(doing: &str, e: &object_store::Error) -> Error {
                     ErrorKind::Unsupported,
                     "the server ignores ranges, and answers with the whole object; copy it here first".into(),
                 ),
+                () if cause.starts_with("Requested ") => {
+                    (ErrorKind::InvalidData, "the store sent another range of bytes than was asked for".into())
+                }
                 () if cause.contains("416") => {
                     (ErrorKind::InvalidData, "the store says that it has no bytes there (416)".into())
                 }

@@ -49,7 +49,9 @@ pub(crate) fn open(object: Object) -> Result<Bytes> {
     let object = Arc::new(object);
     let asked = object.clone();
     let (version, tail) = Threads::of_process()?.wait(async move { asked.tail(TAIL).await })?;
-    let size = usize::try_from(version.size).map_err(|_| too_large(version.size))?;
+    // No file can be larger.
+    let size = i64::try_from(version.size).ok().and_then(|size| usize::try_from(size).ok());
+    let size = size.ok_or_else(|| too_large(version.size))?;
     let (file, mapping) = sparse(&object, size)?;
     let start = size - tail.len();
     file.write_all_at(&tail, start as u64).map_err(|e| Error::io("writing to a file of the cache", &e))?;

@@ -142,6 +142,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::single_range_in_vec_init, reason = "one range is meant")]
     fn neighbours_are_one_request_and_long_ranges_are_several() {
         const K: usize = 1 << 10;
         assert_eq!(requests(&[0..K, 9 * K..10 * K, 900 * K..901 * K], 1 << 30), [0..10 * K, 900 * K..904 * K]);

@@ -24,20 +24,20 @@ const HEADERS: usize = 1024;
 /// What was read last, to guess what is next.
 #[derive(Debug, Default)]
 pub(super) struct FetchAhead {
-    messages: Mutex<Run>,
-    headers: Mutex<Run>,
-    columns: Mutex<HashMap<usize, Run>>,
+    messages: Mutex<BatchRun>,
+    headers: Mutex<BatchRun>,
+    columns: Mutex<HashMap<usize, BatchRun>>,
 }
 
 /// Batches that are read one after the other.
 #[derive(Clone, Copy, Debug, Default)]
-struct Run {
+struct BatchRun {
     /// The batch behind those fetched last.
     next: usize,
     count: usize,
 }
 
-impl Run {
+impl BatchRun {
     /// Returns the batches to fetch where `batch` is read: that one, and twice as many as last time where it is the next.
     fn extended(&mut self, batch: usize, most: usize) -> Range<usize> {
         if batch < self.next && batch + self.count >= self.next {
@@ -129,11 +129,11 @@ fn bring(data: &IpcData, blocks: &FooterBlocks, numbers: Range<usize>, most: usi
 
 #[cfg(test)]
 mod tests {
-    use super::Run;
+    use super::BatchRun;
 
     #[test]
     fn batches_in_order_are_fetched_ahead_and_others_alone() {
-        let mut run = Run::default();
+        let mut run = BatchRun::default();
         let fetched: Vec<_> = [0, 1, 2, 3, 4, 6, 7, 100, 5, 6].map(|batch| run.extended(batch, 4)).into();
         assert_eq!(fetched, [0..1, 1..3, 2..3, 3..7, 4..5, 6..7, 7..11, 100..101, 5..6, 6..8]);
     }

@@ -388,6 +388,11 @@ impl Ipc {
     pub(crate) fn zones(&self) -> Option<&str> {
         self.data.footer.as_ref()?.zones.as_deref()
     }
+
+    /// Whether the file's footer says how many rows its batches have, as that of a file which was pushed to a store.
+    pub(crate) fn is_indexed(&self) -> bool {
+        self.data.footer.as_ref().is_some_and(|footer| !footer.rows.is_empty())
+    }
 }
 
 impl Source for Ipc {

@@ -42,7 +42,7 @@ pub(crate) fn open(folder: &Path, options: ReadOptions) -> Result<Option<Dataset
     // The process may change its working directory.
     let folder = &std::path::absolute(folder).map_err(|e| Error::io("finding the table's folder", &e))?;
     guard(|| {
-        let look = || Chain::open(folder)?.map(|chain| of_chain(folder, options, chain, None)).transpose();
+        let look = || Chain::open(folder)?.map_or(Ok(None), |chain| of_chain(folder, options, chain, None));
         let mut found = look();
         for _ in 1..TRIES {
             if !matches!(&found, Err(e) if e.kind() == ErrorKind::FileChanged) {
@@ -60,7 +60,8 @@ const TRIES: usize = 16;
 /// An earlier state of the table: segments of its history, and its live segment.
 type Before<'a> = (&'a Arc<Table>, Option<&'a History>, Option<&'a Arc<Segment>>);
 
-fn of_chain(folder: &Path, options: ReadOptions, chain: Chain, before: Option<Before<'_>>) -> Result<Dataset> {
+/// The table that the files are; `None` for others that are called so.
+fn of_chain(folder: &Path, options: ReadOptions, chain: Chain, before: Option<Before<'_>>) -> Result<Option<Dataset>> {
     // A table without segments is empty, and begins with row 0.
     let last_start = chain.starts.last().copied().unwrap_or(0);
     // Taken before it is opened: if it is replaced in between, the next check finds the difference.
@@ -74,6 +75,12 @@ fn of_chain(folder: &Path, options: ReadOptions, chain: Chain, before: Option<Be
         (None, Some(ipc)) => (ipc.schema().clone(), settings_of(ipc.schema()).map_err(|e| e.at(folder))?),
         (None, None) => return Err(Error::new(ErrorKind::NotFound, "a table without segments").at(folder)),
     };
+    // Files that were pushed to a store and copied back are no segments, although they have such names.
+    if let Some(ipc) = &dense
+        && (ipc.is_indexed() || ipc.num_batches()? > 1)
+    {
+        return Ok(None);
+    }
     // A dense segment was opened by its name, which another directory may have as well.
     if dense.is_some() && FileId::of(folder) != chain.folder_id {
         return Err(replaced(folder));
@@ -105,7 +112,7 @@ fn of_chain(folder: &Path, options: ReadOptions, chain: Chain, before: Option<Be
         let segment = known.cloned().unwrap_or(segment);
         Live { table: table.clone(), history: history.clone(), snapshot: Snapshot::new(segment, record) }
     });
-    Ok(dataset(&table, history, live))
+    Ok(Some(dataset(&table, history, live)))
 }
 
 fn dataset(table: &Arc<Table>, history: Option<Arc<History>>, live: Option<Live>) -> Dataset {
@@ -263,7 +270,8 @@ impl Live {
         // A replayed segment's pages are private, and miss later writes.
         let known = Some(segment).filter(|segment| segment.replayed.is_none());
         let before = (&self.table, self.history.as_deref(), known);
-        of_chain(&self.table.folder, self.table.options, chain, Some(before))
+        let newer = of_chain(&self.table.folder, self.table.options, chain, Some(before))?;
+        newer.ok_or_else(|| replaced(&self.table.folder))
     }
 }
 
@@ -325,7 +333,9 @@ fn refreshed(history: &History) -> Result<Dataset> {
     if chain.folder_id != history.table.folder_id {
         return Err(history.table.replaced());
     }
-    of_chain(&history.table.folder, history.table.options, chain, Some((&history.table, Some(history), None)))
+    let newer =
+        of_chain(&history.table.folder, history.table.options, chain, Some((&history.table, Some(history), None)))?;
+    newer.ok_or_else(|| replaced(&history.table.folder))
 }
 
 impl Dataset {

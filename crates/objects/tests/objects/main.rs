@@ -2,5 +2,6 @@
 
 mod equal;
 mod lies;
+mod pushed;
 mod requests;
 mod server;

@@ -133,10 +133,7 @@ impl Drop for Server {
 
 /// Options with short waits; bytes that were not fetched are no zeros.
 pub fn options() -> Options {
-    let mut options = Options::default();
-    options.timeout = Duration::from_millis(700);
-    options.poison = Some(0xa5);
-    options
+    Options { timeout: Duration::from_millis(700), poison: Some(0xa5), ..Options::default() }
 }
 
 impl State {

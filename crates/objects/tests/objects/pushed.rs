@@ -1,0 +1,118 @@
+//! Tables pushed to a folder: goes on where it stopped, whatever is merged or dropped here meanwhile.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrowwood::{Dataset, ErrorKind, Writer, WriterOptions, compact, open, parse_schema};
+use arrowwood_objects::{PushOptions, Pushed, push};
+
+fn rows(range: std::ops::Range<i64>) -> RecordBatch {
+    let texts = StringArray::from_iter_values(range.clone().map(|n| format!("row {n}")));
+    let numbers = Int64Array::from_iter_values(range);
+    RecordBatch::try_from_iter([("n", Arc::new(numbers) as ArrayRef), ("text", Arc::new(texts) as ArrayRef)]).unwrap()
+}
+
+/// Appends rows to a table with segments of 100 rows.
+fn append(table: &Path, range: std::ops::Range<i64>) {
+    let options = WriterOptions { segment_rows: Some(100), ..WriterOptions::default() };
+    let schema = Arc::new(parse_schema("n: int64, text: utf8").unwrap());
+    let mut writer = Writer::open(table, Some(schema), &options).unwrap();
+    writer.append(&rows(range)).unwrap();
+    writer.commit().unwrap();
+}
+
+fn pushed(table: &Path, store: &Path, all: bool) -> arrowwood::Result<Pushed> {
+    let options = PushOptions { all, batch_rows: Some(30), ..PushOptions::default() };
+    push(table, &format!("file://{}", store.display()), &options, |_, _| ())
+}
+
+fn numbers(rows: &Dataset) -> Vec<String> {
+    rows.rows().map(|row| row.unwrap().iter().map(|(_, value)| value.unwrap().to_string()).collect()).collect()
+}
+
+#[test]
+fn it_goes_on_where_it_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("table");
+    let store = folder.path().join("store");
+    append(&table, 0..250);
+    let first = pushed(&table, &store, false).unwrap();
+    assert_eq!((first.rows, first.end, first.left), (200, 200, 50));
+    assert_eq!(numbers(&open(&store).unwrap()), numbers(&open(&table).unwrap())[..200]);
+    let again = pushed(&table, &store, false).unwrap();
+    assert_eq!((again.rows, again.objects, again.end, again.left), (0, 0, 200, 50));
+    let all = pushed(&table, &store, true).unwrap();
+    assert_eq!((all.rows, all.end, all.left), (50, 250, 0));
+    append(&table, 250..420);
+    compact(&table, |_, _| ()).unwrap();
+    append(&table, 420..425);
+    let more = pushed(&table, &store, false).unwrap();
+    assert_eq!((more.rows, more.end, more.left), (170, 420, 5));
+    assert_eq!(numbers(&open(&store).unwrap()), numbers(&open(&table).unwrap())[..420]);
+    let mut writer = Writer::open(&table, None, &WriterOptions::default()).unwrap();
+    writer.drop_before(300).unwrap();
+    drop(writer);
+    assert_eq!(pushed(&table, &store, true).unwrap().end, 425);
+    let copied = open(&store).unwrap();
+    assert_eq!(copied.len().unwrap(), 425);
+    assert_eq!(
+        numbers(&copied)[300..],
+        numbers(&open(&table).unwrap())[300 - open(&table).unwrap().first_row() as usize..]
+    );
+}
+
+#[test]
+fn what_is_not_of_the_table_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("table");
+    let store = folder.path().join("store");
+    append(&table, 0..250);
+    let kind = |store: &Path| pushed(&table, store, false).unwrap_err().kind();
+    assert_eq!(pushed(&folder.path().join("nothing"), &store, false).unwrap_err().kind(), ErrorKind::NotFound);
+    pushed(&table, &store, true).unwrap();
+    let object = std::fs::read_dir(&store).unwrap().next().unwrap().unwrap().path();
+    // Rows that are missing before others.
+    std::fs::copy(&object, store.join(format!("{:020}.arrow", 900))).unwrap();
+    assert_eq!(kind(&store), ErrorKind::InvalidData);
+    std::fs::rename(store.join(format!("{:020}.arrow", 900)), store.join("other.arrow")).unwrap();
+    assert_eq!(kind(&store), ErrorKind::InvalidData);
+    std::fs::remove_file(store.join("other.arrow")).unwrap();
+    // Another table's.
+    let other = folder.path().join("another");
+    let schema = Arc::new(parse_schema("n: int32").unwrap());
+    drop(Writer::open(&other, Some(schema), &WriterOptions::default()).unwrap());
+    assert!(pushed(&other, &store, false).is_err());
+    // Cut off.
+    let bytes = std::fs::read(&object).unwrap();
+    std::fs::write(&object, &bytes[..bytes.len() - 7]).unwrap();
+    assert_eq!(kind(&store), ErrorKind::InvalidData);
+    assert_eq!(
+        push(&table, "https://example.org/x", &PushOptions::default(), |_, _| ()).unwrap_err().kind(),
+        ErrorKind::InvalidArgument
+    );
+}
+
+/// Larger than a part of an upload.
+#[test]
+fn large_objects_arrive_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("table");
+    let store = folder.path().join("store");
+    let schema = Arc::new(parse_schema("n: int64, text: utf8").unwrap());
+    let mut writer = Writer::open(&table, Some(schema), &WriterOptions::default()).unwrap();
+    writer.append(&rows(0..1_200_000)).unwrap();
+    writer.commit().unwrap();
+    drop(writer);
+    let options = PushOptions { all: true, ..PushOptions::default() };
+    let done = push(&table, &format!("file://{}", store.display()), &options, |_, _| ()).unwrap();
+    assert!(done.bytes > 16 << 20, "{} bytes", done.bytes);
+    let (there, here) = (open(&store).unwrap(), open(&table).unwrap());
+    assert_eq!(there.len().unwrap(), 1_200_000);
+    assert_eq!(
+        there.column("n").unwrap().sum().unwrap().to_string(),
+        here.column("n").unwrap().sum().unwrap().to_string()
+    );
+    let batches = there.num_batches().unwrap();
+    assert!(batches > 40, "{batches} batches of some 480 KiB");
+}
