@@ -16,6 +16,8 @@ mod inspect;
 mod man;
 #[cfg(feature = "serve")]
 mod pull;
+#[cfg(feature = "objects")]
+mod push;
 mod rows;
 mod schema;
 #[cfg(feature = "serve")]
@@ -44,7 +46,7 @@ pub use sql::Engine;
 
 /// Inspect, check and convert Apache Arrow data in place.
 ///
-/// PATH is an Arrow IPC file or stream, a glob, a directory of .arrow files, or - for standard input. TABLE is a
+/// PATH is an Arrow IPC file or stream, a glob, a directory of .arrow files, a URL, or - for standard input. TABLE is a
 /// directory of Arrow files, the last of which grows: one process appends while any number read.
 #[derive(Parser)]
 #[command(name = "arrowwood", bin_name = "arrowwood", version, arg_required_else_help = true)]
@@ -77,6 +79,8 @@ enum Verb {
     Token(token::Token),
     #[cfg(feature = "serve")]
     Pull(pull::Pull),
+    #[cfg(feature = "objects")]
+    Push(push::Push),
     Completions(completions::Completions),
     Man(man::Man),
 }
@@ -119,6 +123,8 @@ impl Verb {
             Verb::Token(token) => token.run(out),
             #[cfg(feature = "serve")]
             Verb::Pull(pull) => pull.run(),
+            #[cfg(feature = "objects")]
+            Verb::Push(push) => push.run(out),
             Verb::Completions(completions) => completions.run(out, &mut Command::command()),
             Verb::Man(man) => man.run(Command::command()),
         }?;
@@ -156,6 +162,8 @@ pub fn run_with(args: impl IntoIterator<Item = OsString>, engine: Option<&'stati
     if command.verb.lacks(engine.map(|engine| engine as _)) {
         hand_over(&args);
     }
+    #[cfg(feature = "objects")]
+    arrowwood_objects::install();
     let mut out = Stdout::new();
     let outcome = command.verb.run(&mut out, engine);
     let flushed = out.flush().map_err(Into::into);

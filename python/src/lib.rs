@@ -99,6 +99,15 @@ mod _arrowwood {
     #[expect(non_upper_case_globals, reason = "Python's name")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
 
+    /// Makes everything that opens a path open URLs.
+    #[cfg(feature = "objects")]
+    #[pymodule_init]
+    #[expect(clippy::unnecessary_wraps, reason = "the signature that PyO3 asks for")]
+    fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+        arrowwood_objects::install();
+        Ok(())
+    }
+
     /// `text` with escapes for control characters, changes of direction and invisible characters.
     #[pyfunction]
     fn _visible(text: &str) -> String {

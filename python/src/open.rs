@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use arrowwood::{Bytes, Open, guard, local_path};
+use arrowwood::{Bytes, Open, guard, is_url, local_path};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 
@@ -20,9 +20,9 @@ use crate::recipe::{How, Place, place_of};
 ///
 /// Args:
 ///     source: a path (also with ``~``, or ``file://``), a glob, a directory of ``*.arrow`` files or of partitions
-///         (``key=value``), any object with the buffer protocol (``bytes``, ``memoryview``, ``mmap.mmap``,
-///         :class:`Mapping`; used in place and kept alive), or a list of those, whose rows are concatenated and
-///         whose schemas must agree.
+///         (``key=value``), a URL (``s3://bucket/path``, ``https://host/path``; the URL of a folder ends in ``/``), which is
+///         read by ranges, any object with the buffer protocol (``bytes``, ``memoryview``, ``mmap.mmap``, :class:`Mapping`;
+///         used in place and kept alive), or a list of those, whose rows are concatenated and whose schemas must agree.
 ///     validate: when offsets, text and dictionary keys are checked: ``"lazy"`` when a column is first used as a
 ///         whole, ``"full"`` now.
 ///     copy: read everything into memory first; the only sound way if other processes may write the file.
@@ -66,7 +66,7 @@ pub fn _open_places(py: Python<'_>, places: Vec<Place>, how: (String, bool, bool
 
 fn any(source: &Bound<'_, PyAny>, how: Open, copy: bool) -> Result<arrowwood::Dataset> {
     let py = source.py();
-    if let Some(path) = path_of(source)? {
+    if let Some(path) = url_of(source).map_or_else(|| path_of(source), |url| Ok(Some(url)))? {
         return Ok(py.detach(|| how.path(path))?);
     }
     if source.is_instance_of::<PyList>() || source.is_instance_of::<PyTuple>() {
@@ -82,6 +82,11 @@ fn copied(bytes: &Bytes) -> Result<Vec<u8>, arrowwood::Error> {
     let mut copy = vec![0; bytes.len()];
     bytes.read_at(0, &mut copy)?;
     Ok(copy)
+}
+
+/// The URL that `source` is, if it is one of an object that can be opened.
+fn url_of(source: &Bound<'_, PyAny>) -> Option<PathBuf> {
+    source.cast::<PyString>().ok()?.to_str().ok().map(PathBuf::from).filter(|path| is_url(path))
 }
 
 /// The path that `source` is; `None` for bytes and lists.

@@ -1,0 +1,61 @@
+//! `arrowwood push`.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use arrowwood::{bytes_text, plural};
+use arrowwood_objects::{PushOptions, push};
+use clap::Args;
+use serde_json::json;
+
+use crate::shell::{Outcome, Progress, Stdout, named, print_json};
+
+/// Copy a table's rows to an object store, as Arrow files that any reader takes.
+///
+/// Goes on where it stopped: objects are called by the number of their first row, and are there whole or not at all. Rows of
+/// the file that grows stay until it is full, or the table is compacted. Credentials are taken from AWS_ACCESS_KEY_ID,
+/// AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN and AWS_REGION, another server from AWS_ENDPOINT_URL.
+#[derive(Args)]
+#[command(after_help = "Example: arrowwood push ticks s3://bucket/ticks")]
+pub(crate) struct Push {
+    /// Copy also the rows that are committed to the file that grows.
+    #[arg(long)]
+    all: bool,
+    /// The most rows of a batch: as many as are read together. By default those of some 480 KiB.
+    #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u64).range(1..))]
+    batch_rows: Option<u64>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    /// The table directory.
+    #[arg(value_name = "TABLE")]
+    table: PathBuf,
+    /// The folder to copy to: s3://BUCKET/PATH, or file:///PATH.
+    #[arg(value_name = "URL")]
+    url: String,
+}
+
+impl Push {
+    pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
+        let name = named(&self.table);
+        let mut progress = Progress::new(format!("pushing {name}"));
+        let options = PushOptions { all: self.all, batch_rows: self.batch_rows, ..PushOptions::default() };
+        let pushed = push(&self.table, &self.url, &options, |done, total| progress.at(done, total))?;
+        drop(progress);
+        if self.json {
+            let facts = json!({
+                "table": self.table.to_string_lossy(), "rows": pushed.rows, "objects": pushed.objects,
+                "bytes": pushed.bytes, "end": pushed.end, "left": pushed.left,
+            });
+            return Ok(print_json(out, facts)?);
+        }
+        let rows = plural(pushed.rows, "row", "rows");
+        let objects = plural(pushed.objects, "object", "objects");
+        let bytes = bytes_text(pushed.bytes);
+        let left = match pushed.left {
+            0 => "all are there".into(),
+            left => format!("{} not yet, in the file that grows", plural(left, "row", "rows")),
+        };
+        Ok(writeln!(out, "{name}: {rows} pushed, {objects} of {bytes}; {left}")?)
+    }
+}
