@@ -83,16 +83,16 @@ mod tests {
 
     use super::*;
 
-    fn ranges(array: &dyn Array, rows: Range<usize>) -> Vec<Range<usize>> {
+    fn ranges(array: &dyn Array, rows: Range<usize>) -> Vec<(usize, usize)> {
         ranges_of(&array.to_data(), rows)
     }
 
-    /// The ranges of bytes of rows `rows`, in order.
-    fn ranges_of(array: &ArrayData, rows: Range<usize>) -> Vec<Range<usize>> {
+    /// Where the bytes of `rows` begin and end, in order.
+    fn ranges_of(array: &ArrayData, rows: Range<usize>) -> Vec<(usize, usize)> {
         let mut found = Vec::new();
         each_range(Unchecked::of(array), rows, &mut |buffer, bytes| {
             assert!(bytes.start <= bytes.end && bytes.end <= buffer.len(), "{bytes:?} of {}", buffer.len());
-            found.push(bytes);
+            found.push((bytes.start, bytes.end));
         });
         found
     }
@@ -100,28 +100,28 @@ mod tests {
     #[test]
     fn bytes_are_those_of_the_rows() {
         let numbers = Int64Array::from_iter_values(0..100);
-        assert_eq!(ranges(&numbers, 10..12), [80..96]);
-        assert_eq!(ranges_of(&numbers.to_data().slice(5, 20), 10..12), [120..136]);
-        assert_eq!(ranges(&numbers, 98..200), [784..800]);
+        assert_eq!(ranges(&numbers, 10..12), [(80, 96)]);
+        assert_eq!(ranges_of(&numbers.to_data().slice(5, 20), 10..12), [(120, 136)]);
+        assert_eq!(ranges(&numbers, 98..200), [(784, 800)]);
         assert!(ranges(&numbers, 100..200).is_empty());
         let nullable = Int64Array::from_iter((0..100).map(|n| (n % 3 > 0).then_some(n)));
-        assert_eq!(ranges(&nullable, 16..17), [2..3, 128..136]);
-        assert_eq!(ranges(&BooleanArray::from(vec![true; 100]), 17..33), [2..5]);
+        assert_eq!(ranges(&nullable, 16..17), [(2, 3), (128, 136)]);
+        assert_eq!(ranges(&BooleanArray::from(vec![true; 100]), 17..33), [(2, 5)]);
         let words = StringArray::from_iter_values((0..10).map(|n| "x".repeat(n)));
         // Of rows 3 and 4: three offsets, and what lies between the first and the last.
-        assert_eq!(ranges(&words, 3..5), [12..24, 3..10]);
-        assert_eq!(ranges_of(&words.to_data().slice(2, 5), 1..3), [12..24, 3..10]);
+        assert_eq!(ranges(&words, 3..5), [(12, 24), (3, 10)]);
+        assert_eq!(ranges_of(&words.to_data().slice(2, 5), 1..3), [(12, 24), (3, 10)]);
     }
 
     #[test]
     fn bytes_of_nested_rows_are_those_of_their_values() {
         let mut lists = ListBuilder::new(Int32Builder::new());
         (0..10).for_each(|row| lists.append_value((0..row).map(Some)));
-        assert_eq!(ranges(&lists.finish(), 3..5), [12..24, 12..40]);
+        assert_eq!(ranges(&lists.finish(), 3..5), [(12, 24), (12, 40)]);
         let numbers = Arc::new(Int64Array::from_iter_values(0..100)) as ArrayRef;
         let field = Arc::new(Field::new("n", numbers.data_type().clone(), false));
-        assert_eq!(ranges(&StructArray::from(vec![(field, numbers)]), 10..12), [80..96]);
+        assert_eq!(ranges(&StructArray::from(vec![(field, numbers)]), 10..12), [(80, 96)]);
         let words: DictionaryArray<Int32Type> = vec!["a", "b", "a"].into_iter().collect();
-        assert_eq!(ranges(&words, 1..2), [4..8]);
+        assert_eq!(ranges(&words, 1..2), [(4, 8)]);
     }
 }
