@@ -72,9 +72,9 @@ print(json.dumps([taken, peak, answer, str(table["ts"].type)]))
 SHOWS = (
     "Text of {mb} MB with times, words, numbers and a note of some words; once to an Arrow file, once into memory. Each library uses "
     "all cores; the memory is the most that the process had at once, with its imports and, where it maps files, pages of the text. "
-    "It does not show texts that are compressed, nested or quoted. Times are left as text by: {texts}. Where others are shorter: types are "
-    "inferred from all values here, so a text is parsed twice, where others infer from its first part and fail on what comes later; and "
-    "JSON is taken apart line by line into members, each of them an allocation or two, which is the most of its time."
+    "It does not show texts that are compressed, nested or quoted. Times are left as text by: {texts}. Rows are made by the types of the "
+    "text's beginning, and every value is checked to leave them; where one further on does not, the rest is read for its types and the "
+    "text once more, which this text does not need. Others infer types from the first part and fail on what comes later."
 )
 
 

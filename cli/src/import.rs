@@ -1,13 +1,13 @@
 //! `arrowwood import`.
 
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrowwood::{
-    Compression, Dataset, Error, ErrorKind, FileWriter, Format, StreamWriter, TextFile, WriteOptions, decompressed,
-    local_path, read_csv_in_order, read_json_in_order, write, write_to,
+    Compression, Dataset, Error, ErrorKind, FileWriter, Format, StreamWriter, TextFile, TextTarget, WriteOptions,
+    decompressed, local_path, read_csv_in_order, read_json_in_order, write, write_to,
 };
 use clap::{Args, ValueEnum};
 
@@ -16,9 +16,10 @@ use crate::input::{TextForm, extension};
 use crate::shell::{Outcome, Progress, Stdout, is_dash, is_pipe, named, reader, shown};
 use crate::sql::Engine;
 
-/// Convert CSV, or JSON objects, one per line or in an array, to an Arrow file. Types are inferred from all values, so
-/// a file is read twice. It may be larger than memory, and compressed with gzip or zstd. Parquet, which keeps its
-/// types, needs the Python package: pip install 'arrowwood[parquet]'.
+/// Convert CSV, or JSON objects, one per line or in an array, to an Arrow file. Types are inferred from all values: a
+/// file is read again if a later value does not fit those of its beginning. It may be larger than memory, and
+/// compressed with gzip or zstd. Parquet, which keeps its types, needs the Python package: pip install
+/// 'arrowwood[parquet]'.
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood import ticks.csv ticks.arrow --dictionary symbol")]
 pub(crate) struct Import {
@@ -69,6 +70,85 @@ enum Target<'a> {
     Stream(StreamWriter<&'a mut Stdout>),
 }
 
+/// Writes batches as they come.
+struct Written<'a, 't> {
+    out: Option<&'a mut Stdout>,
+    /// `None` for standard output.
+    path: Option<&'a Path>,
+    compression: Option<Compression>,
+    target: Option<Target<'a>>,
+    progress: TextProgress<'t>,
+}
+
+impl TextTarget for Written<'_, '_> {
+    fn begin(&mut self, schema: &SchemaRef) -> Result<(), Error> {
+        // What was written of a file whose rows come anew goes before there is another one of its name.
+        self.target = None;
+        self.target = match self.path {
+            Some(path) => Some(Target::File(FileWriter::create(path, schema.clone(), self.compression)?)),
+            None => match self.out.take() {
+                Some(out) => Some(Target::Stream(StreamWriter::new(out, schema.clone(), self.compression)?)),
+                None => None,
+            },
+        };
+        Ok(())
+    }
+
+    fn take(&mut self, batch: RecordBatch) -> Result<(), Error> {
+        let batch = Dataset::from_batches(batch.schema(), vec![batch])?;
+        match &mut self.target {
+            Some(Target::File(writer)) => writer.write(&batch),
+            Some(Target::Stream(writer)) => writer.write(&batch),
+            None => Ok(()),
+        }
+    }
+
+    fn tick(&mut self, passes: u64) -> Result<(), Error> {
+        self.progress.tick(passes);
+        Ok(())
+    }
+
+    fn can_begin_again(&self) -> bool {
+        self.path.is_some()
+    }
+}
+
+/// Keeps batches as they come.
+struct Collected<'t> {
+    batches: Vec<RecordBatch>,
+    progress: TextProgress<'t>,
+}
+
+impl TextTarget for Collected<'_> {
+    fn begin(&mut self, _: &SchemaRef) -> Result<(), Error> {
+        self.batches.clear();
+        Ok(())
+    }
+
+    fn take(&mut self, batch: RecordBatch) -> Result<(), Error> {
+        self.batches.push(batch);
+        Ok(())
+    }
+
+    fn tick(&mut self, passes: u64) -> Result<(), Error> {
+        self.progress.tick(passes);
+        Ok(())
+    }
+}
+
+struct TextProgress<'t> {
+    text: &'t Text,
+    bar: Progress,
+}
+
+impl TextProgress<'_> {
+    fn tick(&mut self, passes: u64) {
+        if let Text::File(file) = self.text {
+            self.bar.at(file.done(), passes * file.len());
+        }
+    }
+}
+
 impl Import {
     pub(crate) fn run(&self, out: &mut Stdout, engine: Option<&dyn Engine>) -> Outcome {
         if is_parquet(&self.text) {
@@ -83,32 +163,16 @@ impl Import {
         if is_to_collect {
             return self.write(&self.collected(&text)?, out);
         }
-        let mut out = Some(out);
-        let mut target: Option<Target<'_>> = None;
         let compression = self.options().compression;
-        let mut begin = |schema: &SchemaRef| match out.take() {
-            Some(out) if is_dash(&self.out) => Ok(Target::Stream(StreamWriter::new(out, schema.clone(), compression)?)),
-            _ => Ok::<_, Error>(Target::File(FileWriter::create(&self.out, schema.clone(), compression)?)),
-        };
-        let schema = self.read(&text, &mut |schema, batch| {
-            let batch = Dataset::from_batches(schema.clone(), vec![batch])?;
-            if target.is_none() {
-                target = Some(begin(schema)?);
+        let path = if is_dash(&self.out) { None } else { Some(self.out.as_path()) };
+        let mut target = Written { out: Some(out), path, compression, target: None, progress: self.progress(&text) };
+        self.read(&text, &mut target).map_err(|e| e.at(shown(&self.text)))?;
+        match target.target {
+            Some(Target::File(writer)) => writer.finish()?,
+            Some(Target::Stream(writer)) => {
+                writer.finish()?;
             }
-            match &mut target {
-                Some(Target::File(writer)) => writer.write(&batch),
-                Some(Target::Stream(writer)) => writer.write(&batch),
-                None => Ok(()),
-            }
-        });
-        let schema = schema.map_err(|e| e.at(shown(&self.text)))?;
-        let target = match target {
-            Some(target) => target,
-            None => begin(&schema)?,
-        };
-        match target {
-            Target::File(writer) => writer.finish()?,
-            Target::Stream(writer) => drop(writer.finish()?),
+            None => {}
         }
         Ok(())
     }
@@ -123,12 +187,9 @@ impl Import {
     }
 
     fn collected(&self, text: &Text) -> Outcome<Dataset> {
-        let mut batches = Vec::new();
-        let schema = self.read(text, &mut |_, batch| {
-            batches.push(batch);
-            Ok(())
-        });
-        Ok(Dataset::from_batches(schema.map_err(|e| e.at(shown(&self.text)))?, batches)?)
+        let mut target = Collected { batches: Vec::new(), progress: self.progress(text) };
+        let schema = self.read(text, &mut target).map_err(|e| e.at(shown(&self.text)))?;
+        Ok(Dataset::from_batches(schema, target.batches)?)
     }
 
     fn source(&self) -> Outcome<Text> {
@@ -142,28 +203,20 @@ impl Import {
         Ok(Text::Memory(bytes))
     }
 
-    /// Reads the text, with a progress bar if it takes long.
-    fn read(
-        &self,
-        text: &Text,
-        take: &mut dyn FnMut(&SchemaRef, RecordBatch) -> Result<(), Error>,
-    ) -> Result<SchemaRef, Error> {
-        let mut progress = Progress::new(format!("reading {}", named(&self.text)));
-        let mut each = |schema: &SchemaRef, batch: Option<RecordBatch>| {
-            if let Text::File(file) = text {
-                // It is read twice: for the types, and for the values.
-                progress.at(file.done(), 2 * file.len());
-            }
-            batch.map_or(Ok(()), |batch| take(schema, batch))
-        };
+    /// A bar, where reading takes long.
+    fn progress<'a>(&self, text: &'a Text) -> TextProgress<'a> {
+        TextProgress { text, bar: Progress::new(format!("reading {}", named(&self.text))) }
+    }
+
+    fn read(&self, text: &Text, target: &mut dyn TextTarget) -> Result<SchemaRef, Error> {
         if self.is_json(text)? {
             let mut options = self.form.json();
             options.dictionary = self.dictionary.clone();
-            return read_json_in_order(&|| text.open(), &options, &mut each);
+            return read_json_in_order(&|| text.open(), &options, target);
         }
         let mut options = self.form.csv(&self.text);
         options.dictionary = self.dictionary.clone();
-        read_csv_in_order(&|| text.open(), &options, &mut each)
+        read_csv_in_order(&|| text.open(), &options, target)
     }
 
     fn is_json(&self, text: &Text) -> Result<bool, Error> {

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use arrowwood::{CsvOptions, Error, JsonOptions, TextFile, decompressed, read_csv_in_order, read_json_in_order};
+use arrowwood::{
+    CsvOptions, Error, JsonOptions, TextFile, TextTarget, decompressed, read_csv_in_order, read_json_in_order,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
@@ -21,8 +23,8 @@ use crate::sink::{Source, open_pipe};
 /// An unquoted empty field is null; a quoted one is an empty text, or null in columns of other types. Types that are
 /// not given are inferred from all values: decimal fractions become ``float64``, which keeps 15 to 17 digits; for
 /// money give ``schema="m: decimal(20, 2)"``. Dates are recognised as ``2000-01-31``, ``Jan 31 2000`` and ``31
-/// January 2000``, times as ``2000-01-31T12:00:00``. A file is parsed by several threads, and read twice if its
-/// types have to be inferred.
+/// January 2000``, times as ``2000-01-31T12:00:00``. A file is parsed by several threads, and read again if a
+/// later value does not fit the types of its beginning.
 ///
 /// Args:
 ///     source: a path, or an object with ``read()``.
@@ -70,8 +72,7 @@ pub fn read_csv(
         "," => true,
         other => return Err(argument(format!("decimal must be '.' or ',', got '{other}'"))),
     };
-    let passes = if options.schema.is_none() { 2 } else { 1 };
-    read(py, source, passes, |open, each| read_csv_in_order(open, &options, each))
+    read(py, source, |open, target| read_csv_in_order(open, &options, target))
 }
 
 /// Texts, or a single one.
@@ -118,32 +119,48 @@ pub fn read_json(
     let mut options = JsonOptions::default();
     options.schema = schema.map(schema_of).transpose()?.map(Arc::new);
     options.dictionary = dictionary.map(Texts::list).unwrap_or_default();
-    let passes = if options.schema.is_none() { 2 } else { 1 };
-    read(py, source, passes, |open, each| read_json_in_order(open, &options, each))
+    read(py, source, |open, target| read_json_in_order(open, &options, target))
 }
 
 /// Opens a text from its beginning.
 type Opening<'a> = &'a dyn Fn() -> Result<Box<dyn Read + Send + 'a>, Error>;
-/// A function that takes batches as they arrive.
-type Each<'a> = &'a mut dyn FnMut(&SchemaRef, Option<RecordBatch>) -> Result<(), Error>;
 
-/// Reads a text, in so many passes, by `parse`.
+/// Keeps batches as they come.
+struct Collected<'a> {
+    batches: Vec<RecordBatch>,
+    /// Called with the number of passes.
+    tick: &'a mut dyn FnMut(u64),
+}
+
+impl TextTarget for Collected<'_> {
+    fn begin(&mut self, _: &SchemaRef) -> Result<(), Error> {
+        self.batches.clear();
+        Ok(())
+    }
+
+    fn take(&mut self, batch: RecordBatch) -> Result<(), Error> {
+        self.batches.push(batch);
+        Ok(())
+    }
+
+    fn tick(&mut self, passes: u64) -> Result<(), Error> {
+        (self.tick)(passes);
+        Ok(())
+    }
+}
+
+/// Reads a text by `parse`.
 fn read(
     py: Python<'_>,
     source: &Bound<'_, PyAny>,
-    passes: u64,
-    parse: impl Fn(Opening<'_>, Each<'_>) -> Result<SchemaRef, Error> + Send + Sync,
+    parse: impl Fn(Opening<'_>, &mut dyn TextTarget) -> Result<SchemaRef, Error> + Send + Sync,
 ) -> Result<Dataset> {
-    let collect = |open: Opening<'_>, tick: &mut dyn FnMut()| {
-        let mut batches = Vec::new();
-        let schema = parse(open, &mut |_, batch| {
-            tick();
-            batches.extend(batch);
-            Ok(())
-        })?;
-        arrowwood::Dataset::from_batches(schema, batches)
+    let collect = |open: Opening<'_>, tick: &mut dyn FnMut(u64)| {
+        let mut target = Collected { batches: Vec::new(), tick };
+        let schema = parse(open, &mut target)?;
+        arrowwood::Dataset::from_batches(schema, target.batches)
     };
-    let of_bytes = |bytes: &[u8]| collect(&|| decompressed(bytes), &mut || ());
+    let of_bytes = |bytes: &[u8]| collect(&|| decompressed(bytes), &mut |_| ());
     if !source.hasattr("read")?
         && let Some(path) = path_of(source)?
     {
@@ -157,8 +174,7 @@ fn read(
         }
         let found = |progress: Progress<'_>| {
             let file = TextFile::new(&path)?;
-            let total = passes * file.len();
-            let mut tick = || progress(file.done(), total);
+            let mut tick = |passes| progress(file.done(), passes * file.len());
             collect(&|| Ok(file.open()? as Box<dyn Read + Send>), &mut tick).map_err(|e| e.at(&path))
         };
         return Ok(Dataset::new(watched(py, ("reading", "bytes"), found)?));

@@ -1,27 +1,14 @@
 //! Text in chunks of whole records, which several threads parse at the same time.
-//!
-//! ```text
-//! a text ── read and cut behind whole records ──▶ chunks ── parsed by threads, a wave at a time ──▶ results in order
-//! ```
 
 use std::io::{self, Read};
 
-use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
-
 use super::lines::failed;
 use crate::error::{Error, Result};
-use crate::parallel;
 
 /// The bytes of a chunk, about.
-const CHUNK: usize = 2 << 20;
-/// The most chunks in memory at the same time.
-const WAVE: usize = 16;
+pub(super) const CHUNK: usize = 2 << 20;
 /// Maximum bytes of one record.
 const LONGEST: usize = 256 << 20;
-
-/// What takes the batches of a text, with their schema; no batch is a chance to show progress, or to stop.
-pub(super) type Each<'a> = &'a mut dyn FnMut(&SchemaRef, Option<RecordBatch>) -> Result<()>;
 
 /// Whole records.
 #[derive(Clone)]
@@ -47,6 +34,8 @@ pub(super) struct Chunks<R, C> {
     input: R,
     cut: C,
     doing: &'static str,
+    /// The bytes of a chunk, about.
+    size: usize,
     /// The beginning of an incomplete record.
     begun: Vec<u8>,
     lines: usize,
@@ -54,14 +43,19 @@ pub(super) struct Chunks<R, C> {
 }
 
 impl<R: Read, C: RecordEnds> Chunks<R, C> {
-    pub(super) fn new(input: R, cut: C, doing: &'static str) -> Chunks<R, C> {
-        Chunks { input, cut, doing, begun: Vec::new(), lines: 0, is_over: false }
+    pub(super) fn new(input: R, cut: C, doing: &'static str, size: usize) -> Chunks<R, C> {
+        Chunks { input, cut, doing, size, begun: Vec::new(), lines: 0, is_over: false }
     }
 
     fn read(&mut self) -> Result<Option<Chunk>> {
         loop {
             let start = self.begun.len();
-            let wanted = (CHUNK as u64).saturating_sub(start as u64).max(CHUNK as u64 / 2);
+            let wanted = self.size.saturating_sub(start).max(self.size / 2).max(1);
+            // Most texts are shorter than a chunk.
+            if self.lines > 0 {
+                self.begun.reserve(wanted + 1);
+            }
+            let wanted = wanted as u64;
             let read = self.input.by_ref().take(wanted).read_to_end(&mut self.begun);
             if (read.map_err(|e| failed(self.doing, &e))? as u64) < wanted {
                 // What comes at the end of the text is whole, or an error.
@@ -99,25 +93,6 @@ impl<R: Read, C: RecordEnds> Iterator for Chunks<R, C> {
         let chunk = self.read();
         self.is_over |= chunk.is_err();
         chunk.transpose()
-    }
-}
-
-/// Runs `work` on each chunk, on as many threads as there are processors, and `each` on the results, in order. No more than
-/// a wave of chunks and their results are in memory.
-pub(super) fn in_waves<T: Send>(
-    mut chunks: impl Iterator<Item = Result<Chunk>> + Send,
-    work: impl Fn(Chunk) -> Result<T> + Sync,
-    each: &mut dyn FnMut(T) -> Result<()>,
-) -> Result<()> {
-    let count = (2 * parallel::available()).clamp(2, WAVE);
-    loop {
-        let mut pulled = 0;
-        let wave = chunks.by_ref().take(count).inspect(|_| pulled += 1);
-        let done = parallel::try_map(wave, count * CHUNK, |chunk| chunk.bytes.len(), &work, || ())?;
-        done.into_iter().try_for_each(&mut *each)?;
-        if pulled < count {
-            return Ok(());
-        }
     }
 }
 

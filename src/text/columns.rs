@@ -226,6 +226,44 @@ fn sink(field: &Field) -> Result<Box<dyn Sink>> {
     })
 }
 
+/// The sink of a column inferred from values of `kinds`, which takes only values that leave it of its type.
+pub(crate) fn exact_sink(kinds: Kinds) -> Box<dyn Sink> {
+    let micros = |value: &str, kinds| exact_moment(value, kinds)?.count(1_000_000);
+    let nanos = |value: &str, kinds| exact_moment(value, kinds)?.count(1_000_000_000);
+    match candidate(kinds) {
+        DataType::Boolean => parsed(BooleanBuilder::new(), |builder, value| {
+            builder.append_option(optionally(value, boolean)?);
+            Some(())
+        }),
+        DataType::Int64 => primitives(Int64Builder::new(), exact_int),
+        DataType::UInt64 => primitives(UInt64Builder::new(), exact_uint),
+        DataType::Float64 => primitives(Float64Builder::new(), exact_float),
+        DataType::Date32 => primitives(Date32Builder::new(), date),
+        DataType::Timestamp(TimeUnit::Microsecond, zone) => {
+            let kind = if zone.is_some() { UTC_MICROS } else { MICROS };
+            let builder = TimestampMicrosecondBuilder::new().with_timezone_opt(zone);
+            primitives(builder, move |value| micros(value, kind))
+        }
+        DataType::Timestamp(_, zone) => {
+            let kind = if zone.is_some() { UTC_NANOS } else { NANOS };
+            let builder = TimestampNanosecondBuilder::new().with_timezone_opt(zone);
+            primitives(builder, move |value| nanos(value, kind))
+        }
+        _ => parsed(StringBuilder::new(), append),
+    }
+}
+
+/// The kinds that the values of an array leave of those of their column, whose [`exact_sink`] has taken them.
+pub(crate) fn narrowed(kinds: Kinds, array: &dyn Array) -> Kinds {
+    match array.data_type() {
+        DataType::Int64 => narrowed_by_ints(kinds, array.as_primitive::<Int64Type>().values()),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => {
+            narrowed_by_micros(kinds, array.as_primitive::<TimestampMicrosecondType>().values())
+        }
+        _ => kinds,
+    }
+}
+
 fn unsupported(field: &Field) -> Error {
     Error::unsupported(format!(
         "expected a type that text can be read as, got {} for column `{}`; read it as utf8",

@@ -2,9 +2,11 @@
 //!
 //! In reading order: `display` (values), `preview` (tables); with the feature `text` `to_json` (values for programs),
 //! `rows` (lines of text out of rows), `scalar` (values from text), `columns` (columns of them), `lines` (rows as they
-//! arrive), `chunks` (rows for several threads), `source` (files, compressed or not), `csv`, `json`. One of the four wings on `dataset` (`ipc`, `compute`, `text`, `cdata`), which don't know
+//! arrive), `belt` (several threads, one order), `chunks` (rows for them), `once` (rows and their types), `source` (files, compressed or not), `csv`, `json`. One of the four wings on `dataset` (`ipc`, `compute`, `text`, `cdata`), which don't know
 //! each other.
 
+#[cfg(feature = "text")]
+mod belt;
 #[cfg(feature = "text")]
 mod chunks;
 #[cfg(feature = "text")]
@@ -16,6 +18,8 @@ mod display;
 mod json;
 #[cfg(feature = "text")]
 mod lines;
+#[cfg(feature = "text")]
+mod once;
 mod preview;
 #[cfg(feature = "text")]
 mod rows;
@@ -34,6 +38,8 @@ pub use display::{bytes_text, count_text, cut, plural};
 pub use json::{JsonOptions, read_json_from, read_json_in_order, stream_json};
 #[cfg(feature = "text")]
 pub use lines::Incoming;
+#[cfg(feature = "text")]
+pub use once::TextTarget;
 pub use preview::Preview;
 #[doc(hidden)]
 #[cfg(feature = "text")]

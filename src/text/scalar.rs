@@ -46,7 +46,7 @@ pub(crate) fn candidate(kinds: Kinds) -> DataType {
 }
 
 pub(crate) fn is_null(value: &str) -> bool {
-    matches!(value, "" | "NA" | "N/A" | "null" | "NULL")
+    matches!(value.as_bytes(), b"" | b"NA" | b"N/A" | b"null" | b"NULL")
 }
 
 pub(crate) fn kinds_of(value: &str) -> Kinds {
@@ -59,22 +59,37 @@ pub(crate) fn kinds_of(value: &str) -> Kinds {
 }
 
 pub(crate) fn number_kinds(value: &str) -> Kinds {
+    match number_form(value) {
+        NumberForm::Text => TEXT,
+        NumberForm::Integer => integer_kinds(value),
+        NumberForm::Float => float::<f64>(value).map_or(TEXT, |_| FLOAT),
+    }
+}
+
+/// What a text may be as a number.
+enum NumberForm {
+    /// Padded with zeros or with a plus sign.
+    Text,
+    Integer,
+    Float,
+}
+
+fn number_form(value: &str) -> NumberForm {
     let digits = value.strip_prefix('-').unwrap_or(value).as_bytes();
     let padded = digits.starts_with(b"0") && digits.get(1).is_some_and(u8::is_ascii_digit);
     if padded || value.starts_with('+') {
-        TEXT
+        NumberForm::Text
     } else if digits.iter().all(u8::is_ascii_digit) {
-        integer_kinds(value)
+        NumberForm::Integer
     } else {
-        float::<f64>(value).map_or(TEXT, |_| FLOAT)
+        NumberForm::Float
     }
 }
 
 fn integer_kinds(value: &str) -> Kinds {
     let unsigned = value.parse::<u64>().map_or(TEXT, |_| UINT);
-    let exact = |value: i64| (value as f64) as i128 == i128::from(value);
     match value.parse() {
-        Ok(value) if exact(value) => INT | FLOAT | unsigned,
+        Ok(value) if is_exact(value) => INT | FLOAT | unsigned,
         Ok(_) => INT | unsigned,
         Err(_) => unsigned,
     }
@@ -101,10 +116,74 @@ pub(crate) fn float<T: FromStr + Copy + Into<f64>>(value: &str) -> Option<T> {
     (!overflow).then_some(number)
 }
 
-/// Exactly `width` digits.
+/// An integer as inferred: `None` for what `FromStr` takes besides, such as a plus sign and leading zeros, and for minus zero,
+/// which no unsigned integer is.
+pub(crate) fn exact_int(value: &str) -> Option<i64> {
+    let digits = value.strip_prefix('-').unwrap_or(value).as_bytes();
+    match digits {
+        [b'0'] if digits.len() == value.len() => Some(0),
+        [b'1'..=b'9', ..] => value.parse().ok(),
+        _ => None,
+    }
+}
+
+/// As [`exact_int`], for unsigned integers.
+pub(crate) fn exact_uint(value: &str) -> Option<u64> {
+    match value.as_bytes() {
+        [b'0'] => Some(0),
+        [b'1'..=b'9', ..] => value.parse().ok(),
+        _ => None,
+    }
+}
+
+/// A float as inferred: `None` for integers that it would round.
+pub(crate) fn exact_float(value: &str) -> Option<f64> {
+    let is_float = match number_form(value) {
+        NumberForm::Text => false,
+        NumberForm::Integer => value.parse().is_ok_and(is_exact),
+        NumberForm::Float => true,
+    };
+    is_float.then(|| float(value)).flatten()
+}
+
+/// A date and time as inferred, for columns of `kinds`.
+pub(crate) fn exact_moment(value: &str, kinds: Kinds) -> Option<Moment> {
+    Moment::parse(value).filter(|moment| moment.kinds() & kinds != TEXT)
+}
+
+/// Whether `value` is a float, so that it is one of the column's kinds.
+fn is_exact(value: i64) -> bool {
+    (value as f64) as i128 == i128::from(value)
+}
+
+/// The kinds that integers leave of those of their column.
+pub(crate) fn narrowed_by_ints(kinds: Kinds, values: &[i64]) -> Kinds {
+    let is_unsigned = values.iter().all(|&value| value >= 0);
+    let is_float = values.iter().all(|&value| is_exact(value));
+    kinds & !(if is_unsigned { 0 } else { UINT }) & !(if is_float { 0 } else { FLOAT })
+}
+
+/// The kinds that times in microseconds leave of those of their column.
+pub(crate) fn narrowed_by_micros(kinds: Kinds, values: &[i64]) -> Kinds {
+    let fit = values.iter().all(|&micros| micros.checked_mul(1000).is_some());
+    kinds & !(if fit { 0 } else { NANOS | UTC_NANOS })
+}
+
+fn two_digits(tens: u8, ones: u8) -> Option<u32> {
+    let are_digits = tens.is_ascii_digit() && ones.is_ascii_digit();
+    are_digits.then(|| u32::from(tens - b'0') * 10 + u32::from(ones - b'0'))
+}
+
+/// Exactly `width` digits, of which there are nine at most.
 fn digits(value: &str, width: usize) -> Option<u32> {
-    let plain = value.len() == width && value.bytes().all(|byte| byte.is_ascii_digit());
-    if plain { value.parse().ok() } else { None }
+    let mut number = 0;
+    for byte in value.bytes() {
+        if !byte.is_ascii_digit() || value.len() > 9 {
+            return None;
+        }
+        number = number * 10 + u32::from(byte - b'0');
+    }
+    (value.len() == width && width > 0).then_some(number)
 }
 
 /// Days since 1970.
@@ -113,9 +192,8 @@ pub(crate) fn date(value: &str) -> Option<i32> {
 }
 
 fn iso_date(value: &str) -> Option<i32> {
-    let (year, rest) = value.split_at_checked(4)?;
-    let (month, day) = rest.strip_prefix('-')?.split_once('-')?;
-    days(year, digits(month, 2)?, digits(day, 2)?)
+    let &[.., b'-', m, n, b'-', d, e] = value.as_bytes() else { return None };
+    days(value.get(..value.len() - 6)?, two_digits(m, n)?, two_digits(d, e)?)
 }
 
 fn english_date(value: &str) -> Option<i32> {
@@ -155,9 +233,9 @@ impl Moment {
         let (date, time) = value.split_at_checked(10)?;
         let midnight = i64::from(iso_date(date)?) * 86_400;
         let time = time.strip_prefix(['T', ' '])?;
-        let (clock, zone) = time.split_at(time.find(['Z', '+', '-']).unwrap_or(time.len()));
-        let (clock, fraction) = clock.split_once('.').map_or((clock, None), |(clock, rest)| (clock, Some(rest)));
-        let nanos = fraction.map_or(Some(0), nanoseconds)?;
+        let zone = time.bytes().position(|byte| matches!(byte, b'Z' | b'+' | b'-'));
+        let (clock, zone) = time.split_at_checked(zone.unwrap_or(time.len()))?;
+        let (clock, nanos) = with_nanoseconds(clock)?;
         Some(Moment {
             seconds: midnight + clock_seconds(clock)? - zone_seconds(zone)?,
             nanos,
@@ -186,17 +264,24 @@ impl Moment {
     }
 }
 
+/// A clock's time, and the nanoseconds behind its point.
+fn with_nanoseconds(time: &str) -> Option<(&str, i64)> {
+    match time.bytes().position(|byte| byte == b'.') {
+        Some(point) => Some((time.get(..point)?, nanoseconds(time.get(point + 1..)?)?)),
+        None => Some((time, 0)),
+    }
+}
+
 fn nanoseconds(fraction: &str) -> Option<i64> {
     let number = digits(fraction, fraction.len().clamp(1, 9))?;
     Some(i64::from(number) * 10_i64.pow(9 - fraction.len() as u32))
 }
 
 fn clock_seconds(clock: &str) -> Option<i64> {
-    let (hours, rest) = clock.split_once(':')?;
-    let (minutes, seconds) = rest.split_once(':')?;
-    let hours = digits(hours, 2)?;
-    let minutes = digits(minutes, 2)?;
-    let seconds = digits(seconds, 2)?;
+    let &[h, i, b':', m, n, b':', s, t] = clock.as_bytes() else { return None };
+    let hours = two_digits(h, i)?;
+    let minutes = two_digits(m, n)?;
+    let seconds = two_digits(s, t)?;
     let valid = hours < 24 && minutes < 60 && seconds < 60;
     valid.then_some(i64::from(hours * 3600 + minutes * 60 + seconds))
 }
@@ -215,8 +300,7 @@ fn zone_seconds(zone: &str) -> Option<i64> {
 
 /// The time since midnight, in the given units per second; `None` if not exact.
 pub(crate) fn time(value: &str, per_second: i64) -> Option<i64> {
-    let (clock, fraction) = value.split_once('.').map_or((value, None), |(clock, rest)| (clock, Some(rest)));
-    let nanos = fraction.map_or(Some(0), nanoseconds)?;
+    let (clock, nanos) = with_nanoseconds(value)?;
     Moment { seconds: clock_seconds(clock)?, nanos, offset: false }.count(per_second)
 }
 

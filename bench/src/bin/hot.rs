@@ -12,8 +12,8 @@ use std::sync::Arc;
 use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrowwood::{
-    Bytes, Dataset, Format, Function, Open, Result, Value, WriteOptions, Writer, WriterOptions, col, read_stream,
-    write_to,
+    Bytes, CsvOptions, Dataset, Format, Function, JsonOptions, Open, Result, Value, WriteOptions, Writer,
+    WriterOptions, col, read_csv_from, read_json_from, read_stream, write_to,
 };
 
 const ROWS: i64 = 100_000;
@@ -70,6 +70,21 @@ const ALL: &[Named] = &[
         let stream = written(1000, Format::Stream)?;
         Ok(Box::new(move || read_stream(&stream[..])?.read_all()?.len()))
     }),
+    ("read 100,000 rows of CSV", || {
+        let text = text_of(|id, price| format!("{id},{price},note of row {id},2026-01-31T12:34:56.{:03}\n", id % 1000));
+        let text = format!("id,price,note,ts\n{text}");
+        let rows = move || Ok(read_csv_from(text.as_bytes(), &CsvOptions::default())?.1.len() as u64);
+        Ok(Box::new(rows))
+    }),
+    ("read 100,000 rows of JSON lines", || {
+        let line = |id, price| {
+            let ts = format!("2026-01-31T12:34:56.{:03}", id % 1000);
+            format!("{{\"id\": {id}, \"price\": {price}, \"note\": \"note of row {id}\", \"ts\": \"{ts}\"}}\n")
+        };
+        let text = text_of(line);
+        let rows = move || Ok(read_json_from(text.as_bytes(), &JsonOptions::default())?.1.len() as u64);
+        Ok(Box::new(rows))
+    }),
     ("append 100,000 rows to a table, and commit", || {
         let (mut writer, batch) = (writer("batch")?, batch());
         Ok(Box::new(move || writer.append(&batch).and_then(|()| writer.commit()).map(|()| 1)))
@@ -122,6 +137,10 @@ fn numbers(count: i64, step: i64) -> Int64Array {
 fn text_keys(count: i64) -> ArrayRef {
     let names = numbers(count, 1);
     Arc::new(StringArray::from_iter_values(names.values().iter().map(|number| format!("name-{number}"))))
+}
+
+fn text_of(line: impl Fn(i64, f64) -> String) -> String {
+    (0..ROWS).map(|row| line(row, (row * 7919 % 200) as f64 / 8.0)).collect()
 }
 
 fn keyed(key: ArrayRef) -> Result<Dataset> {

@@ -105,7 +105,12 @@ impl<R: Read> Read for ArrayLines<R> {
         {
             return Err(wrong("the text ends inside of its array; is it cut off?"));
         }
-        buffer.iter_mut().take(len).try_for_each(|byte| self.step(byte))?;
+        for byte in buffer.iter_mut().take(len) {
+            if self.at == At::Lines {
+                break;
+            }
+            self.step(byte)?;
+        }
         Ok(len)
     }
 }

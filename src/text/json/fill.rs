@@ -8,27 +8,42 @@ use arrow_array::{ArrayRef, GenericListArray, OffsetSizeTrait, StructArray};
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, FieldRef, Fields, SchemaRef};
 
-use super::object::{JsonObject, JsonText, Line, Refusal, items, members, quoted, string};
+use super::infer::{CommonType, Shapes, is_word};
+use super::object::{Line, Refusal, each_item, each_member, quoted, string};
 use crate::error::{Error, Result};
 use crate::text::columns::*;
-use crate::text::scalar::{offset_advice, shorten};
+use crate::text::scalar::*;
 use crate::types::type_name;
 
 /// The columns by name.
 pub(super) struct JsonColumns {
     pub filling: Filling<Filler>,
+    members: MemberPlaces,
+}
+
+/// Finds the columns of members.
+struct MemberPlaces {
     numbers: HashMap<String, usize>,
+    /// The column of each member of the last object, as those of the next are mostly the same.
+    last: Vec<usize>,
 }
 
 /// Collects the values of a column.
 pub(super) enum Filler {
-    /// If lenient, text takes any JSON.
-    Scalar {
-        sink: Box<dyn Sink>,
-        lenient: bool,
-    },
+    Scalar { sink: Box<dyn Sink>, takes: Takes },
     List(ListFiller),
     Struct(StructFiller),
+}
+
+/// Which JSON a scalar takes.
+#[derive(Clone, Copy)]
+pub(super) enum Takes {
+    /// What can be of its type.
+    Typed,
+    /// Also, for text, any other.
+    Any,
+    /// What leaves the column of these kinds of its type.
+    Kinds(Kinds),
 }
 
 pub(super) struct ListFiller {
@@ -41,7 +56,7 @@ pub(super) struct ListFiller {
 
 pub(super) struct StructFiller {
     columns: Vec<TextColumn<Filler>>,
-    numbers: HashMap<String, usize>,
+    members: MemberPlaces,
     valid: Vec<bool>,
 }
 
@@ -53,74 +68,125 @@ impl JsonColumns {
         lenient: bool,
         batch_rows: usize,
     ) -> Result<JsonColumns> {
-        let columns = columns(schema.fields(), dictionary, lenient)?;
+        let makers = Makers { dictionary, takes: if lenient { Takes::Any } else { Takes::Typed } };
+        JsonColumns::of(schema, makers.columns(schema.fields())?, batch_rows)
+    }
+
+    /// For rows of `schema`, which is that of `shapes`, and of which no value makes it another one.
+    pub(super) fn exact(schema: &SchemaRef, shapes: &Shapes, batch_rows: usize) -> Result<JsonColumns> {
+        JsonColumns::of(schema, exact_columns(schema.fields(), shapes)?, batch_rows)
+    }
+
+    fn of(schema: &SchemaRef, columns: Vec<TextColumn<Filler>>, batch_rows: usize) -> Result<JsonColumns> {
         let filling = Filling::new(schema.clone(), columns, batch_rows);
-        Ok(JsonColumns { filling, numbers: numbers(schema.fields())? })
+        Ok(JsonColumns { filling, members: MemberPlaces::of(schema.fields())? })
     }
 
     /// Adds a row; true if that fills a batch.
     pub(super) fn push(&mut self, line: Line<'_>) -> Result<bool> {
-        let pushed = push_members(&mut self.filling.columns, &self.numbers, &line.object()?, self.filling.rows);
-        pushed.map_err(|refusal| line.error(refusal))?;
+        let mut row = RowFiller { columns: &mut self.filling.columns, row: self.filling.rows, place: 0 };
+        line.each_member(&mut |name, value| row.push(&mut self.members, name, value))?;
+        row.end().map_err(|refusal| line.error(refusal))?;
         Ok(self.filling.count())
     }
 }
 
-fn columns(fields: &Fields, dictionary: &[String], lenient: bool) -> Result<Vec<TextColumn<Filler>>> {
-    fields.iter().map(|field| column(field, dictionary, lenient)).collect()
+/// Makes columns of given types.
+struct Makers<'a> {
+    /// The columns at the top to dictionary-encode.
+    dictionary: &'a [String],
+    takes: Takes,
 }
 
-fn column(field: &FieldRef, dictionary: &[String], lenient: bool) -> Result<TextColumn<Filler>> {
-    let list = |item, wide| -> Result<Filler> {
-        let item = Box::new(column(item, &[], lenient)?);
-        Ok(Filler::List(ListFiller { item, wide, ends: Vec::new(), valid: Vec::new() }))
-    };
-    let node = match field.data_type() {
-        DataType::List(item) => list(item, false)?,
-        DataType::LargeList(item) => list(item, true)?,
-        DataType::Struct(fields) => Filler::Struct(StructFiller {
-            columns: columns(fields, &[], lenient)?,
-            numbers: numbers(fields)?,
-            valid: Vec::new(),
-        }),
-        _ => Filler::Scalar { sink: sink_of(field, dictionary)?, lenient },
+impl Makers<'_> {
+    fn columns(&self, fields: &Fields) -> Result<Vec<TextColumn<Filler>>> {
+        fields.iter().map(|field| self.column(field)).collect()
+    }
+
+    fn column(&self, field: &FieldRef) -> Result<TextColumn<Filler>> {
+        let below = Makers { dictionary: &[], ..*self };
+        let node = match field.data_type() {
+            DataType::List(item) => ListFiller::of(below.column(item)?, false),
+            DataType::LargeList(item) => ListFiller::of(below.column(item)?, true),
+            DataType::Struct(fields) => StructFiller::of(fields, below.columns(fields)?)?,
+            _ => Filler::Scalar { sink: sink_of(field, self.dictionary)?, takes: self.takes },
+        };
+        Ok(TextColumn::new(field.as_ref().clone(), node))
+    }
+}
+
+fn exact_columns(fields: &Fields, shapes: &Shapes) -> Result<Vec<TextColumn<Filler>>> {
+    fields.iter().zip(shapes.types()).map(|(field, shape)| exact_column(field, shape)).collect()
+}
+
+fn exact_column(field: &FieldRef, shape: &CommonType) -> Result<TextColumn<Filler>> {
+    let node = match (shape, field.data_type()) {
+        (CommonType::List(shape), DataType::List(item)) => ListFiller::of(exact_column(item, shape)?, false),
+        (CommonType::Struct(shapes), DataType::Struct(fields)) => {
+            StructFiller::of(fields, exact_columns(fields, shapes)?)?
+        }
+        (CommonType::Scalar(kinds), _) => Filler::Scalar { sink: exact_sink(*kinds), takes: Takes::Kinds(*kinds) },
+        _ => return Err(Error::invalid("the schema is another one than that of the values")),
     };
     Ok(TextColumn::new(field.as_ref().clone(), node))
 }
 
-fn numbers(fields: &Fields) -> Result<HashMap<String, usize>> {
-    let mut numbers = HashMap::new();
-    for (number, field) in fields.iter().enumerate() {
-        if numbers.insert(field.name().clone(), number).is_some() {
-            let name = shorten(field.name());
-            return Err(Error::unsupported(format!("expected columns with names of their own, got `{name}` again")));
+impl MemberPlaces {
+    fn of(fields: &Fields) -> Result<MemberPlaces> {
+        let mut numbers = HashMap::new();
+        for (number, field) in fields.iter().enumerate() {
+            if numbers.insert(field.name().clone(), number).is_some() {
+                let name = shorten(field.name());
+                return Err(Error::unsupported(format!(
+                    "expected columns with names of their own, got `{name}` again"
+                )));
+            }
         }
+        Ok(MemberPlaces { numbers, last: (0..fields.len()).collect() })
     }
-    Ok(numbers)
+
+    /// The column of the member at `place` of an object.
+    fn find(&mut self, place: usize, name: &str, columns: &[TextColumn<Filler>]) -> Option<usize> {
+        let last = self.last.get(place).copied();
+        if let Some(column) = last.and_then(|last| columns.get(last))
+            && column.field.name() == name
+        {
+            return last;
+        }
+        let number = self.numbers.get(name).copied()?;
+        if let Some(last) = self.last.get_mut(place) {
+            *last = number;
+        }
+        Some(number)
+    }
 }
 
-/// Adds an object as row `row`, with nulls for missing members.
-fn push_members(
-    columns: &mut [TextColumn<Filler>],
-    numbers: &HashMap<String, usize>,
-    JsonObject(members): &JsonObject<'_>,
+/// Adds an object as row `row`.
+struct RowFiller<'a> {
+    columns: &'a mut [TextColumn<Filler>],
     row: usize,
-) -> Result<(), Refusal> {
-    for (place, (JsonText(name), value)) in members.iter().enumerate() {
-        // Members are mostly in the order of the columns.
-        let here = columns.get(place).is_some_and(|column| column.field.name() == name);
-        let number = if here { Some(place) } else { numbers.get(&**name).copied() };
-        let Some(column) = number.and_then(|number| columns.get_mut(number)) else {
-            return Err(unknown(name, columns));
+    /// The number of members so far.
+    place: usize,
+}
+
+impl RowFiller<'_> {
+    fn push(&mut self, members: &mut MemberPlaces, name: &str, value: &str) -> Result<(), Refusal> {
+        let number = members.find(self.place, name, self.columns);
+        self.place += 1;
+        let Some(column) = number.and_then(|number| self.columns.get_mut(number)) else {
+            return Err(unknown(name, self.columns));
         };
-        let pushed =
-            if column.rows == row { column.push(value.get()) } else { Err(Refusal::new("given twice".into())) };
-        pushed.map_err(|refusal| refusal.inside(name))?;
+        let pushed = if column.rows == self.row { column.push(value) } else { Err(Refusal::new("given twice".into())) };
+        pushed.map_err(|refusal| refusal.inside(name))
     }
-    for column in columns.iter_mut().filter(|column| column.rows == row) {
-        column.push("null").map_err(|refusal| refusal.inside(column.field.name()))?;
+
+    /// Gives the members that were missing nulls.
+    fn end(self) -> Result<(), Refusal> {
+        for column in self.columns.iter_mut().filter(|column| column.rows == self.row) {
+            column.push("null").map_err(|refusal| refusal.inside(column.field.name()))?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 fn unknown(name: &str, columns: &[TextColumn<Filler>]) -> Refusal {
@@ -145,7 +211,7 @@ impl Filler {
     fn push(&mut self, json: Option<&str>, expected: &DataType) -> Result<(), Refusal> {
         let first = json.and_then(|json| json.as_bytes().first());
         match (self, first) {
-            (Filler::Scalar { sink, lenient }, _) => push_scalar(expected, sink.as_mut(), *lenient, json),
+            (Filler::Scalar { sink, takes }, _) => push_scalar(expected, sink.as_mut(), *takes, json),
             (Filler::List(list), None | Some(b'[')) => list.push(json),
             (Filler::Struct(members), None | Some(b'{')) => members.push(json),
             (_, _) => Err(misfit(expected, json.unwrap_or_default())),
@@ -153,10 +219,14 @@ impl Filler {
     }
 }
 
-fn push_scalar(data_type: &DataType, sink: &mut dyn Sink, lenient: bool, json: Option<&str>) -> Result<(), Refusal> {
+fn push_scalar(data_type: &DataType, sink: &mut dyn Sink, takes: Takes, json: Option<&str>) -> Result<(), Refusal> {
     let Some(json) = json else { return sink.push(None).ok_or_else(|| misfit(data_type, "null")) };
-    let fits = lenient || takes(data_type, json);
     let text = if json.starts_with('"') { string(json)? } else { Cow::Borrowed(json) };
+    let fits = match takes {
+        Takes::Typed => can_be(data_type, json),
+        Takes::Any => true,
+        Takes::Kinds(kinds) => keeps(kinds, json, &text),
+    };
     let pushed = fits.then(|| sink.push(Some(&text))).flatten();
     pushed.ok_or_else(|| match offset_advice(data_type, &text) {
         "" => misfit(data_type, json),
@@ -164,8 +234,23 @@ fn push_scalar(data_type: &DataType, sink: &mut dyn Sink, lenient: bool, json: O
     })
 }
 
+/// Whether JSON, whose string is `text` if it is one, can leave a column of `kinds` of its type, if its text can.
+fn keeps(kinds: Kinds, json: &str, text: &str) -> bool {
+    match json.as_bytes().first() {
+        _ if kinds == TEXT => true,
+        // What the first value will be is open.
+        _ if kinds == UNSEEN => false,
+        Some(b'"') if kinds & FLOAT != 0 => is_word(text),
+        _ if kinds & WORD != 0 => false,
+        Some(b'"') => kinds & (DATE | MICROS | NANOS | UTC_MICROS | UTC_NANOS) != 0,
+        Some(b't' | b'f') => kinds & BOOLEAN != 0,
+        Some(b'[' | b'{') => false,
+        _ => kinds & (INT | UINT | FLOAT) != 0,
+    }
+}
+
 /// Whether JSON of this kind can be a value of the type.
-fn takes(data_type: &DataType, json: &str) -> bool {
+fn can_be(data_type: &DataType, json: &str) -> bool {
     use DataType::*;
     match json.as_bytes().first() {
         Some(b'"') => *data_type != Boolean,
@@ -180,9 +265,13 @@ fn misfit(expected: &DataType, json: &str) -> Refusal {
 }
 
 impl ListFiller {
+    fn of(item: TextColumn<Filler>, wide: bool) -> Filler {
+        Filler::List(ListFiller { item: Box::new(item), wide, ends: Vec::new(), valid: Vec::new() })
+    }
+
     fn push(&mut self, json: Option<&str>) -> Result<(), Refusal> {
-        for value in json.map_or(Ok(Vec::new()), items)? {
-            self.item.push(value.get()).map_err(|refusal| refusal.inside("[]"))?;
+        if let Some(json) = json {
+            each_item(json, &mut |_, value| self.item.push(value).map_err(|refusal| refusal.inside("[]")))?;
         }
         if !self.wide && i32::try_from(self.item.rows).is_err() {
             return Err(Refusal::new(
@@ -212,10 +301,18 @@ fn list<O: OffsetSizeTrait>(item: FieldRef, ends: &[usize], values: ArrayRef, nu
 }
 
 impl StructFiller {
+    fn of(fields: &Fields, columns: Vec<TextColumn<Filler>>) -> Result<Filler> {
+        Ok(Filler::Struct(StructFiller { columns, members: MemberPlaces::of(fields)?, valid: Vec::new() }))
+    }
+
     fn push(&mut self, json: Option<&str>) -> Result<(), Refusal> {
         let row = self.valid.len();
         match json {
-            Some(json) => push_members(&mut self.columns, &self.numbers, &members(json)?, row)?,
+            Some(json) => {
+                let mut filler = RowFiller { columns: &mut self.columns, row, place: 0 };
+                each_member(json, &mut |name, value| filler.push(&mut self.members, name, value))?;
+                filler.end()?;
+            }
             None => self.columns.iter_mut().try_for_each(TextColumn::push_hidden)?,
         }
         self.valid.push(json.is_some());

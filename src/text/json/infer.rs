@@ -2,21 +2,25 @@
 
 use std::collections::HashMap;
 
+use arrow_array::ArrayRef;
+use arrow_array::cast::AsArray;
 use arrow_schema::{DataType, Field, Fields, Schema};
 
-use super::object::{JsonObject, JsonText, Lines, Refusal, items, members, string};
+use super::object::{Lines, Refusal, each_item, each_member, string};
 use crate::error::{Error, Result};
+use crate::text::columns::narrowed;
 use crate::text::scalar::*;
 
 /// The common type of a column's values so far.
-enum CommonType {
+#[derive(Clone)]
+pub(super) enum CommonType {
     Scalar(Kinds),
     List(Box<CommonType>),
     Struct(Shapes),
 }
 
 /// Members of objects, in order of first appearance.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Shapes {
     members: Vec<(String, CommonType)>,
     numbers: HashMap<String, usize>,
@@ -30,23 +34,42 @@ pub(super) fn shapes(lines: Lines<'_>) -> Result<Shapes> {
     let mut shapes = Shapes::default();
     for line in lines {
         let line = line?;
-        shapes.see(&line.object()?, MAX_DEPTH - 1).map_err(|refusal| line.error(refusal))?;
+        let mut place = 0;
+        line.each_member(&mut |name, value| shapes.see(&mut place, name, value, MAX_DEPTH - 1))?;
     }
     Ok(shapes)
 }
 
 impl Shapes {
-    fn see(&mut self, JsonObject(members): &JsonObject<'_>, depth: usize) -> Result<(), Refusal> {
-        for (JsonText(name), value) in members {
-            let number = *self.numbers.entry(name.to_string()).or_insert(self.members.len());
-            if number == self.members.len() {
-                self.members.push((name.to_string(), CommonType::Scalar(UNSEEN)));
-            }
-            if let Some((_, shape)) = self.members.get_mut(number) {
-                shape.see(value.get(), depth).map_err(|refusal| refusal.inside(name))?;
-            }
+    /// Sees the member at `place` of an object.
+    fn see(&mut self, place: &mut usize, name: &str, value: &str, depth: usize) -> Result<(), Refusal> {
+        // Members are mostly in the same order.
+        let is_here = self.members.get(*place).is_some_and(|(known, _)| known == name);
+        let number = if is_here { *place } else { self.number(name) };
+        *place += 1;
+        match self.members.get_mut(number) {
+            Some((_, shape)) => shape.see(value, depth).map_err(|refusal| refusal.inside(name)),
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    fn number(&mut self, name: &str) -> usize {
+        if let Some(&number) = self.numbers.get(name) {
+            return number;
+        }
+        self.numbers.insert(name.into(), self.members.len());
+        self.members.push((name.into(), CommonType::Scalar(UNSEEN)));
+        self.members.len() - 1
+    }
+
+    /// The types of the members, in order.
+    pub(super) fn types(&self) -> impl Iterator<Item = &CommonType> {
+        self.members.iter().map(|(_, shape)| shape)
+    }
+
+    /// Narrows the types by the values of columns that took only values of these types.
+    pub(super) fn narrow(&mut self, columns: &[ArrayRef]) {
+        self.members.iter_mut().zip(columns).for_each(|((_, shape), column)| shape.narrow(column));
     }
 
     /// The columns of these lines and of `other`, which come after them.
@@ -63,21 +86,17 @@ impl Shapes {
     }
 
     /// The schema of the columns. Those of `dictionary` are text.
-    pub(super) fn schema(mut self, dictionary: &[String]) -> Result<Schema> {
-        for (name, shape) in &mut self.members {
-            if dictionary.contains(name) {
-                *shape = CommonType::Scalar(TEXT);
-            }
-        }
-        Ok(Schema::new(self.fields("")?))
+    pub(super) fn schema(&self, dictionary: &[String]) -> Result<Schema> {
+        Ok(Schema::new(self.fields("", dictionary)?))
     }
 
-    fn fields(self, above: &str) -> Result<Fields> {
-        let field = |(name, shape): (String, CommonType)| {
-            let place = format!("{above}{name}");
-            Ok(Field::new(name, shape.data_type(&place)?, true))
+    fn fields(&self, above: &str, dictionary: &[String]) -> Result<Fields> {
+        let field = |(name, shape): &(String, CommonType)| {
+            let is_text = dictionary.contains(name);
+            let data_type = if is_text { DataType::Utf8 } else { shape.data_type(&format!("{above}{name}"))? };
+            Ok(Field::new(name, data_type, true))
         };
-        self.members.into_iter().map(field).collect()
+        self.members.iter().map(field).collect()
     }
 }
 
@@ -96,9 +115,13 @@ impl CommonType {
             }
             (Some(b'['), CommonType::List(shape)) => {
                 let below = below()?;
-                items(json)?.iter().try_for_each(|item| shape.see(item.get(), below))?;
+                each_item(json, &mut |_, item| shape.see(item, below))?;
             }
-            (Some(b'{'), CommonType::Struct(shapes)) => shapes.see(&members(json)?, below()?)?,
+            (Some(b'{'), CommonType::Struct(shapes)) => {
+                let below = below()?;
+                let mut place = 0;
+                each_member(json, &mut |name, value| shapes.see(&mut place, name, value, below))?;
+            }
             (_, CommonType::Scalar(TEXT)) => {}
             (_, CommonType::Scalar(kinds)) => *kinds &= scalar_kinds(json)?,
             _ => *self = CommonType::Scalar(TEXT),
@@ -118,8 +141,16 @@ impl CommonType {
         }
     }
 
+    fn narrow(&mut self, values: &ArrayRef) {
+        match self {
+            CommonType::Scalar(kinds) => *kinds = narrowed(*kinds, values),
+            CommonType::List(shape) => shape.narrow(values.as_list::<i32>().values()),
+            CommonType::Struct(shapes) => shapes.narrow(values.as_struct().columns()),
+        }
+    }
+
     /// The type of the values at `place`.
-    fn data_type(self, place: &str) -> Result<DataType> {
+    fn data_type(&self, place: &str) -> Result<DataType> {
         Ok(match self {
             CommonType::Scalar(NUMBER) => {
                 return Err(Error::invalid(format!(
@@ -128,9 +159,9 @@ impl CommonType {
                     shorten(place)
                 )));
             }
-            CommonType::Scalar(kinds) => candidate(kinds),
+            CommonType::Scalar(kinds) => candidate(*kinds),
             CommonType::List(shape) => DataType::new_list(shape.data_type(&format!("{place}[]"))?, true),
-            CommonType::Struct(shapes) => DataType::Struct(shapes.fields(&format!("{place}."))?),
+            CommonType::Struct(shapes) => DataType::Struct(shapes.fields(&format!("{place}."), &[])?),
         })
     }
 }
@@ -138,11 +169,16 @@ impl CommonType {
 fn scalar_kinds(json: &str) -> Result<Kinds, Refusal> {
     Ok(match json.as_bytes().first() {
         Some(b'"') => match &*string(json)? {
-            "NaN" | "Infinity" | "-Infinity" => FLOAT | WORD | NUMBER,
+            text if is_word(text) => FLOAT | WORD | NUMBER,
             text => kinds_of(text) & !(BOOLEAN | INT | UINT | FLOAT),
         },
         Some(b'[' | b'{') => TEXT,
         Some(b't' | b'f') => BOOLEAN,
         _ => number_kinds(json) | NUMBER,
     })
+}
+
+/// Whether a text is a float that is no number.
+pub(super) fn is_word(text: &str) -> bool {
+    matches!(text, "NaN" | "Infinity" | "-Infinity")
 }

@@ -22,15 +22,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
-use arrow_schema::{DataType, Schema, SchemaRef};
+use arrow_schema::{DataType, SchemaRef};
 
 use self::array::ArrayLines;
 use self::fill::JsonColumns;
 use self::infer::{Shapes, shapes};
 use self::object::Lines;
-use super::chunks::{Chunk, Chunks, Each, RecordEnds, in_waves, read_all};
+use super::chunks::{CHUNK, Chunk, Chunks, RecordEnds, read_all};
 use super::columns::{check_batch_rows, check_dictionary, given_schema};
 use super::lines::{Incoming, Parser, failed};
+use super::once::*;
 use crate::error::{Error, Result};
 use crate::types::layout::children;
 
@@ -60,46 +61,53 @@ impl Default for JsonOptions {
 /// As [`stream_json`].
 pub fn read_json_from(input: impl Read, options: &JsonOptions) -> Result<(SchemaRef, Vec<RecordBatch>)> {
     let text = read_all(input).map_err(|e| failed(READING, &e))?;
-    let mut batches = Vec::new();
-    let schema = read_json_in_order(&|| Ok(&text[..]), options, &mut |_, batch| {
-        batches.extend(batch);
-        Ok(())
-    })?;
-    Ok((schema, batches))
+    let mut batches = Batches::default();
+    let schema = read_json_in_order(&|| Ok(&text[..]), options, &mut batches)?;
+    Ok((schema, batches.0))
 }
 
-/// Reads a text, which `open` opens once or twice, and hands its record batches to `each` in order: the memory needed does
-/// not depend on the text's length, unless there are columns to dictionary-encode. The text is read twice if its types are
-/// to be inferred. Now and then `each` gets no batch, so that it can show progress, or stop by an error.
+/// Reads a text, which `open` opens once or twice, and hands its record batches to `target` in order: the memory needed does
+/// not depend on the text's length, unless there are columns to dictionary-encode. If types are to be inferred, the text is
+/// read by those of its beginning, and once more where a later value needs another type.
 ///
 /// # Errors
-/// Those of [`read_json_from`] and of `each`.
+/// Those of [`read_json_from`] and of `target`.
 pub fn read_json_in_order<R: Read + Send>(
     open: &dyn Fn() -> Result<R>,
     options: &JsonOptions,
-    each: Each<'_>,
+    target: &mut dyn TextTarget,
+) -> Result<SchemaRef> {
+    read_in_order(open, options, target, CHUNK)
+}
+
+fn read_in_order<R: Read + Send>(
+    open: &dyn Fn() -> Result<R>,
+    options: &JsonOptions,
+    target: &mut dyn TextTarget,
+    chunk: usize,
 ) -> Result<SchemaRef> {
     check_batch_rows(options.batch_rows).map_err(reading)?;
-    let chunks = || Ok::<_, Error>(Chunks::new(ArrayLines::new(open()?), LineCut, READING));
-    let schema = match &options.schema {
-        Some(schema) => schema.clone(),
-        None => {
-            let unknown = Arc::new(Schema::empty());
-            let mut found = Shapes::default();
-            let see = |chunk: Chunk| shapes(Lines::of(&chunk.bytes, chunk.lines)).map_err(reading);
-            in_waves(chunks()?, see, &mut |more| {
-                found.merge(more);
-                each(&unknown, None)
-            })?;
-            Arc::new(found.schema(&options.dictionary).map_err(reading)?)
-        }
+    let chunks = || Ok::<_, Error>(Chunks::new(ArrayLines::new(open()?), LineCut, READING, chunk));
+    let grammar = JsonGrammar(options);
+    if options.schema.is_none() && options.dictionary.is_empty() {
+        return parse_and_infer(&grammar, chunks()?, chunks, target);
+    }
+    let (schema, passes) = match &options.schema {
+        Some(schema) => (schema.clone(), 1),
+        None => (grammar.schema(&types_of_all(&grammar, chunks()?, target)?)?, 2),
     };
     check_dictionary(&options.dictionary, &schema).map_err(reading)?;
     if !options.dictionary.is_empty() || schema.fields().iter().any(|field| has_dictionary(field.data_type())) {
-        return parse_in_line(chunks()?, &schema, options, each);
+        return parse_in_line(chunks()?, &schema, options, target);
     }
-    let work = |chunk: Chunk| {
-        let mut columns = columns_of(&schema, options)?;
+    parse_all(&grammar, chunks()?, &schema, passes, target)?;
+    Ok(schema)
+}
+
+struct JsonGrammar<'a>(&'a JsonOptions);
+
+impl JsonGrammar<'_> {
+    fn fill(&self, chunk: &Chunk, mut columns: JsonColumns) -> Result<Vec<RecordBatch>> {
         let mut batches = Vec::new();
         for line in Lines::of(&chunk.bytes, chunk.lines) {
             if columns.push(line?)? {
@@ -108,12 +116,39 @@ pub fn read_json_in_order<R: Read + Send>(
         }
         batches.extend(columns.filling.take()?);
         Ok(batches)
-    };
-    let work = |chunk: Chunk| work(chunk).map_err(reading);
-    in_waves(chunks()?, work, &mut |batches: Vec<RecordBatch>| {
-        batches.into_iter().map(Some).chain([None]).try_for_each(|batch| each(&schema, batch))
-    })?;
-    Ok(schema)
+    }
+}
+
+impl Grammar for JsonGrammar<'_> {
+    type Types = Shapes;
+
+    fn nothing(&self) -> Shapes {
+        Shapes::default()
+    }
+
+    fn types(&self, chunk: &Chunk) -> Result<Shapes> {
+        shapes(Lines::of(&chunk.bytes, chunk.lines)).map_err(reading)
+    }
+
+    fn merge(&self, types: &mut Shapes, later: Shapes) {
+        types.merge(later);
+    }
+
+    fn schema(&self, types: &Shapes) -> Result<SchemaRef> {
+        types.schema(&self.0.dictionary).map(Arc::new).map_err(reading)
+    }
+
+    fn rows(&self, chunk: &Chunk, schema: &SchemaRef) -> Result<Vec<RecordBatch>> {
+        columns_of(schema, self.0).and_then(|columns| self.fill(chunk, columns)).map_err(reading)
+    }
+
+    fn rows_of(&self, chunk: &Chunk, schema: &SchemaRef, types: &Shapes) -> Option<Typed<Shapes>> {
+        let columns = JsonColumns::exact(schema, types, self.0.batch_rows).ok()?;
+        let batches = self.fill(chunk, columns).ok()?;
+        let mut types = types.clone();
+        batches.iter().for_each(|batch| types.narrow(batch.columns()));
+        Some(Typed { batches, types })
+    }
 }
 
 /// The chunks one after the other, with one dictionary for all batches.
@@ -121,7 +156,7 @@ fn parse_in_line(
     chunks: impl Iterator<Item = Result<Chunk>>,
     schema: &SchemaRef,
     options: &JsonOptions,
-    each: Each<'_>,
+    target: &mut dyn TextTarget,
 ) -> Result<SchemaRef> {
     let mut columns = columns_of(schema, options).map_err(reading)?;
     for chunk in chunks {
@@ -133,7 +168,8 @@ fn parse_in_line(
         }
     }
     let (schema, batches) = columns.filling.cut().and_then(|()| columns.filling.assemble()).map_err(reading)?;
-    batches.into_iter().try_for_each(|batch| each(&schema, Some(batch)))?;
+    target.begin(&schema)?;
+    batches.into_iter().try_for_each(|batch| target.take(batch))?;
     Ok(schema)
 }
 
@@ -153,11 +189,11 @@ struct LineCut;
 
 impl RecordEnds for LineCut {
     fn whole(&mut self, fresh: &[u8]) -> Option<usize> {
-        fresh.iter().rposition(|&byte| byte == b'\n').map(|at| at + 1)
+        memchr::memrchr(b'\n', fresh).map(|at| at + 1)
     }
 
     fn lines(&self, records: &[u8]) -> usize {
-        records.iter().filter(|&&byte| byte == b'\n').count()
+        memchr::memchr_iter(b'\n', records).count()
     }
 }
 
@@ -226,7 +262,7 @@ mod tests {
     use arrow_array::types::*;
     use arrow_array::{Array, ArrayRef};
     use arrow_schema::TimeUnit::*;
-    use arrow_schema::{Field, Fields};
+    use arrow_schema::{Field, Fields, Schema};
     use proptest::prelude::*;
     use serde_json::{Value as Json, json};
 
@@ -487,7 +523,137 @@ mod tests {
         }
     }
 
+    /// Rows that never begin again, so that types are inferred from all values beforehand.
+    #[derive(Default)]
+    struct Twice(Batches);
+
+    impl TextTarget for Twice {
+        fn begin(&mut self, schema: &SchemaRef) -> Result<()> {
+            assert!(self.0.0.is_empty());
+            self.0.begin(schema)
+        }
+
+        fn take(&mut self, batch: RecordBatch) -> Result<()> {
+            self.0.take(batch)
+        }
+
+        fn can_begin_again(&self) -> bool {
+            false
+        }
+    }
+
+    /// The schema and the rows, or what is wrong.
+    fn told(schema: Result<SchemaRef>, batches: Vec<RecordBatch>) -> Result<(SchemaRef, Vec<String>), String> {
+        let schema = schema.map_err(|e| e.to_string())?;
+        let dataset = Dataset::from_batches(schema.clone(), batches).unwrap();
+        let cells = |row: crate::Row<'_>| row.iter().map(|(_, value)| format!("{};", value.unwrap())).collect();
+        Ok((schema, dataset.rows().map(|row| cells(row.unwrap())).collect()))
+    }
+
+    /// What is read in chunks of so many bytes, and how often the text was opened.
+    fn in_chunks(text: &str, chunk: usize) -> (Result<(SchemaRef, Vec<String>), String>, usize) {
+        let opened = std::cell::Cell::new(0);
+        let open = || {
+            opened.set(opened.get() + 1);
+            Ok(text.as_bytes())
+        };
+        let mut batches = Batches::default();
+        let schema = read_in_order(&open, &JsonOptions::default(), &mut batches, chunk);
+        (told(schema, batches.0), opened.get())
+    }
+
+    fn as_a_whole(text: &str, chunk: usize) -> Result<(SchemaRef, Vec<String>), String> {
+        let mut batches = Twice::default();
+        let schema = read_in_order(&|| Ok(text.as_bytes()), &JsonOptions::default(), &mut batches, chunk);
+        told(schema, batches.0.0)
+    }
+
+    #[test]
+    fn a_text_is_read_once_as_long_as_its_types_hold() {
+        let cases: &[(&[&str], &str, usize)] = &[
+            (&["1", "-5"], "7", 1),
+            (&["1"], "null", 1),
+            (&["1"], "2.5", 2),
+            (&["1"], "-0", 2),
+            (&["1"], "18446744073709551615", 2),
+            (&["18446744073709551615"], "1", 1),
+            (&["2.5"], "\"NaN\"", 1),
+            (&["2.5"], "1", 1),
+            (&["2.5"], "9007199254740993", 1),
+            (&["null"], "1", 2),
+            (&["null"], "null", 1),
+            (&["\"x\""], "[{\"b\": 1}]", 1),
+            (&["\"2024-02-29\""], "\"2024-03-01\"", 1),
+            (&["\"2024-02-29\""], "\"2024-02-30\"", 2),
+            (&["\"2024-02-29T00:00:00.5Z\""], "\"2024-02-29T00:00:00.25+01:00\"", 1),
+            (&["\"2024-02-29T00:00:00.5\""], "\"2024-02-29T00:00:00.123456789\"", 2),
+            (&["\"2024-02-29T00:00:00.123456789\""], "\"2024-02-29T00:00:00\"", 1),
+            (&["{\"b\": [1]}"], "{\"b\": [null, 2]}", 1),
+            (&["{\"b\": [1]}"], "{\"c\": true}", 2),
+            (&["{\"b\": [1]}"], "{\"b\": [true]}", 2),
+            (&["true"], "false", 1),
+            (&["true"], "\"true\"", 2),
+        ];
+        for (first, last, times) in cases {
+            let text = lines(first) + &lines(&[first[0]; 20]) + &lines(&[last]);
+            let chunk = lines(first).len() + 4;
+            let (found, opened) = in_chunks(&text, chunk);
+            assert_eq!(opened, *times, "{first:?} {last}");
+            assert_eq!(found, as_a_whole(&text, 1 << 20), "{first:?} {last}");
+        }
+    }
+
+    /// Values that make many types, and leave or change those of others.
+    fn telling_json() -> impl Strategy<Value = String> {
+        let ints =
+            "(-?0|-?[1-9][0-9]{0,3}|9007199254740993|-9223372036854775808|18446744073709551615|18446744073709551616)";
+        let leaf = prop_oneof![
+            3 => ints,
+            2 => "(0|[1-9]{1,3})\\.[0-9]{1,2}|1e3|1e999",
+            2 => Just("null".to_string()),
+            1 => "true|false|\"NaN\"|\"Infinity\"|\"true\"|\"1\"|\"x\\\\n\"|\"\"",
+            2 => "\"(0001|1999|2024)-0[12]-2[89]\"",
+            3 => "\"(0001|1999|2024)-01-2[89][T ]12:00:0[0-9](\\.[0-9]{3}|\\.[0-9]{7})?\"",
+            2 => "\"(0001|1999|2024)-01-2[89]T12:00:0[0-9](\\.[0-9]{3})?(Z|\\+01:00)\"",
+        ];
+        leaf.prop_recursive(2, 8, 3, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..3).prop_map(|items| format!("[{}]", items.join(", "))),
+                prop::collection::vec(("[abé]", inner), 0..3).prop_map(|members| object_of(&members)),
+            ]
+        })
+    }
+
+    fn object_of(members: &[(String, String)]) -> String {
+        let members: Vec<_> = members.iter().map(|(name, value)| format!("\"{name}\": {value}")).collect();
+        format!("{{{}}}", members.join(", "))
+    }
+
     proptest! {
+        /// Whatever comes how late, the rows are those of types that were inferred from all values beforehand.
+        #[test]
+        fn types_are_those_of_all_values(
+            first in prop::collection::vec(telling_json(), 1..4),
+            copies in 1usize..9,
+            others in prop::collection::vec((0usize..3, telling_json()), 0..3),
+            broken in prop::option::weighted(0.1, "[{x]|\\{\"n0\": \\}|\\{\"n0\": 1, \"n0\": 2\\}"),
+            chunk in 1usize..200,
+        ) {
+            let names = ["n0", "n1", "n2"].map(String::from);
+            let mut members: Vec<(String, String)> = names.iter().cloned().zip(first).collect();
+            let mut text = (object_of(&members) + "\n").repeat(copies);
+            for (place, value) in others {
+                let place = place % members.len();
+                members[place].1 = value;
+                text += &(object_of(&members) + "\n");
+                members.rotate_left(1);
+            }
+            text.extend(broken);
+            let (found, _) = in_chunks(&text, chunk);
+            prop_assert_eq!(&found, &as_a_whole(&text, chunk));
+            prop_assert_eq!(&found, &as_a_whole(&text, 1 << 20));
+        }
+
         /// Any objects can be read, and those whose columns have one type come back as they were.
         #[test]
         fn values_come_back(objects in prop::collection::vec(prop::collection::vec(("[abc]", json()), 0..4), 1..6)) {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -39,7 +39,7 @@ impl<'a> Iterator for Lines<'a> {
 
     fn next(&mut self) -> Option<Result<Line<'a>>> {
         while !self.rest.is_empty() {
-            let end = self.rest.iter().position(|&byte| byte == b'\n').unwrap_or(self.rest.len());
+            let end = memchr::memchr(b'\n', self.rest).unwrap_or(self.rest.len());
             let line = self.rest.get(..end).unwrap_or_default();
             self.rest = self.rest.get(end + 1..).unwrap_or_default();
             self.number += 1;
@@ -58,13 +58,14 @@ impl<'a> Iterator for Lines<'a> {
 }
 
 impl<'a> Line<'a> {
-    pub(super) fn object(&self) -> Result<JsonObject<'a>> {
-        let object = if self.text.starts_with('{') {
-            members(self.text)
+    /// Hands each member of the line's object to `take`: see [`each_member`].
+    pub(super) fn each_member(&self, take: &mut Take<'_, 'a>) -> Result<()> {
+        let done = if self.text.starts_with('{') {
+            each_member(self.text, take)
         } else {
             Err(Refusal::new(format!("expected one object on each line, got {}", quoted(self.text))))
         };
-        object.map_err(|refusal| self.error(refusal))
+        done.map_err(|refusal| self.error(refusal))
     }
 
     pub(super) fn error(&self, Refusal { kind, column, fault }: Refusal) -> Error {
@@ -97,20 +98,48 @@ pub(super) fn quoted(value: &str) -> String {
     shorten(value).replace(char::is_control, " ")
 }
 
-/// The members of an object, in order, with unparsed values.
-pub(super) struct JsonObject<'a>(pub Vec<(JsonText<'a>, &'a RawValue)>);
+/// Takes a member of an object: its name, and its value unparsed. The names of items are empty.
+pub(super) type Take<'t, 'a> = dyn FnMut(&str, &'a str) -> Result<(), Refusal> + 't;
 
 pub(super) struct JsonText<'a>(pub Cow<'a, str>);
 
-pub(super) fn members(json: &str) -> Result<JsonObject<'_>, Refusal> {
-    serde_json::from_str(json).map_err(|e| not_json(json, &e))
+/// Hands each member of an object to `take`, in order, up to its first refusal. That JSON is faulty comes before refusals.
+pub(super) fn each_member<'a>(json: &'a str, take: &mut Take<'_, 'a>) -> Result<(), Refusal> {
+    each_value(json, take, |from, values| from.deserialize_map(values))
 }
 
-pub(super) fn items(json: &str) -> Result<Vec<&RawValue>, Refusal> {
-    serde_json::from_str(json).map_err(|e| not_json(json, &e))
+/// As [`each_member`], for the items of a list.
+pub(super) fn each_item<'a>(json: &'a str, take: &mut Take<'_, 'a>) -> Result<(), Refusal> {
+    each_value(json, take, |from, values| from.deserialize_seq(values))
 }
 
+type FromText<'a> = serde_json::Deserializer<serde_json::de::StrRead<'a>>;
+
+fn each_value<'a>(
+    json: &'a str,
+    take: &mut Take<'_, 'a>,
+    read: impl Fn(&mut FromText<'a>, ValueVisitor<'_, '_, 'a>) -> serde_json::Result<()>,
+) -> Result<(), Refusal> {
+    let mut refusal = None;
+    let whole = |take: &mut Take<'_, 'a>, refusal: &mut _| {
+        let mut from = serde_json::Deserializer::from_str(json);
+        read(&mut from, ValueVisitor { take, refusal }).and_then(|()| from.end())
+    };
+    let done = whole(take, &mut refusal);
+    match refusal {
+        Some(refusal) => whole(&mut |_, _| Ok(()), &mut None).map_err(|e| not_json(json, &e)).and(Err(refusal)),
+        None => done.map_err(|e| not_json(json, &e)),
+    }
+}
+
+/// What a string says, of JSON that was found to be valid.
 pub(super) fn string(json: &str) -> Result<Cow<'_, str>, Refusal> {
+    let inside = json.strip_prefix('"').and_then(|json| json.strip_suffix('"'));
+    if let Some(inside) = inside
+        && memchr::memchr(b'\\', inside.as_bytes()).is_none()
+    {
+        return Ok(Cow::Borrowed(inside));
+    }
     serde_json::from_str(json).map(|JsonText(text)| text).map_err(|e| not_json(json, &e))
 }
 
@@ -120,25 +149,40 @@ fn not_json(json: &str, e: &serde_json::Error) -> Refusal {
     Refusal::new(format!("expected JSON, got {} ({what} at character {})", quoted(json), e.column()))
 }
 
-impl<'de> Deserialize<'de> for JsonObject<'de> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct MembersVisitor;
-        impl<'de> Visitor<'de> for MembersVisitor {
-            type Value = JsonObject<'de>;
+/// Hands on the values of an object or a list.
+struct ValueVisitor<'v, 't, 'a> {
+    take: &'v mut Take<'t, 'a>,
+    refusal: &'v mut Option<Refusal>,
+}
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
+impl<'a> ValueVisitor<'_, '_, 'a> {
+    fn hand_on<E: serde::de::Error>(&mut self, name: &str, value: &'a RawValue) -> Result<(), E> {
+        (self.take)(name, value.get()).map_err(|refusal| {
+            *self.refusal = Some(refusal);
+            E::custom("refused")
+        })
+    }
+}
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonObject<'de>, A::Error> {
-                let mut found = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    found.push(member);
-                }
-                Ok(JsonObject(found))
-            }
+impl<'de> Visitor<'de> for ValueVisitor<'_, '_, 'de> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+        while let Some((JsonText(name), value)) = map.next_entry()? {
+            self.hand_on(&name, value)?;
         }
-        from.deserialize_map(MembersVisitor)
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<(), A::Error> {
+        while let Some(value) = items.next_element()? {
+            self.hand_on("", value)?;
+        }
+        Ok(())
     }
 }
 

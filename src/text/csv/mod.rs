@@ -13,124 +13,33 @@
 //! text of one column, where each is a null. Spaces are kept.
 //!
 //! The text is cut behind whole records, and its chunks are parsed by several threads.
+//!
+//! In reading order: `options`, `cut` (where records end), `records` (their fields), `table` (columns).
 
-use std::borrow::Cow;
-use std::collections::{HashSet, VecDeque};
-use std::fmt::Display;
+mod cut;
+mod options;
+mod records;
+mod table;
+
+use std::collections::VecDeque;
 use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
-use csv::{ReaderBuilder, StringRecord};
 
-use super::chunks::{Chunk, Chunks, Each, RecordEnds, in_waves, read_all};
+use self::cut::CsvCut;
+pub use self::options::CsvOptions;
+use self::options::reading;
+use self::records::Text;
+use self::table::CsvTable;
+use super::chunks::{CHUNK, Chunk, Chunks, RecordEnds, read_all};
 use super::columns::*;
 use super::lines::{Incoming, Parser};
+use super::once::*;
 use super::scalar::*;
 use crate::error::{Error, ErrorKind, Result};
-use crate::types::type_name;
-
-/// Options for reading CSV.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct CsvOptions {
-    /// The columns to read, found by name in the header, and their types; `None` reads all, with types inferred from
-    /// all values.
-    pub schema: Option<SchemaRef>,
-    /// The names of text columns to dictionary-encode, with the smallest sufficient keys of `Int8`, `Int16` and
-    /// `Int32`, and one dictionary for all batches.
-    pub dictionary: Vec<String>,
-    /// The field delimiter.
-    pub delimiter: u8,
-    /// What quotes fields that contain delimiters, line breaks or quotes; `None`: nothing does.
-    pub quote: Option<u8>,
-    /// Whether the first line has the names of the columns. Without, they are called as the schema has them, in that order,
-    /// if it has as many, and `column_1` and so on else.
-    pub header: bool,
-    /// Unquoted fields that are null in any column; `None`: those above.
-    pub null_values: Option<Vec<String>>,
-    /// Whether decimal numbers have a comma, and no point.
-    pub decimal_comma: bool,
-    /// The most rows of a record batch. Batches may have fewer: those of a chunk of text.
-    pub batch_rows: usize,
-}
-
-impl Default for CsvOptions {
-    fn default() -> Self {
-        CsvOptions {
-            schema: None,
-            dictionary: Vec::new(),
-            delimiter: b',',
-            quote: Some(b'"'),
-            header: true,
-            null_values: None,
-            decimal_comma: false,
-            batch_rows: 1 << 20,
-        }
-    }
-}
-
-impl CsvOptions {
-    /// The names of `width` columns of a text without a header.
-    fn names(&self, width: usize) -> StringRecord {
-        let numbered: Vec<String> = (1..=width).map(|number| format!("column_{number}")).collect();
-        let fields = self.schema.iter().flat_map(|schema| schema.fields());
-        let given: Vec<&str> = fields.map(|field| field.name().as_str()).collect();
-        let is_by_number = given.iter().all(|name| numbered.iter().any(|numbered| numbered == name));
-        if given.len() == width && !is_by_number { given.into() } else { numbered.into() }
-    }
-
-    fn check(&self) -> Result<()> {
-        check_batch_rows(self.batch_rows).map_err(reading)?;
-        if !self.delimiter.is_ascii() || b"\"\r\n".contains(&self.delimiter) {
-            let got = self.delimiter.escape_ascii();
-            return Err(Error::argument(format!(
-                "reading CSV: expected a delimiter in ASCII other than a quote or line break, got {got}; use a comma, \
-                 semicolon or tab"
-            )));
-        }
-        if let Some(quote) = self.quote
-            && (!quote.is_ascii() || quote == self.delimiter || b"\r\n".contains(&quote))
-        {
-            let got = quote.escape_ascii();
-            return Err(Error::argument(format!(
-                "reading CSV: expected a quote in ASCII other than the delimiter or a line break, got {got}"
-            )));
-        }
-        if self.decimal_comma && self.delimiter == b',' {
-            return Err(Error::argument(
-                "reading CSV: expected another delimiter where numbers have a comma, got a comma; give a semicolon, for example",
-            ));
-        }
-        Ok(())
-    }
-
-    /// Whether `value` is null in a column of `data_type`; `is_quoted` is asked only where that matters.
-    fn is_null(&self, value: &str, data_type: &DataType, is_quoted: impl FnOnce() -> bool) -> bool {
-        if value.is_empty() {
-            // An empty field is nothing, unless it is quoted and may be a value.
-            let can_be_empty = is_text(data_type) || matches!(data_type, DataType::Binary | DataType::LargeBinary);
-            return !can_be_empty || !is_quoted();
-        }
-        let is_word = match &self.null_values {
-            Some(nulls) => nulls.iter().any(|null| null == value),
-            None => !is_text(data_type) && is_null(value),
-        };
-        is_word && !is_quoted()
-    }
-
-    /// A number as the parsers expect it; other values unchanged.
-    fn with_point<'a>(&self, value: &'a str) -> Cow<'a, str> {
-        if !self.decimal_comma || !value.contains([',', '.']) {
-            return Cow::Borrowed(value);
-        }
-        let is_number = value.bytes().all(|byte| byte.is_ascii_digit() || b"+-.,eE".contains(&byte));
-        // A point is no part of a number here: two of them are none anywhere.
-        if is_number { Cow::Owned(value.replace('.', "..").replace(',', ".")) } else { Cow::Borrowed(value) }
-    }
-}
 
 /// Reads all of `input` into record batches.
 ///
@@ -139,55 +48,76 @@ impl CsvOptions {
 pub fn read_csv_from(input: impl Read, options: &CsvOptions) -> Result<(SchemaRef, Vec<RecordBatch>)> {
     options.check()?;
     let text = read_all(input).map_err(|e| Error::io("reading CSV", &e))?;
-    let mut batches = Vec::new();
-    let schema = read_csv_in_order(&|| Ok(&text[..]), options, &mut |_, batch| {
-        batches.extend(batch);
-        Ok(())
-    })?;
-    Ok((schema, batches))
+    let mut batches = Batches::default();
+    let schema = read_csv_in_order(&|| Ok(&text[..]), options, &mut batches)?;
+    Ok((schema, batches.0))
 }
 
-/// Reads a text, which `open` opens once or twice, and hands its record batches to `each` in order: the memory needed does
-/// not depend on the text's length, unless there are columns to dictionary-encode. The text is read twice if its types are
-/// to be inferred. Now and then `each` gets no batch, so that it can show progress, or stop by an error.
+/// Reads a text, which `open` opens once or twice, and hands its record batches to `target` in order: the memory needed does
+/// not depend on the text's length, unless there are columns to dictionary-encode. If types are to be inferred, the text is
+/// read by those of its beginning, and once more where a later value needs another type.
 ///
 /// # Errors
-/// Those of [`read_csv_from`] and of `each`.
+/// Those of [`read_csv_from`] and of `target`.
 pub fn read_csv_in_order<R: Read + Send>(
     open: &dyn Fn() -> Result<R>,
     options: &CsvOptions,
-    each: Each<'_>,
+    target: &mut dyn TextTarget,
+) -> Result<SchemaRef> {
+    read_in_order(open, options, target, CHUNK)
+}
+
+fn read_in_order<R: Read + Send>(
+    open: &dyn Fn() -> Result<R>,
+    options: &CsvOptions,
+    target: &mut dyn TextTarget,
+    chunk: usize,
 ) -> Result<SchemaRef> {
     options.check()?;
-    let text = Chunked::begin(open()?, options)?;
-    let Some(schema) = &options.schema else {
-        let header = text.header.clone();
-        let schema = Arc::new(infer(text, options, each)?);
-        let again = Chunked::begin(open()?, options)?;
+    let text = Chunked::begin(open()?, options, chunk)?;
+    let header = text.header.clone();
+    let again = || {
+        let again = Chunked::begin(open()?, options, chunk)?;
         if again.header != header {
             let message = "reading CSV: the header changed while the text was read";
             return Err(Error::new(ErrorKind::FileChanged, message));
         }
-        return parse(again, &schema, options, each);
+        Ok(again.chunks())
     };
-    parse(text, schema, options, each)
+    let grammar = CsvGrammar { header: &header, options };
+    let is_dictionary = |field: &FieldRef| matches!(field.data_type(), DataType::Dictionary(..));
+    match &options.schema {
+        None if options.dictionary.is_empty() => parse_and_infer(&grammar, text.chunks(), again, target),
+        None => {
+            let schema = grammar.schema(&types_of_all(&grammar, text.chunks(), target)?)?;
+            parse_in_line(again()?, CsvTable::new(&schema, &header, options)?, options, target)
+        }
+        Some(schema) => {
+            let table = CsvTable::new(schema, &header, options)?;
+            if !options.dictionary.is_empty() || schema.fields().iter().any(is_dictionary) {
+                return parse_in_line(text.chunks(), table, options, target);
+            }
+            parse_all(&grammar, text.chunks(), schema, 1, target)?;
+            Ok(schema.clone())
+        }
+    }
 }
 
 /// A text's header, and the chunks from it on.
 struct Chunked<R> {
-    header: StringRecord,
+    header: Vec<String>,
     first: Chunk,
     rest: Chunks<R, CsvCut>,
 }
 
 impl<R: Read> Chunked<R> {
-    fn begin(input: R, options: &CsvOptions) -> Result<Chunked<R>> {
-        let mut rest = Chunks::new(input, CsvCut::new(options), "reading CSV");
+    fn begin(input: R, options: &CsvOptions, chunk: usize) -> Result<Chunked<R>> {
+        let mut rest = Chunks::new(input, CsvCut::new(options), "reading CSV", chunk);
         // Blank lines before the header may fill chunks.
         loop {
             let chunk = rest.next().ok_or_else(no_header)??;
             let first = Chunk { is_first: true, ..chunk };
-            if let Some(header) = Text::of(first.clone(), options).header()? {
+            if let Some(header) = Text::of(&first, options).header()? {
                 return Ok(Chunked { header, first, rest });
             }
         }
@@ -198,55 +128,93 @@ impl<R: Read> Chunked<R> {
     }
 }
 
-/// Parses the chunks of a text of `schema`, several at a time.
-fn parse<R: Read + Send>(
-    text: Chunked<R>,
-    schema: &SchemaRef,
-    options: &CsvOptions,
-    each: Each<'_>,
-) -> Result<SchemaRef> {
-    let header = text.header.clone();
-    let table = CsvTable::new(schema, &header, options)?;
-    let is_dictionary = |field: &FieldRef| matches!(field.data_type(), DataType::Dictionary(..));
-    if !options.dictionary.is_empty() || schema.fields().iter().any(is_dictionary) {
-        return parse_in_line(text, table, options, each);
-    }
-    let work = |chunk: Chunk| {
-        let mut table = CsvTable::new(schema, &header, options)?;
-        let text = Text::of(chunk, options);
-        let mut rows = text.rows(header.len())?;
+fn no_header() -> Error {
+    Error::invalid("reading CSV: expected a header with the names of the columns, got no text; add it")
+}
+
+struct CsvGrammar<'a> {
+    header: &'a [String],
+    options: &'a CsvOptions,
+}
+
+impl CsvGrammar<'_> {
+    fn fill(&self, chunk: &Chunk, mut table: CsvTable) -> Result<Vec<RecordBatch>> {
+        let text = Text::of(chunk, self.options);
+        let mut rows = text.rows(self.header.len())?;
         let mut batches = Vec::new();
         let mut full = |columns: &mut Filling<_>| columns.take().map(|batch| batches.extend(batch));
         while rows.next()? {
-            table.push(&rows, options, &mut full)?;
+            table.push(&rows, self.options, &mut full)?;
         }
         full(&mut table.columns).map_err(reading)?;
         Ok(batches)
-    };
-    in_waves(text.chunks(), work, &mut |batches: Vec<RecordBatch>| {
-        batches.into_iter().map(Some).chain([None]).try_for_each(|batch| each(schema, batch))
-    })?;
-    Ok(schema.clone())
+    }
 }
 
-/// As [`parse`], chunk after chunk, with one dictionary for all batches.
-fn parse_in_line<R: Read>(
-    text: Chunked<R>,
+impl Grammar for CsvGrammar<'_> {
+    type Types = Vec<Kinds>;
+
+    fn nothing(&self) -> Vec<Kinds> {
+        let is_encoded = |name: &String| self.options.dictionary.contains(name);
+        self.header.iter().map(|name| if is_encoded(name) { TEXT } else { UNSEEN }).collect()
+    }
+
+    fn types(&self, chunk: &Chunk) -> Result<Vec<Kinds>> {
+        let mut kinds = self.nothing();
+        let text = Text::of(chunk, self.options);
+        let mut rows = text.rows(self.header.len())?;
+        while rows.next()? {
+            for (number, kinds) in kinds.iter_mut().enumerate().filter(|(_, kinds)| **kinds != TEXT) {
+                let value = rows.field(number);
+                if !self.options.is_null(value, &DataType::Null, || rows.is_quoted(number)) {
+                    *kinds &= kinds_of(&self.options.with_point(value));
+                }
+            }
+        }
+        Ok(kinds)
+    }
+
+    fn merge(&self, types: &mut Vec<Kinds>, later: Vec<Kinds>) {
+        types.iter_mut().zip(later).for_each(|(kinds, later)| *kinds &= later);
+    }
+
+    fn schema(&self, types: &Vec<Kinds>) -> Result<SchemaRef> {
+        let field = |(name, &kinds): (&String, &Kinds)| Field::new(name, candidate(kinds), true);
+        Ok(Arc::new(Schema::new(self.header.iter().zip(types).map(field).collect::<Fields>())))
+    }
+
+    fn rows(&self, chunk: &Chunk, schema: &SchemaRef) -> Result<Vec<RecordBatch>> {
+        self.fill(chunk, CsvTable::new(schema, self.header, self.options)?)
+    }
+
+    fn rows_of(&self, chunk: &Chunk, schema: &SchemaRef, types: &Vec<Kinds>) -> Option<Typed<Vec<Kinds>>> {
+        let batches = self.fill(chunk, CsvTable::exact(schema, types, self.options.batch_rows)).ok()?;
+        let mut types = types.clone();
+        for batch in &batches {
+            types.iter_mut().zip(batch.columns()).for_each(|(kinds, column)| *kinds = narrowed(*kinds, column));
+        }
+        Some(Typed { batches, types })
+    }
+}
+
+/// The chunks one after the other, with one dictionary for all batches.
+fn parse_in_line(
+    chunks: impl Iterator<Item = Result<Chunk>>,
     mut table: CsvTable,
     options: &CsvOptions,
-    each: Each<'_>,
+    target: &mut dyn TextTarget,
 ) -> Result<SchemaRef> {
-    let width = text.header.len();
-    for chunk in text.chunks() {
+    for chunk in chunks {
         let chunk = chunk?;
-        let text = Text::of(chunk, options);
-        let mut rows = text.rows(width)?;
+        let text = Text::of(&chunk, options);
+        let mut rows = text.rows(table.width)?;
         while rows.next()? {
             table.push(&rows, options, &mut Filling::cut)?;
         }
     }
     let (schema, batches) = table.columns.cut().and_then(|()| table.columns.assemble()).map_err(reading)?;
-    batches.into_iter().try_for_each(|batch| each(&schema, Some(batch)))?;
+    target.begin(&schema)?;
+    batches.into_iter().try_for_each(|batch| target.take(batch))?;
     Ok(schema)
 }
 
@@ -274,350 +242,6 @@ pub fn stream_csv(input: impl Read + Send + 'static, options: &CsvOptions, patie
     Incoming::new(input, schema, Box::new(rows), "reading CSV", patience)
 }
 
-fn reading(e: Error) -> Error {
-    e.context("reading CSV")
-}
-
-// ---- rows ----
-
-/// Whole records, with an extra one after their `end`. That record is lost exactly if a quote is left open, which the
-/// parser does not report otherwise: it would make the rest of the text one field.
-struct Text<'a> {
-    bytes: Vec<u8>,
-    end: usize,
-    options: &'a CsvOptions,
-    /// The number of lines before the text.
-    lines: usize,
-    has_quotes: bool,
-    /// Whether the first record has the names of the columns.
-    has_header: bool,
-}
-
-const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
-
-impl<'a> Text<'a> {
-    fn of(chunk: Chunk, options: &'a CsvOptions) -> Text<'a> {
-        let text = Text::after(chunk.lines, chunk.bytes, options);
-        Text { has_header: chunk.is_first && options.header, ..text }
-    }
-
-    /// Whole records; all but the very last end with a line break.
-    fn after(lines: usize, mut bytes: Vec<u8>, options: &'a CsvOptions) -> Text<'a> {
-        if lines == 0 {
-            without_marks(&mut bytes);
-        }
-        if !matches!(bytes.last(), None | Some(b'\n' | b'\r')) {
-            bytes.push(b'\n');
-        }
-        let has_quotes = options.quote.is_some_and(|quote| bytes.contains(&quote));
-        bytes.push(b'x');
-        Text { end: bytes.len() - 1, bytes, options, lines, has_quotes, has_header: false }
-    }
-
-    fn records(&self) -> CsvRecords<'_> {
-        let mut builder = ReaderBuilder::new();
-        let builder = builder.has_headers(false).flexible(true).delimiter(self.options.delimiter);
-        let builder = match self.options.quote {
-            Some(quote) => builder.quote(quote),
-            None => builder.quoting(false),
-        };
-        let reader = builder.from_reader(&self.bytes[..]);
-        let record = StringRecord::new();
-        CsvRecords { text: self, reader, record, start: 0, width: None, blank: 0, is_blank: false, is_more: false }
-    }
-
-    /// The names of the columns; `None` if there is no record.
-    fn header(&self) -> Result<Option<StringRecord>> {
-        let mut records = self.records();
-        if !records.next()? {
-            return Ok(None);
-        }
-        if !self.options.header {
-            return Ok(Some(self.options.names(records.record.len())));
-        }
-        let mut names = HashSet::new();
-        for (i, name) in records.record.iter().enumerate() {
-            check_name(i + 1, name, names.insert(name))?;
-        }
-        Ok(Some(records.record))
-    }
-
-    /// The records of `width` fields after the header, if there is one.
-    fn rows(&self, width: usize) -> Result<CsvRecords<'_>> {
-        let mut records = self.records();
-        if self.has_header {
-            records.next()?;
-        }
-        records.width = Some(width);
-        Ok(records)
-    }
-
-    /// The start of the record that the parser found from `at` on: it leaves line breaks for the next record.
-    fn record_start(&self, at: usize) -> usize {
-        at + self.bytes[at..].iter().take_while(|byte| b"\r\n".contains(byte)).count()
-    }
-
-    /// The number of lines without anything between the end of a record, at `at`, and the next record.
-    fn blank_lines(&self, at: usize, next: usize) -> usize {
-        let breaks = self.bytes.get(at..next).unwrap_or_default();
-        // The line feed of the record's own line break may be left.
-        let is_rest = at > 0 && self.bytes.get(at - 1) == Some(&b'\r') && breaks.first() == Some(&b'\n');
-        let is_end = |&i: &usize| breaks[i] == b'\n' || breaks.get(i + 1) != Some(&b'\n');
-        (usize::from(is_rest)..breaks.len()).filter(is_end).count()
-    }
-
-    /// The number of the line with the byte at `at`, from 1. The parser's own number refers to blank lines before a
-    /// record.
-    fn line(&self, at: usize) -> usize {
-        self.lines + 1 + line_ends(&self.bytes[..at], self.bytes.get(at).copied())
-    }
-}
-
-/// The number of line breaks in `text`, which `next` follows.
-fn line_ends(text: &[u8], next: Option<u8>) -> usize {
-    if !text.contains(&b'\r') {
-        return text.iter().filter(|&&byte| byte == b'\n').count();
-    }
-    let after = |i: usize| text.get(i + 1).copied().or(next);
-    let ends_line = |&i: &usize| text[i] == b'\n' || (text[i] == b'\r' && after(i) != Some(b'\n'));
-    (0..text.len()).filter(ends_line).count()
-}
-
-fn without_marks(bytes: &mut Vec<u8>) {
-    let marks = bytes.chunks(3).take_while(|&chunk| chunk == BYTE_ORDER_MARK).count();
-    bytes.drain(..3 * marks);
-}
-
-fn no_header() -> Error {
-    Error::invalid("reading CSV: expected a header with the names of the columns, got no text; add it")
-}
-
-fn check_name(number: usize, name: &str, new: bool) -> Result<()> {
-    let fault = match (name, new) {
-        ("", _) => "no name".to_string(),
-        (_, true) => return Ok(()),
-        (_, false) => format!("`{}` again", shorten(name)),
-    };
-    Err(Error::invalid(format!(
-        "reading CSV: expected a header with a name of its own for each column, got {fault} for column {number}; \
-         correct the header"
-    )))
-}
-
-struct CsvRecords<'a> {
-    text: &'a Text<'a>,
-    reader: csv::Reader<&'a [u8]>,
-    record: StringRecord,
-    start: usize,
-    width: Option<usize>,
-    /// The number of blank lines that come before `record`, each of which is a record of one field.
-    blank: usize,
-    /// Whether the present record is one of them.
-    is_blank: bool,
-    /// Whether `record` is one of the text.
-    is_more: bool,
-}
-
-impl CsvRecords<'_> {
-    /// Reads the next record; false if there is none.
-    fn next(&mut self) -> Result<bool> {
-        if self.blank > 0 {
-            self.blank -= 1;
-            self.is_blank = true;
-            return Ok(true);
-        }
-        if self.is_blank {
-            self.is_blank = false;
-            return Ok(self.is_more);
-        }
-        self.reader.read_record(&mut self.record).map_err(|e| self.unreadable(&e))?;
-        let at = self.record.position().map_or(0, |at| self.text.end.min(at.byte() as usize));
-        self.start = self.text.record_start(at);
-        self.is_more = self.start < self.text.end;
-        // Of one column, nothing is a null as between delimiters.
-        if self.width == Some(1) {
-            self.blank = self.text.blank_lines(at, self.start.min(self.text.end));
-        }
-        if self.is_more {
-            self.check()?;
-        }
-        if self.blank > 0 { self.next() } else { Ok(self.is_more) }
-    }
-
-    /// Field number `number`.
-    fn field(&self, number: usize) -> &str {
-        if self.is_blank { "" } else { self.record.get(number).unwrap_or_default() }
-    }
-
-    /// Whether field number `number` begins with a quote.
-    fn is_quoted(&self, number: usize) -> bool {
-        if self.is_blank || !self.text.has_quotes {
-            return false;
-        }
-        let delimiter = self.text.options.delimiter;
-        let quote = self.text.options.quote;
-        let mut place = ParserState::FieldStart;
-        let mut field = 0;
-        for &byte in self.text.bytes.get(self.start..).unwrap_or_default() {
-            if field == number {
-                return Some(byte) == quote;
-            }
-            let next = place.next(byte, delimiter, quote);
-            field += usize::from(byte == delimiter && place != ParserState::Quoted);
-            place = next;
-        }
-        false
-    }
-
-    fn check(&mut self) -> Result<()> {
-        if self.reader.position().byte() > self.text.end as u64 {
-            return Err(self.error("expected a closing quote, got the end of the text; add it"));
-        }
-        let got = self.record.len();
-        let width = *self.width.get_or_insert(got);
-        if got != width {
-            let whose = if self.text.options.header { "the header" } else { "the first line" };
-            let message = format!(
-                "expected as many fields as {whose} has, {width}, got {got}; quote fields that contain delimiters"
-            );
-            return Err(self.error(message));
-        }
-        Ok(())
-    }
-
-    fn unreadable(&self, error: &csv::Error) -> Error {
-        let at = error.position().map_or(0, |at| self.text.end.min(at.byte() as usize));
-        let line = self.text.line(self.text.record_start(at));
-        Error::invalid(format!("reading CSV, line {line}: expected UTF-8, got other bytes; save the file as UTF-8"))
-    }
-
-    fn error(&self, message: impl Display) -> Error {
-        Error::invalid(format!("reading CSV, line {}: {message}", self.text.line(self.start)))
-    }
-}
-
-// ---- inference ----
-
-/// The columns of a text, and the types that hold all their values.
-fn infer<R: Read + Send>(text: Chunked<R>, options: &CsvOptions, each: Each<'_>) -> Result<Schema> {
-    let header = text.header.clone();
-    let encoded = |name: &str| options.dictionary.iter().any(|listed| listed == name);
-    let unknown: SchemaRef = Arc::new(Schema::empty());
-    let begun: Vec<Kinds> = header.iter().map(|name| if encoded(name) { TEXT } else { UNSEEN }).collect();
-    let mut kinds = begun.clone();
-    let see = |chunk: Chunk| {
-        let mut kinds = begun.clone();
-        let text = Text::of(chunk, options);
-        let mut rows = text.rows(header.len())?;
-        while rows.next()? {
-            for (number, kinds) in kinds.iter_mut().enumerate().filter(|(_, kinds)| **kinds != TEXT) {
-                let value = rows.field(number);
-                if !options.is_null(value, &DataType::Null, || rows.is_quoted(number)) {
-                    *kinds &= kinds_of(&options.with_point(value));
-                }
-            }
-        }
-        Ok(kinds)
-    };
-    in_waves(text.chunks(), see, &mut |found: Vec<Kinds>| {
-        kinds.iter_mut().zip(found).for_each(|(kinds, found)| *kinds &= found);
-        each(&unknown, None)
-    })?;
-    let fields = header.iter().zip(kinds).map(|(name, kinds)| Field::new(name, candidate(kinds), true));
-    Ok(Schema::new(fields.collect::<Fields>()))
-}
-
-// ---- columns ----
-
-/// A header, and the columns read from the records after it.
-struct CsvTable {
-    /// The number of fields.
-    width: usize,
-    /// The field of each column.
-    sources: Vec<usize>,
-    columns: Filling<Box<dyn Sink>>,
-}
-
-impl CsvTable {
-    fn new(schema: &SchemaRef, header: &StringRecord, options: &CsvOptions) -> Result<CsvTable> {
-        check_dictionary(&options.dictionary, schema).map_err(reading)?;
-        let source = |field: &FieldRef| {
-            let found = header.iter().position(|name| name == field.name());
-            found.ok_or_else(|| reading(missing(field.name(), "the schema", header.iter())))
-        };
-        let column = |field: &FieldRef| {
-            let sink = sink_of(field, &options.dictionary).map_err(reading)?;
-            Ok(TextColumn::new(field.as_ref().clone(), sink))
-        };
-        let sources = schema.fields().iter().map(source).collect::<Result<_>>()?;
-        let columns = schema.fields().iter().map(column).collect::<Result<_>>()?;
-        Ok(CsvTable {
-            width: header.len(),
-            sources,
-            columns: Filling::new(schema.clone(), columns, options.batch_rows),
-        })
-    }
-
-    /// As `new`, for a header that must not name other columns.
-    fn for_all(schema: &SchemaRef, header: &StringRecord, options: &CsvOptions) -> Result<CsvTable> {
-        let names = || schema.fields().iter().map(|field| field.name().as_str());
-        match header.iter().find(|&name| names().all(|known| known != name)) {
-            Some(name) => Err(reading(missing(name, "the header", names()))),
-            None => CsvTable::new(schema, header, options),
-        }
-    }
-
-    /// Adds the next row, and passes the columns to `full` when a batch is full.
-    fn push(
-        &mut self,
-        rows: &CsvRecords<'_>,
-        options: &CsvOptions,
-        full: &mut impl FnMut(&mut Filling<Box<dyn Sink>>) -> Result<()>,
-    ) -> Result<()> {
-        for (column, &source) in self.columns.columns.iter_mut().zip(&self.sources) {
-            push(column, rows, source, options).map_err(|refusal| rows.error(refusal))?;
-        }
-        if self.columns.count() { full(&mut self.columns).map_err(reading) } else { Ok(()) }
-    }
-}
-
-fn push(
-    column: &mut TextColumn<Box<dyn Sink>>,
-    rows: &CsvRecords<'_>,
-    source: usize,
-    options: &CsvOptions,
-) -> Result<(), String> {
-    let value = rows.field(source);
-    let null = options.is_null(value, column.field.data_type(), || rows.is_quoted(source));
-    let allowed = !null || column.field.is_nullable();
-    let parsed = if is_text(column.field.data_type()) { Cow::Borrowed(value) } else { options.with_point(value) };
-    let pushed = allowed.then(|| column.sink.push((!null).then_some(&parsed)));
-    pushed.flatten().ok_or_else(|| {
-        let (expected, way_out) = refusal(&column.field, null);
-        let name = shorten(column.field.name());
-        let advice = offset_advice(column.field.data_type(), value);
-        let way_out = if advice.is_empty() { way_out } else { advice };
-        format!("expected {expected} in column `{name}`, got {:?}{way_out}", shorten(value))
-    })
-}
-
-fn is_text(data_type: &DataType) -> bool {
-    use DataType::*;
-    matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Dictionary(..))
-}
-
-/// What was expected instead, and the remedy.
-fn refusal(field: &Field, null: bool) -> (String, &'static str) {
-    let name = type_name(field.data_type());
-    if null {
-        return (format!("{name} without nulls"), "; correct the value or make the field nullable");
-    }
-    if is_text(field.data_type()) {
-        return ("at most 2 GiB of text".to_string(), "; read it as large_utf8 or use a smaller batch_rows");
-    }
-    (name, "; correct the value or read the column as utf8")
-}
-
 // ---- rows as they come ----
 
 /// The records of a text that arrives in blocks.
@@ -631,86 +255,13 @@ struct CsvBlocks {
     cut: CsvCut,
 }
 
-/// Finds the ends of records.
-struct CsvCut {
-    delimiter: u8,
-    quote: Option<u8>,
-    place: ParserState,
-}
-
-impl CsvCut {
-    fn new(options: &CsvOptions) -> CsvCut {
-        CsvCut { delimiter: options.delimiter, quote: options.quote, place: ParserState::Mark }
-    }
-}
-
-impl RecordEnds for CsvCut {
-    fn whole(&mut self, fresh: &[u8]) -> Option<usize> {
-        use ParserState::*;
-        let has_quotes = self.quote.is_some_and(|quote| fresh.contains(&quote));
-        let mut end = None;
-        let mut from = 0;
-        // Without quotes, every line break ends a record, and what comes after the last one decides the state.
-        if !has_quotes && matches!(self.place, FieldStart | Field | Quote) {
-            from = fresh.iter().rposition(|&byte| byte == b'\n').unwrap_or(0);
-        }
-        for (i, &byte) in fresh.iter().enumerate().skip(from) {
-            let place = self.place.next(byte, self.delimiter, self.quote);
-            match (self.place, byte) {
-                (Quoted, _) => {}
-                (_, b'\n') => end = Some(i + 1),
-                (Return, _) => end = Some(i),
-                _ => {}
-            }
-            self.place = place;
-        }
-        end
-    }
-
-    fn lines(&self, records: &[u8]) -> usize {
-        line_ends(records, None)
-    }
-}
-
-/// The parser state after the last byte of a block.
-#[derive(Clone, Copy, PartialEq)]
-enum ParserState {
-    /// Before the header, in byte order marks.
-    Mark,
-    FieldStart,
-    Field,
-    Quoted,
-    /// After a quote in a quoted field, which ends it or is doubled.
-    Quote,
-    /// After a carriage return, which a line feed may follow.
-    Return,
-}
-
-impl ParserState {
-    /// The state after `byte`.
-    fn next(self, byte: u8, delimiter: u8, quote: Option<u8>) -> ParserState {
-        use ParserState::*;
-        let is_quote = Some(byte) == quote;
-        match (self, byte) {
-            (Quoted, _) if is_quote => Quote,
-            (Quoted, _) => Quoted,
-            (Mark | FieldStart | Return | Quote, _) if is_quote => Quoted,
-            (Mark, byte) if BYTE_ORDER_MARK.contains(&byte) => Mark,
-            (_, b'\n') => FieldStart,
-            (_, b'\r') => Return,
-            (_, byte) if byte == delimiter => FieldStart,
-            _ => Field,
-        }
-    }
-}
-
 impl Parser for CsvBlocks {
     fn whole(&mut self, fresh: &[u8]) -> Option<usize> {
         self.cut.whole(fresh)
     }
 
     fn parse(&mut self, records: Vec<u8>, ready: &mut VecDeque<RecordBatch>) -> Result<()> {
-        let mut text = Text::after(self.lines, records, &self.options);
+        let mut text = Text::after(self.lines, &records, &self.options);
         if self.table.is_none()
             && let Some(header) = text.header()?
         {
@@ -724,7 +275,7 @@ impl Parser for CsvBlocks {
                 table.push(&rows, &self.options, &mut full)?;
             }
         }
-        self.lines = text.line(text.end) - 1;
+        self.lines = text.lines();
         Ok(())
     }
 
@@ -1218,6 +769,193 @@ mod tests {
         };
         let (int, float) = (batch.column(0).as_primitive::<Int64Type>(), batch.column(1).as_primitive::<Float64Type>());
         [int.value(i).to_string(), format!("{:?}", float.value(i)), text.to_string()]
+    }
+
+    /// Rows that never begin again, so that types are inferred from all values beforehand.
+    #[derive(Default)]
+    struct Twice(Batches);
+
+    impl TextTarget for Twice {
+        fn begin(&mut self, schema: &SchemaRef) -> Result<()> {
+            assert!(self.0.0.is_empty());
+            self.0.begin(schema)
+        }
+
+        fn take(&mut self, batch: RecordBatch) -> Result<()> {
+            self.0.take(batch)
+        }
+
+        fn can_begin_again(&self) -> bool {
+            false
+        }
+    }
+
+    /// The schema and the rows, or what is wrong.
+    fn told(schema: Result<SchemaRef>, batches: Vec<RecordBatch>) -> Result<(SchemaRef, Vec<String>), String> {
+        let schema = schema.map_err(|e| e.to_string())?;
+        let dataset = crate::Dataset::from_batches(schema.clone(), batches).unwrap();
+        let cells = |row: crate::Row<'_>| row.iter().map(|(_, value)| format!("{:?};", value.unwrap())).collect();
+        Ok((schema, dataset.rows().map(|row| cells(row.unwrap())).collect()))
+    }
+
+    /// What is read in chunks of so many bytes, and how often the text was opened.
+    fn in_chunks(text: &[u8], options: &CsvOptions, chunk: usize) -> (Result<(SchemaRef, Vec<String>), String>, usize) {
+        let opened = std::cell::Cell::new(0);
+        let open = || {
+            opened.set(opened.get() + 1);
+            Ok(text)
+        };
+        let mut batches = Batches::default();
+        let schema = read_in_order(&open, options, &mut batches, chunk);
+        (told(schema, batches.0), opened.get())
+    }
+
+    fn as_a_whole(text: &[u8], options: &CsvOptions, chunk: usize) -> Result<(SchemaRef, Vec<String>), String> {
+        let mut batches = Twice::default();
+        let schema = read_in_order(&|| Ok(text), options, &mut batches, chunk);
+        told(schema, batches.0.0)
+    }
+
+    #[test]
+    fn a_text_is_read_once_as_long_as_its_types_hold() {
+        for (first, last, times) in [
+            ("1", "-7", 1),
+            ("1", "NA", 1),
+            ("1", "\"2\"", 1),
+            ("1", "2.5", 2),
+            ("1", "007", 2),
+            ("1", "+1", 2),
+            ("1", "-0", 2),
+            ("1", "18446744073709551615", 2),
+            ("18446744073709551615", "1", 1),
+            ("2.5", "7", 1),
+            ("2.5", "nan", 1),
+            ("2.5", "9007199254740993", 2),
+            ("NA", "NA", 1),
+            ("NA", "1", 2),
+            ("x", "1", 1),
+            ("2024-02-29", "Jan 31 2000", 1),
+            ("2024-02-29", "2024-02-30", 2),
+            ("2024-02-29 00:00:00.5", "2024-02-29T00:00:00", 1),
+            ("2024-02-29 00:00:00.5", "2024-02-29 00:00:00.123456789", 2),
+            ("2024-02-29 00:00:00.5", "2024-02-29", 2),
+            ("2024-02-29 00:00:00.123456789", "2024-02-29 00:00:00", 1),
+            ("2024-02-29T00:00:00Z", "2024-02-29T00:00:00+02:00", 1),
+            ("2024-02-29T00:00:00Z", "2024-02-29T00:00:00", 2),
+            ("true", "FALSE", 1),
+            ("true", "1", 2),
+        ] {
+            let text = format!("a,b\n{}{last},x\n", format!("{first},x\n").repeat(20));
+            let (found, opened) = in_chunks(text.as_bytes(), &options(), first.len() + 9);
+            assert_eq!(opened, times, "{first:?} {last:?}");
+            assert_eq!(found, as_a_whole(text.as_bytes(), &options(), 1 << 20), "{first:?} {last:?}");
+        }
+    }
+
+    /// Whatever comes how late, the rows are those of types that were inferred from all values beforehand.
+    #[test]
+    fn types_are_those_of_all_values() {
+        let values = [
+            "1",
+            "-7",
+            "0",
+            "-0",
+            "007",
+            "+1",
+            "9007199254740993",
+            "18446744073709551615",
+            "2.5",
+            "1e3",
+            "nan",
+            "true",
+            "False",
+            "2024-02-29",
+            "0001-01-01",
+            "Jan 31 2000",
+            "2024-02-29 00:00:00.5",
+            "0001-02-03 00:00:00.5",
+            "2024-02-29 00:00:00.123456789",
+            "2024-02-29T00:00:00Z",
+            "2024-02-29T00:00:00.5+02:00",
+            "x",
+            "\u{e9}",
+            "NA",
+            "",
+            "\"\"",
+            "\"NA\"",
+            "\"1\"",
+            "\"a\"\"b\nc\"",
+            "a\"b",
+            "-",
+            "1,5",
+        ];
+        let state = &mut 11;
+        let mut opened_once = 0;
+        for _ in 0..4000 {
+            let mut pick = || values[random(state, values.len() as u64 - 1) as usize];
+            let row = [pick(), pick()];
+            let late = [pick(), pick()];
+            let copies = 1 + random(state, 12) as usize;
+            let mut text = format!("a,b\n{}", format!("{},{}\n", row[0], row[1]).repeat(copies));
+            for _ in 0..random(state, 3) {
+                text += &match random(state, 8) {
+                    0 => format!("{},{}\n", row[0], late[1]),
+                    1 => format!("{},{}\r\n", late[0], row[1]),
+                    2 => "\n".to_string(),
+                    3 => format!("{}\n", late[0]),
+                    _ => format!("{},{}\n", row[0], row[1]),
+                };
+            }
+            let options = match random(state, 4) {
+                0 => CsvOptions { null_values: Some(vec!["x".into(), "1".into()]), ..options() },
+                1 => CsvOptions { batch_rows: 2, ..options() },
+                2 => CsvOptions { header: false, quote: None, ..options() },
+                _ => options(),
+            };
+            let chunk = 1 + random(state, 60) as usize;
+            let bytes = &text.as_bytes()[..text.len() - random(state, 2) as usize];
+            let (found, opened) = in_chunks(bytes, &options, chunk);
+            opened_once += usize::from(opened == 1 && found.is_ok());
+            assert_eq!(found, as_a_whole(bytes, &options, chunk), "{text:?} {chunk}");
+            assert_eq!(found, as_a_whole(bytes, &options, 1 << 20), "{text:?} {chunk}");
+        }
+        assert!(opened_once > 500, "{opened_once}");
+    }
+
+    /// The records are those that the crate `csv` reads, which is no part of this library.
+    #[test]
+    fn records_are_those_of_another_reader() {
+        let pieces =
+            ["a", ",", ",", "\"", "\"", "\n", "\n", "\r", "\u{e9}", "1", "x y", "\"a,\nb\"", "\"\"\"\"", "\r\n"];
+        let state = &mut 5;
+        let mut with_quotes = 0;
+        for _ in 0..30_000 {
+            let text: String = (0..random(state, 24)).map(|_| pieces[random(state, 13) as usize]).collect();
+            let quote = if random(state, 4) == 0 { None } else { Some(b'"') };
+            let options = CsvOptions { quote, ..options() };
+            let text = format!("{text}\n");
+            let chunk = Chunk { bytes: text.clone().into(), lines: 1, is_first: false };
+            let ours = Text::of(&chunk, &options);
+            let mut builder = csv::ReaderBuilder::new();
+            let mut theirs =
+                builder.has_headers(false).flexible(true).quoting(quote.is_some()).from_reader(text.as_bytes());
+            let mut ours = ours.records();
+            for record in theirs.records() {
+                let record = record.unwrap();
+                ours.width = None;
+                match ours.next() {
+                    Ok(is_there) => assert!(is_there, "{text:?}"),
+                    Err(e) => {
+                        assert!(e.message().contains("closing quote"), "{text:?}: {e}");
+                        with_quotes += 1;
+                        break;
+                    }
+                }
+                let fields: Vec<_> = (0..ours.fields.len()).map(|i| ours.field(i)).collect();
+                assert_eq!(fields, record.iter().collect::<Vec<_>>(), "{text:?}");
+            }
+        }
+        assert!(with_quotes > 1000);
     }
 
     #[test]

@@ -1,0 +1,118 @@
+//! What a text of CSV looks like.
+
+use std::borrow::Cow;
+
+use arrow_schema::{DataType, SchemaRef};
+
+use crate::error::{Error, Result};
+use crate::text::columns::check_batch_rows;
+use crate::text::scalar::is_null;
+
+/// Options for reading CSV.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct CsvOptions {
+    /// The columns to read, found by name in the header, and their types; `None` reads all, with types inferred from
+    /// all values.
+    pub schema: Option<SchemaRef>,
+    /// The names of text columns to dictionary-encode, with the smallest sufficient keys of `Int8`, `Int16` and
+    /// `Int32`, and one dictionary for all batches.
+    pub dictionary: Vec<String>,
+    /// The field delimiter.
+    pub delimiter: u8,
+    /// What quotes fields that contain delimiters, line breaks or quotes; `None`: nothing does.
+    pub quote: Option<u8>,
+    /// Whether the first line has the names of the columns. Without, they are called as the schema has them, in that order,
+    /// if it has as many, and `column_1` and so on else.
+    pub header: bool,
+    /// Unquoted fields that are null in any column; `None`: those above.
+    pub null_values: Option<Vec<String>>,
+    /// Whether decimal numbers have a comma, and no point.
+    pub decimal_comma: bool,
+    /// The most rows of a record batch. Batches may have fewer: those of a chunk of text.
+    pub batch_rows: usize,
+}
+
+impl Default for CsvOptions {
+    fn default() -> Self {
+        CsvOptions {
+            schema: None,
+            dictionary: Vec::new(),
+            delimiter: b',',
+            quote: Some(b'"'),
+            header: true,
+            null_values: None,
+            decimal_comma: false,
+            batch_rows: 1 << 20,
+        }
+    }
+}
+
+impl CsvOptions {
+    /// The names of `width` columns of a text without a header.
+    pub(super) fn names(&self, width: usize) -> Vec<String> {
+        let numbered: Vec<String> = (1..=width).map(|number| format!("column_{number}")).collect();
+        let fields = self.schema.iter().flat_map(|schema| schema.fields());
+        let given: Vec<String> = fields.map(|field| field.name().clone()).collect();
+        let is_by_number = given.iter().all(|name| numbered.iter().any(|numbered| numbered == name));
+        if given.len() == width && !is_by_number { given } else { numbered }
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        check_batch_rows(self.batch_rows).map_err(reading)?;
+        if !self.delimiter.is_ascii() || b"\"\r\n".contains(&self.delimiter) {
+            let got = self.delimiter.escape_ascii();
+            return Err(Error::argument(format!(
+                "reading CSV: expected a delimiter in ASCII other than a quote or line break, got {got}; use a comma, \
+                 semicolon or tab"
+            )));
+        }
+        if let Some(quote) = self.quote
+            && (!quote.is_ascii() || quote == self.delimiter || b"\r\n".contains(&quote))
+        {
+            let got = quote.escape_ascii();
+            return Err(Error::argument(format!(
+                "reading CSV: expected a quote in ASCII other than the delimiter or a line break, got {got}"
+            )));
+        }
+        if self.decimal_comma && self.delimiter == b',' {
+            return Err(Error::argument(
+                "reading CSV: expected another delimiter where numbers have a comma, got a comma; give a semicolon, for example",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether `value` is null in a column of `data_type`; `is_quoted` is asked only where that matters.
+    pub(super) fn is_null(&self, value: &str, data_type: &DataType, is_quoted: impl FnOnce() -> bool) -> bool {
+        if value.is_empty() {
+            // An empty field is nothing, unless it is quoted and may be a value.
+            let can_be_empty = is_text(data_type) || matches!(data_type, DataType::Binary | DataType::LargeBinary);
+            return !can_be_empty || !is_quoted();
+        }
+        let is_word = match &self.null_values {
+            Some(nulls) => nulls.iter().any(|null| null == value),
+            None => !is_text(data_type) && is_null(value),
+        };
+        is_word && !is_quoted()
+    }
+
+    /// A number as the parsers expect it; other values unchanged.
+    pub(super) fn with_point<'a>(&self, value: &'a str) -> Cow<'a, str> {
+        if !self.decimal_comma || !value.contains([',', '.']) {
+            return Cow::Borrowed(value);
+        }
+        let is_number = value.bytes().all(|byte| byte.is_ascii_digit() || b"+-.,eE".contains(&byte));
+        // A point is no part of a number here: two of them are none anywhere.
+        if is_number { Cow::Owned(value.replace('.', "..").replace(',', ".")) } else { Cow::Borrowed(value) }
+    }
+}
+
+pub(super) fn is_text(data_type: &DataType) -> bool {
+    use DataType::*;
+    matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Dictionary(..))
+}
+
+pub(super) fn reading(e: Error) -> Error {
+    e.context("reading CSV")
+}
