@@ -1,0 +1,210 @@
+"""Tables in an object store: pushed there, and read there by us and by others."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pyarrow as pa
+import pytest
+
+import arrowwood as aw
+
+ROWS = 5000
+
+
+@pytest.fixture(scope="module")
+def endpoint():
+    """The URL of an S3 server of this machine."""
+    pytest.importorskip("moto.server", reason="moto[server] is not installed: nothing is asked of S3")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(300):
+            try:
+                urllib.request.urlopen(f"{url}/moto-api/", timeout=1).close()
+                break
+            except OSError:
+                time.sleep(0.1)
+        yield url
+    finally:
+        server.terminate()
+        server.wait()
+
+
+@pytest.fixture
+def bucket(endpoint, monkeypatch):
+    """The name of a new bucket, which the environment leads to."""
+    for name in [name for name in os.environ if name.startswith("AWS_") or name.endswith("_proxy")]:
+        monkeypatch.delenv(name)
+    known = {"ACCESS_KEY_ID": "key", "SECRET_ACCESS_KEY": "secret", "REGION": "us-east-1", "ENDPOINT_URL": endpoint}
+    for name, value in known.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    name = f"bucket{time.time_ns()}"
+    urllib.request.urlopen(urllib.request.Request(f"{endpoint}/{name}", method="PUT")).close()
+    return name
+
+
+def table_of(path, start=0, rows=ROWS):
+    schema = pa.schema({"n": pa.int64(), "text": pa.string(), "symbol": pa.string(), "price": pa.float64()})
+    with aw.writer(path, schema, dictionary=["symbol"], segment_rows=1000) as writer:
+        numbers = range(start, start + rows)
+        texts = [f"row {n}" if n % 7 else None for n in numbers]
+        symbols = [["ash", "elm", "oak"][n % 3] for n in numbers]
+        writer.append({"n": list(numbers), "text": texts, "symbol": symbols, "price": [n / 4 for n in numbers]})
+    return path
+
+
+def arrowwood(*arguments):
+    command = [sys.executable, "-m", "arrowwood._cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def push(table, url, *options):
+    done = arrowwood("push", "--json", *options, table, url)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_table_is_pushed_and_read_by_all(bucket, endpoint, tmp_path):
+    table = table_of(tmp_path / "ticks", rows=ROWS + 10)
+    url = f"s3://{bucket}/data/ticks"
+    first = push(table, url)
+    assert (first["rows"], first["end"], first["left"]) == (ROWS, ROWS, 10)
+    assert push(table, url)["objects"] == 0
+    told = arrowwood("push", table, url)
+    assert "0 rows pushed" in told.stdout and "10 rows not yet" in told.stdout
+    expected = aw.open(table)[:ROWS]
+    for name in (url, f"{url}/", f"{url}/{0:020}.arrow"):
+        ds = aw.open(name)
+        assert len(ds) == ROWS and ds[-1] == expected[-1] and ds[1234] == expected[1234]
+    assert ds["price"].sum() == expected["price"].sum()
+    assert ds.filter(aw.col("symbol") == "elm")["n"].to_pylist() == list(range(1, ROWS, 3))
+    assert pa.table(ds).to_pylist() == pa.table(expected).to_pylist()
+    shown = arrowwood("head", "-n", "1", "--json", f"{url}/")
+    assert shown.returncode == 0 and json.loads(shown.stdout)["n"] == 0, shown.stderr
+    # What goes on.
+    assert push(table, url, "--all")["rows"] == 10
+    assert len(aw.open(f"{url}/")) == ROWS + 10
+
+
+def test_others_read_what_was_pushed(bucket, endpoint, tmp_path):
+    fs, dataset = pytest.importorskip("pyarrow.fs"), pytest.importorskip("pyarrow.dataset")
+    pl = pytest.importorskip("polars")
+    table = table_of(tmp_path / "ticks")
+    url = f"s3://{bucket}/ticks"
+    push(table, url, "--all")
+    expected = pa.table(aw.open(table)).to_pylist()
+    options = {"access_key": "key", "secret_key": "secret", "region": "us-east-1"}
+    store = fs.S3FileSystem(endpoint_override=endpoint, **options)
+    assert dataset.dataset(f"{bucket}/ticks", filesystem=store, format="ipc").to_table().num_rows == ROWS
+    names = [info.path for info in store.get_file_info(fs.FileSelector(f"{bucket}/ticks"))]
+    parts = [pa.ipc.open_file(store.open_input_file(name)).read_all() for name in sorted(names)]
+    assert [row for part in parts for row in part.to_pylist()] == expected
+    data = [store.open_input_file(name).read() for name in sorted(names)]
+    assert [row for part in data for row in pl.read_ipc(part).to_dicts()] == expected
+
+
+def test_what_is_refused(bucket, endpoint, tmp_path, monkeypatch):
+    with pytest.raises(aw.NotFound, match="no such object|no objects"):
+        aw.open(f"s3://{bucket}/nothing.arrow")
+    with pytest.raises(aw.NotFound):
+        aw.open(f"s3://{bucket}/nothing/")
+    missing = arrowwood("push", tmp_path / "nothing", f"s3://{bucket}/x")
+    assert missing.returncode == 1 and "there is no table" in missing.stderr
+    done = arrowwood("push", table_of(tmp_path / "ticks"), "https://example.org/x")
+    assert done.returncode == 1 and "s3://BUCKET/PATH" in done.stderr
+
+
+class Ranges(BaseHTTPRequestHandler):
+    """Answers ranges of one file."""
+
+    protocol_version = "HTTP/1.1"
+    data = b""
+    asked: list = []
+
+    def do_GET(self):
+        first, last = self.headers["Range"].removeprefix("bytes=").split("-")
+        size = len(self.data)
+        start = int(first) if first else max(size - int(last), 0)
+        end = min(int(last) + 1, size) if first else size
+        self.asked.append(end - start)
+        self.send_response(206)
+        self.send_header("ETag", '"one"')
+        self.send_header("Content-Range", f"bytes {start}-{end - 1}/{size}")
+        self.send_header("Content-Length", str(end - start))
+        self.end_headers()
+        self.wfile.write(self.data[start:end])
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def web():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Ranges)
+    Ranges.asked = []
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/prices.arrow"
+    server.shutdown()
+
+
+def test_a_file_of_a_web_server(web, tmp_path):
+    table = pa.table({"a": range(300_000), "b": [n / 2 for n in range(300_000)]})
+    with pa.ipc.new_file(str(tmp_path / "x.arrow"), table.schema) as writer:
+        writer.write_table(table, max_chunksize=200_000)
+    Ranges.data = (tmp_path / "x.arrow").read_bytes()
+    ds = aw.open(web)
+    assert ds["a"].sum() == sum(range(300_000))
+    # Of the large batch the other column was not asked for.
+    assert sum(Ranges.asked) < len(Ranges.data) - 1_000_000
+    array = ds["a"].to_numpy()
+    assert array[-1] == 299_999 and pa.table(ds).equals(table)
+    assert ds.to_polars()["b"].sum() == sum(table["b"].to_pylist())
+    assert len(aw.open([web, web])) == 600_000
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_fork_reads_on(web, tmp_path):
+    aw.write({"a": range(200_000)}, tmp_path / "x.arrow")
+    Ranges.data = (tmp_path / "x.arrow").read_bytes()
+    ds = aw.open(web)
+    code = (
+        "import os, sys, arrowwood as aw\n"
+        "ds = aw.open(sys.argv[1]); ds[-1]\n"
+        "child = os.fork()\n"
+        "good = ds['a'].sum() == sum(range(200_000))\n"
+        "if child == 0: os._exit(0 if good else 1)\n"
+        "assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0 and good\n"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code, web], check=True, timeout=60)
+    assert len(ds) == 200_000
+
+
+def test_a_server_that_ignores_ranges(tmp_path):
+    class Whole(Ranges):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Length", "5")
+            self.end_headers()
+            self.wfile.write(b"hello")
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Whole)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with pytest.raises(aw.Unsupported, match="ignores ranges"):
+        aw.open(f"http://127.0.0.1:{server.server_port}/x.arrow")
+    server.shutdown()
+
+
+def test_nobody_is_there():
+    with pytest.raises(aw.IoError, match="reading the object"):
+        aw.open("http://127.0.0.1:9/x.arrow")
