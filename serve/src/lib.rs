@@ -4,12 +4,13 @@
 //! server ─▶ connection ─▶ routes ─┬▶ reading, following ─▶ frames ─▶ outgoing      rows as they lie in their files
 //!                                 ├▶ flight: the same, as calls of Arrow Flight
 //!                                 └▶ ingest ─▶ receive, decode, line ─▶ writer     one thread, one commit for many
-//! anatomy, bins, timeline, cells, groups, image, save, search, seek, sql, statistics, page: what people look at, by `arrowwood view`
-//! session, access, token: who asks, who may · budget: how much of the server a question may take · catalog, table, facts: what is served and how far it is ·
-//! producers: what was sent before · pull ─▶ client: a local table that is a prefix of a server's
+//! anatomy, bins, timeline, cells, groups, image, save, search, seek, sql, statistics, page: the page of `arrowwood view`
+//! session, access, token: authentication and rights · budget, statement, running: limits of queries
+//! catalog, table, facts: the served tables and their state · producers: numbered batches received before
+//! engine, results, worker: SQL by an engine outside this crate · pull ─▶ client: a local prefix of a server's table
 //! ```
-//! What stands between files and clients is small: a request for rows makes a list of the buffers that hold them, and
-//! the kernel takes them from the mapping. `docs/serve.md` has the routes, `SECURITY.md` what an attacker can do.
+//! There is little between files and clients: a request for rows makes a list of their buffers, which the kernel
+//! copies from the mapping. `docs/serve.md` has the routes, `SECURITY.md` what an attacker can do.
 
 mod access;
 mod anatomy;
