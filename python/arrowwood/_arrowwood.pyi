@@ -1131,7 +1131,7 @@ class Writer:
     def rollback(self) -> None:
         """Discard the rows appended since the last commit."""
     def close(self) -> None:
-        """Commit, sync, and release the partitions to other writers; does nothing if already closed."""
+        """Commit, sync, and release the table to other writers; does nothing if already closed."""
     def compact(self, *, rewrite: bool = False, sort: bool = False) -> int:
         """Rewrite all sealed segments as dense Arrow files, without affecting readers; return the number of rewritten
         segments.

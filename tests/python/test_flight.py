@@ -324,9 +324,8 @@ def test_rows_that_do_not_fit_are_refused_and_the_table_stays(served):
     with pytest.raises((KeyError, pa.ArrowException), match="no such table"):
         put(client, flight.FlightDescriptor.for_path("nothing"), ticks(0, 1))
     assert len(aw.open(folder / "ticks")) == 10_000
-    with pytest.raises(NotImplementedError, match="ListFlights"):
+    with pytest.raises(NotImplementedError, match="drop|no_engine"):
         list(client.do_action("drop"))
-    assert list(client.list_actions()) == []
 
 
 def test_no_call_is_answered_without_a_valid_token(tmp_path):

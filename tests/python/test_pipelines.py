@@ -327,10 +327,13 @@ def test_paths_in_other_words(tmp_path, monkeypatch):
     assert aw.open(f"file://{tmp_path}/a%20b.arrow")["n"][0] == 1
     assert "1" in ran("head", f"file://localhost{tmp_path}/a%20b.arrow")
     for url, way_out in [("s3://bucket/x.arrow", "aws s3 cp"), ("https://host/x.arrow", "curl -O"), ("gs://b/x.csv", "gcloud storage cp")]:
-        for read in [aw.open, aw.read_csv, aw.read_json, aw.read_parquet]:
+        # `open` reads Arrow files there: see test_objects.py.
+        opens = [] if url.endswith(".arrow") else [aw.open]
+        for read in [*opens, aw.read_csv, aw.read_json, aw.read_parquet]:
             with pytest.raises(aw.InvalidArgument, match=way_out):
                 read(url)
-        assert way_out in command("head", url).stderr
+        if opens:
+            assert way_out in command("head", url).stderr
     monkeypatch.chdir(tmp_path)
     (tmp_path / "~").mkdir()
     aw.write({"n": [2]}, tmp_path / "~" / "x.arrow")

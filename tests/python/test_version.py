@@ -23,7 +23,7 @@ def test_what_is_built_says_the_same():
 def test_the_package_has_it_from_cargo():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert "version" in project["dynamic"] and "version" not in project
-    for crate in [".", "cli", "crates/mapping", "python", "serve"]:
+    for crate in [".", "cli", "crates/mapping", "crates/objects", "python", "serve"]:
         package = tomllib.loads((ROOT / crate / "Cargo.toml").read_text())["package"]
         assert package["version"] == {"workspace": True}, crate
     # It is in no workspace to take it from.
@@ -31,7 +31,7 @@ def test_the_package_has_it_from_cargo():
     assert [datafusion["package"]["version"], datafusion["dependencies"]["arrowwood"]["version"]] == [VERSION] * 2
     # What is uploaded names the library by its version, which Cargo can't take from elsewhere.
     ours = [crate for name, crate in CARGO["workspace"]["dependencies"].items() if name.startswith("arrowwood")]
-    assert [crate["version"] for crate in ours] == [VERSION] * 3
+    assert [crate["version"] for crate in ours] == [VERSION] * 4
     try:
         installed = importlib.metadata.version("arrowwood")
     except importlib.metadata.PackageNotFoundError:
