@@ -168,9 +168,15 @@ class Proxy:
         while True:
             try:
                 client, _ = self.listener.accept()
+            except OSError:
+                if self.listener.fileno() < 0:
+                    return
+                continue
+            try:
                 there = socket.create_connection(self.target)
             except OSError:
-                return
+                client.close()
+                continue
             self.open += [client, there]
             threading.Thread(target=self.pump, args=(client, there, False), daemon=True).start()
             threading.Thread(target=self.pump, args=(there, client, True), daemon=True).start()

@@ -1,6 +1,7 @@
 """``arrowwood serve``, as stock clients see it: pyarrow over urllib, curl, a socket."""
 
 import json
+import re
 import shutil
 import signal
 import socket
@@ -169,3 +170,11 @@ def test_the_unit_and_the_image_call_the_command_as_it_is():
         options = {word for word in words if word.startswith("--")}
         served = {option for option in options if option in shown}
         assert {"--listen", "--tls-cert", "--tls-key", "--token-file"} <= served, (name, options)
+
+
+def test_a_client_that_goes_while_it_is_answered_does_not_end_the_server(tmp_path):
+    """A write to a connection that is gone raises SIGPIPE, which ends a process that doesn't ignore it."""
+    with aw.serve(tmp_path) as server:
+        status = Path(f"/proc/{server._running._process.pid}/status").read_text()
+        ignored = int(re.search(r"^SigIgn:\s*(\w+)$", status, re.M)[1], 16)
+        assert ignored >> (signal.SIGPIPE - 1) & 1
