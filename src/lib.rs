@@ -228,8 +228,8 @@ pub use table::{
 pub use text::Preview;
 #[cfg(feature = "text")]
 pub use text::{
-    CsvOptions, Incoming, JsonOptions, TextFile, TextTarget, decompressed, read_csv_from, read_csv_in_order,
-    read_json_from, read_json_in_order, stream_csv, stream_json,
+    CsvOptions, Incoming, JsonOptions, TextBatches, TextFile, TextTarget, decompressed, read_csv_from,
+    read_csv_in_order, read_json_from, read_json_in_order, stream_csv, stream_json,
 };
 #[doc(hidden)]
 #[cfg(feature = "text")]

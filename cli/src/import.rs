@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrowwood::{
-    Compression, Dataset, Error, ErrorKind, FileWriter, Format, StreamWriter, TextFile, TextTarget, WriteOptions,
-    decompressed, local_path, read_csv_in_order, read_json_in_order, write, write_to,
+    Compression, Dataset, Error, ErrorKind, FileWriter, Format, StreamWriter, TextBatches, TextFile, TextTarget,
+    WriteOptions, decompressed, local_path, read_csv_in_order, read_json_in_order, write, write_to,
 };
 use clap::{Args, ValueEnum};
 
@@ -113,29 +113,6 @@ impl TextTarget for Written<'_, '_> {
     }
 }
 
-/// Keeps batches as they come.
-struct Collected<'t> {
-    batches: Vec<RecordBatch>,
-    progress: TextProgress<'t>,
-}
-
-impl TextTarget for Collected<'_> {
-    fn begin(&mut self, _: &SchemaRef) -> Result<(), Error> {
-        self.batches.clear();
-        Ok(())
-    }
-
-    fn take(&mut self, batch: RecordBatch) -> Result<(), Error> {
-        self.batches.push(batch);
-        Ok(())
-    }
-
-    fn tick(&mut self, passes: u64) -> Result<(), Error> {
-        self.progress.tick(passes);
-        Ok(())
-    }
-}
-
 struct TextProgress<'t> {
     text: &'t Text,
     bar: Progress,
@@ -187,7 +164,9 @@ impl Import {
     }
 
     fn collected(&self, text: &Text) -> Outcome<Dataset> {
-        let mut target = Collected { batches: Vec::new(), progress: self.progress(text) };
+        let mut progress = self.progress(text);
+        let mut tick = |passes| progress.tick(passes);
+        let mut target = TextBatches::watched(&mut tick);
         let schema = self.read(text, &mut target).map_err(|e| e.at(shown(&self.text)))?;
         Ok(Dataset::from_batches(schema, target.batches)?)
     }

@@ -3,10 +3,10 @@
 use std::io::Read;
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrowwood::{
-    CsvOptions, Error, JsonOptions, TextFile, TextTarget, decompressed, read_csv_in_order, read_json_in_order,
+    CsvOptions, Error, JsonOptions, TextBatches, TextFile, TextTarget, decompressed, read_csv_in_order,
+    read_json_in_order,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
@@ -125,30 +125,6 @@ pub fn read_json(
 /// Opens a text from its beginning.
 type Opening<'a> = &'a dyn Fn() -> Result<Box<dyn Read + Send + 'a>, Error>;
 
-/// Keeps batches as they come.
-struct Collected<'a> {
-    batches: Vec<RecordBatch>,
-    /// Called with the number of passes.
-    tick: &'a mut dyn FnMut(u64),
-}
-
-impl TextTarget for Collected<'_> {
-    fn begin(&mut self, _: &SchemaRef) -> Result<(), Error> {
-        self.batches.clear();
-        Ok(())
-    }
-
-    fn take(&mut self, batch: RecordBatch) -> Result<(), Error> {
-        self.batches.push(batch);
-        Ok(())
-    }
-
-    fn tick(&mut self, passes: u64) -> Result<(), Error> {
-        (self.tick)(passes);
-        Ok(())
-    }
-}
-
 /// Reads a text by `parse`.
 fn read(
     py: Python<'_>,
@@ -156,7 +132,7 @@ fn read(
     parse: impl Fn(Opening<'_>, &mut dyn TextTarget) -> Result<SchemaRef, Error> + Send + Sync,
 ) -> Result<Dataset> {
     let collect = |open: Opening<'_>, tick: &mut dyn FnMut(u64)| {
-        let mut target = Collected { batches: Vec::new(), tick };
+        let mut target = TextBatches::watched(tick);
         let schema = parse(open, &mut target)?;
         arrowwood::Dataset::from_batches(schema, target.batches)
     };

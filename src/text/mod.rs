@@ -39,7 +39,7 @@ pub use json::{JsonOptions, read_json_from, read_json_in_order, stream_json};
 #[cfg(feature = "text")]
 pub use lines::Incoming;
 #[cfg(feature = "text")]
-pub use once::TextTarget;
+pub use once::{TextBatches, TextTarget};
 pub use preview::Preview;
 #[doc(hidden)]
 #[cfg(feature = "text")]

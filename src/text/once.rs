@@ -9,6 +9,7 @@
 //!
 //! Each chunk that was parsed says which types its values leave, so that all types are those of all values either way.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow_array::RecordBatch;
@@ -53,18 +54,42 @@ pub trait TextTarget {
     }
 }
 
-/// Keeps all batches.
+/// Keeps all record batches of a text.
 #[derive(Default)]
-pub(super) struct Batches(pub Vec<RecordBatch>);
+pub struct TextBatches<'a> {
+    /// The rows so far.
+    pub batches: Vec<RecordBatch>,
+    on_tick: Option<&'a mut dyn FnMut(u64)>,
+}
 
-impl TextTarget for Batches {
+impl<'a> TextBatches<'a> {
+    /// No rows yet. `on_tick` is called with the number of passes, as [`TextTarget::tick`].
+    pub fn watched(on_tick: &'a mut dyn FnMut(u64)) -> TextBatches<'a> {
+        TextBatches { batches: Vec::new(), on_tick: Some(on_tick) }
+    }
+}
+
+impl fmt::Debug for TextBatches<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TextBatches").field("batches", &self.batches.len()).finish_non_exhaustive()
+    }
+}
+
+impl TextTarget for TextBatches<'_> {
     fn begin(&mut self, _: &SchemaRef) -> Result<()> {
-        self.0.clear();
+        self.batches.clear();
         Ok(())
     }
 
     fn take(&mut self, batch: RecordBatch) -> Result<()> {
-        self.0.push(batch);
+        self.batches.push(batch);
+        Ok(())
+    }
+
+    fn tick(&mut self, passes: u64) -> Result<()> {
+        if let Some(on_tick) = &mut self.on_tick {
+            on_tick(passes);
+        }
         Ok(())
     }
 }

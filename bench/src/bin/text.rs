@@ -11,7 +11,8 @@ use std::time::Instant;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrowwood::{
-    CsvOptions, Dataset, FileWriter, JsonOptions, Result, TextFile, TextTarget, read_csv_in_order, read_json_in_order,
+    CsvOptions, Dataset, FileWriter, JsonOptions, Result, TextBatches, TextFile, TextTarget, read_csv_in_order,
+    read_json_in_order,
 };
 
 fn main() -> Result<()> {
@@ -43,9 +44,9 @@ fn read(text: &str, target: &mut dyn TextTarget) -> Result<SchemaRef> {
 }
 
 fn into_memory(text: &str) -> Result<u64> {
-    let mut memory = Memory(Vec::new());
+    let mut memory = TextBatches::default();
     let schema = read(text, &mut memory)?;
-    Dataset::from_batches(schema, memory.0)?.len()
+    Dataset::from_batches(schema, memory.batches)?.len()
 }
 
 fn to_file(text: &str, out: &str) -> Result<u64> {
@@ -53,20 +54,6 @@ fn to_file(text: &str, out: &str) -> Result<u64> {
     read(text, &mut file)?;
     file.writer.map_or(Ok(()), FileWriter::finish)?;
     Ok(file.rows)
-}
-
-struct Memory(Vec<RecordBatch>);
-
-impl TextTarget for Memory {
-    fn begin(&mut self, _: &SchemaRef) -> Result<()> {
-        self.0.clear();
-        Ok(())
-    }
-
-    fn take(&mut self, batch: RecordBatch) -> Result<()> {
-        self.0.push(batch);
-        Ok(())
-    }
 }
 
 struct ArrowFile<'a> {

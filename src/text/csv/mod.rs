@@ -48,9 +48,9 @@ use crate::error::{Error, ErrorKind, Result};
 pub fn read_csv_from(input: impl Read, options: &CsvOptions) -> Result<(SchemaRef, Vec<RecordBatch>)> {
     options.check()?;
     let text = read_all(input).map_err(|e| Error::io("reading CSV", &e))?;
-    let mut batches = Batches::default();
+    let mut batches = TextBatches::default();
     let schema = read_csv_in_order(&|| Ok(&text[..]), options, &mut batches)?;
-    Ok((schema, batches.0))
+    Ok((schema, batches.batches))
 }
 
 /// Reads a text, which `open` opens once or twice, and hands its record batches to `target` in order: the memory needed does
@@ -773,11 +773,11 @@ mod tests {
 
     /// Rows that never begin again, so that types are inferred from all values beforehand.
     #[derive(Default)]
-    struct Twice(Batches);
+    struct Twice(TextBatches<'static>);
 
     impl TextTarget for Twice {
         fn begin(&mut self, schema: &SchemaRef) -> Result<()> {
-            assert!(self.0.0.is_empty());
+            assert!(self.0.batches.is_empty());
             self.0.begin(schema)
         }
 
@@ -805,15 +805,15 @@ mod tests {
             opened.set(opened.get() + 1);
             Ok(text)
         };
-        let mut batches = Batches::default();
+        let mut batches = TextBatches::default();
         let schema = read_in_order(&open, options, &mut batches, chunk);
-        (told(schema, batches.0), opened.get())
+        (told(schema, batches.batches), opened.get())
     }
 
     fn as_a_whole(text: &[u8], options: &CsvOptions, chunk: usize) -> Result<(SchemaRef, Vec<String>), String> {
         let mut batches = Twice::default();
         let schema = read_in_order(&|| Ok(text), options, &mut batches, chunk);
-        told(schema, batches.0.0)
+        told(schema, batches.0.batches)
     }
 
     #[test]

@@ -61,9 +61,9 @@ impl Default for JsonOptions {
 /// As [`stream_json`].
 pub fn read_json_from(input: impl Read, options: &JsonOptions) -> Result<(SchemaRef, Vec<RecordBatch>)> {
     let text = read_all(input).map_err(|e| failed(READING, &e))?;
-    let mut batches = Batches::default();
+    let mut batches = TextBatches::default();
     let schema = read_json_in_order(&|| Ok(&text[..]), options, &mut batches)?;
-    Ok((schema, batches.0))
+    Ok((schema, batches.batches))
 }
 
 /// Reads a text, which `open` opens once or twice, and hands its record batches to `target` in order: the memory needed does
@@ -525,11 +525,11 @@ mod tests {
 
     /// Rows that never begin again, so that types are inferred from all values beforehand.
     #[derive(Default)]
-    struct Twice(Batches);
+    struct Twice(TextBatches<'static>);
 
     impl TextTarget for Twice {
         fn begin(&mut self, schema: &SchemaRef) -> Result<()> {
-            assert!(self.0.0.is_empty());
+            assert!(self.0.batches.is_empty());
             self.0.begin(schema)
         }
 
@@ -557,15 +557,15 @@ mod tests {
             opened.set(opened.get() + 1);
             Ok(text.as_bytes())
         };
-        let mut batches = Batches::default();
+        let mut batches = TextBatches::default();
         let schema = read_in_order(&open, &JsonOptions::default(), &mut batches, chunk);
-        (told(schema, batches.0), opened.get())
+        (told(schema, batches.batches), opened.get())
     }
 
     fn as_a_whole(text: &str, chunk: usize) -> Result<(SchemaRef, Vec<String>), String> {
         let mut batches = Twice::default();
         let schema = read_in_order(&|| Ok(text.as_bytes()), &JsonOptions::default(), &mut batches, chunk);
-        told(schema, batches.0.0)
+        told(schema, batches.0.batches)
     }
 
     #[test]
