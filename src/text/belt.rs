@@ -1,4 +1,4 @@
-//! Work of several threads on items that come one after the other, with results taken in order as they come.
+//! Work of several threads on a sequence of items, with results in order as they are ready.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -7,8 +7,8 @@ use std::thread;
 use crate::map::{adopt, is_inside, lend};
 use crate::parallel::{available, lock};
 
-/// Runs `work` on each item, on as many threads as there are processors, and `each` on the results: in order, as they come,
-/// on the caller's thread. At most `ahead` items and results exist at the same time. Returns the first error in order.
+/// Runs `work` on each item, on one thread per processor, and `each` on the results: in order, as they are ready, on the
+/// caller's thread. At most `ahead` items and results exist at the same time. Returns the first error in order.
 pub(super) fn in_order<I: Send, T: Send, E: Send>(
     items: impl Iterator<Item = Result<I, E>> + Send,
     ahead: usize,
@@ -56,7 +56,7 @@ struct Belt<Items, T, E> {
 
 struct Results<T, E> {
     waiting: BTreeMap<usize, Result<T, E>>,
-    /// The number of results that are dealt with.
+    /// The number of finished results.
     taken: usize,
     /// The number of items, once it is known; of those up to an error.
     end: usize,
@@ -126,7 +126,7 @@ impl<I, T, E, Items: Iterator<Item = Result<I, E>>> Belt<Items, T, E> {
     }
 }
 
-/// Lets nobody wait for what no longer comes.
+/// Wakes all waiting threads at the end.
 struct Stop<'a, Items, T, E> {
     belt: &'a Belt<Items, T, E>,
     only_in_panic: bool,

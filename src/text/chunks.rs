@@ -1,11 +1,11 @@
-//! Text in chunks of whole records, which several threads parse at the same time.
+//! Text in chunks of whole records, parsed by several threads.
 
 use std::io::{self, Read};
 
 use super::lines::failed;
 use crate::error::{Error, Result};
 
-/// The bytes of a chunk, about.
+/// The approximate bytes of a chunk.
 pub(super) const CHUNK: usize = 2 << 20;
 /// Maximum bytes of one record.
 const LONGEST: usize = 256 << 20;
@@ -16,7 +16,7 @@ pub(super) struct Chunk {
     pub bytes: Vec<u8>,
     /// The number of lines before them.
     pub lines: usize,
-    /// Whether they begin with the header of the text, which whoever finds it sets.
+    /// Whether they begin with the header of the text; set by the reader of the header.
     pub is_first: bool,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Chunks<R, C> {
     input: R,
     cut: C,
     doing: &'static str,
-    /// The bytes of a chunk, about.
+    /// The approximate bytes of a chunk.
     size: usize,
     /// The beginning of an incomplete record.
     begun: Vec<u8>,
@@ -58,7 +58,7 @@ impl<R: Read, C: RecordEnds> Chunks<R, C> {
             let wanted = wanted as u64;
             let read = self.input.by_ref().take(wanted).read_to_end(&mut self.begun);
             if (read.map_err(|e| failed(self.doing, &e))? as u64) < wanted {
-                // What comes at the end of the text is whole, or an error.
+                // The last record is complete, or an error.
                 self.is_over = true;
                 let rest = std::mem::take(&mut self.begun);
                 return Ok(Some(self.chunk(rest)).filter(|chunk| !chunk.bytes.is_empty()));

@@ -226,7 +226,7 @@ fn sink(field: &Field) -> Result<Box<dyn Sink>> {
     })
 }
 
-/// The sink of a column inferred from values of `kinds`, which takes only values that leave it of its type.
+/// The sink of a column inferred from values of `kinds`; refuses values that would change its type.
 pub(crate) fn exact_sink(kinds: Kinds) -> Box<dyn Sink> {
     let micros = |value: &str, kinds| exact_moment(value, kinds)?.count(1_000_000);
     let nanos = |value: &str, kinds| exact_moment(value, kinds)?.count(1_000_000_000);
@@ -253,7 +253,7 @@ pub(crate) fn exact_sink(kinds: Kinds) -> Box<dyn Sink> {
     }
 }
 
-/// The kinds that the values of an array leave of those of their column, whose [`exact_sink`] has taken them.
+/// Narrows the kinds of a column to those of an array's values, accepted by its [`exact_sink`].
 pub(crate) fn narrowed(kinds: Kinds, array: &dyn Array) -> Kinds {
     match array.data_type() {
         DataType::Int64 => narrowed_by_ints(kinds, array.as_primitive::<Int64Type>().values()),

@@ -197,8 +197,8 @@ impl TimeSpan {
 // ---- a value as text ----
 
 impl Display for Value<'_> {
-    /// The value as text; the alternate form, `{:#}`, is that of a table's cell, which has floats with at most six digits
-    /// behind the point. Times are ISO 8601; a timestamp in a zone with a name other than UTC's shows UTC, marked `Z`, and
+    /// The value as text; the alternate form, `{:#}`, is that of a table's cell: floats have at most six digits
+    /// after the point. Times are ISO 8601; a timestamp in a zone with a name other than UTC's shows UTC, marked `Z`, and
     /// one in an offset such as `+02:00` local time and the offset; values beyond the calendar show as a number and its unit.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match guard(|| Ok::<_, Error>(self.write(f))) {
@@ -247,7 +247,7 @@ impl Value<'_> {
     }
 }
 
-/// A float whose every digit `whole` has.
+/// A float with all digits of `whole`.
 fn write_float(f: &mut fmt::Formatter<'_>, value: f64, whole: String) -> fmt::Result {
     if !f.alternate() || !value.is_finite() {
         return f.write_str(&whole);

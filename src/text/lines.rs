@@ -1,4 +1,4 @@
-//! Text that arrives in pieces, as batches of rows, returned at the latest when input pauses.
+//! Text in pieces, as batches of rows, returned at the latest when input pauses.
 //!
 //! ```text
 //! a source ── read by a thread ──▶ blocks of bytes ── cut behind whole records ──▶ Parser ──▶ batches
@@ -15,11 +15,11 @@ use arrow_schema::SchemaRef;
 
 use crate::error::{Error, Result};
 
-/// Bytes per read, and blocks that wait to be parsed.
+/// Bytes per read, and blocks waiting to be parsed.
 const BLOCK: usize = 256 << 10;
 const BLOCKS: usize = 4;
 
-/// Maximum bytes of one record, whose end may never arrive.
+/// Maximum bytes of one record. Its end may never arrive.
 const LONGEST: usize = 256 << 20;
 
 /// A parser that finds and parses records.
@@ -179,7 +179,7 @@ impl std::fmt::Debug for Incoming {
     }
 }
 
-/// What went wrong with `doing`: the system's error, or that of a text which is not what it must be.
+/// The error of `doing`: the system's, or that of invalid text.
 pub(crate) fn failed(doing: &str, error: &io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::InvalidData => Error::invalid(format!("{doing}: {error}")),

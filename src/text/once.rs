@@ -1,4 +1,4 @@
-//! Texts read once where the types of their beginning hold to their end, and twice where they do not.
+//! Texts read once if the types of their beginning fit the whole text, and twice otherwise.
 //!
 //! ```text
 //! a text ── cut behind whole records ──▶ chunks ── parsed by threads by the types of the first one ──▶ batches in order
@@ -7,7 +7,7 @@
 //!                                          └─────────▶ types of all the rest ── the text read again ──▶ batches in order
 //! ```
 //!
-//! Each chunk that was parsed says which types its values leave, so that all types are those of all values either way.
+//! Each parsed chunk also narrows the inferred types, so types depend on all values either way.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,30 +25,30 @@ const AHEAD: usize = 16;
 
 /// Takes the batches of a text, in order: see [`read_csv_in_order`](crate::read_csv_in_order).
 pub trait TextTarget {
-    /// Begins the rows, which are of `schema`. Called again, the batches that came before are void: a value further on made a
-    /// column of another type, and all rows come anew.
+    /// Begins rows of `schema`. If called again, discard the earlier batches: a later value changed the type of a column,
+    /// and all rows are passed again.
     ///
     /// # Errors
-    /// Any ends the reading.
+    /// Any error ends the reading.
     fn begin(&mut self, schema: &SchemaRef) -> Result<()>;
 
     /// Takes the next rows.
     ///
     /// # Errors
-    /// Any ends the reading.
+    /// Any error ends the reading.
     fn take(&mut self, batch: RecordBatch) -> Result<()>;
 
-    /// Called now and then, to show progress or to stop by an error. The text will have been read `passes` times in all, as far
-    /// as is known.
+    /// Called now and then, to show progress or to stop by an error. `passes` is the expected number of times that the text is
+    /// read.
     ///
     /// # Errors
-    /// Any ends the reading.
+    /// Any error ends the reading.
     fn tick(&mut self, passes: u64) -> Result<()> {
         let _ = passes;
         Ok(())
     }
 
-    /// Whether rows can begin again. Where they can't, the text is read for its types before it is read for its rows.
+    /// Whether [`begin`](TextTarget::begin) can be called again. If not, the text is first read for its types, then for its rows.
     fn can_begin_again(&self) -> bool {
         true
     }
@@ -94,9 +94,9 @@ impl TextTarget for TextBatches<'_> {
     }
 }
 
-/// How the chunks of a text become rows.
+/// Parses the chunks of a text.
 pub(super) trait Grammar: Sync {
-    /// The types that hold all values of some rows, column by column.
+    /// The inferred types of some rows, one per column.
     type Types: Clone + Send + Sync;
 
     /// The types of no rows.
@@ -105,7 +105,7 @@ pub(super) trait Grammar: Sync {
     /// The types of a chunk.
     fn types(&self, chunk: &Chunk) -> Result<Self::Types>;
 
-    /// Narrows the types of some rows to those that also hold the rows after them.
+    /// Narrows the types of some rows by those of the following rows.
     fn merge(&self, types: &mut Self::Types, later: Self::Types);
 
     fn schema(&self, types: &Self::Types) -> Result<SchemaRef>;
@@ -113,17 +113,17 @@ pub(super) trait Grammar: Sync {
     /// The rows of a chunk.
     fn rows(&self, chunk: &Chunk, schema: &SchemaRef) -> Result<Vec<RecordBatch>>;
 
-    /// The rows of a chunk, and `types` narrowed by them, if `schema` remains that of the types. Also `None` for faulty text.
+    /// The rows of a chunk, and `types` narrowed by them; `None` if `schema` is no longer that of the types, or for faulty text.
     fn rows_of(&self, chunk: &Chunk, schema: &SchemaRef, types: &Self::Types) -> Option<Typed<Self::Types>>;
 }
 
-/// Rows, and the types that hold them.
+/// Rows, and their inferred types.
 pub(super) struct Typed<T> {
     pub batches: Vec<RecordBatch>,
     pub types: T,
 }
 
-/// What is known of a chunk.
+/// The result for a chunk.
 enum ChunkSeen<T> {
     Rows(Typed<T>),
     Types(T),
@@ -154,7 +154,7 @@ pub(super) fn parse_all<G: Grammar>(
     if has_begun { Ok(()) } else { target.begin(schema) }
 }
 
-/// The types of all chunks, which are read for nothing else.
+/// The types of all chunks; makes no rows.
 pub(super) fn types_of_all<G: Grammar>(
     grammar: &G,
     chunks: impl Iterator<Item = Result<Chunk>> + Send,
@@ -169,7 +169,7 @@ pub(super) fn types_of_all<G: Grammar>(
     Ok(types)
 }
 
-/// The rows of all chunks, of types that hold all values; `again` gives the chunks once more.
+/// The rows of all chunks, with types of all values; `again` returns the chunks once more.
 pub(super) fn parse_and_infer<G: Grammar, C: Iterator<Item = Result<Chunk>> + Send>(
     grammar: &G,
     mut chunks: C,
@@ -203,8 +203,8 @@ pub(super) fn parse_and_infer<G: Grammar, C: Iterator<Item = Result<Chunk>> + Se
     }
 }
 
-/// The types of all chunks, and whether `target` has got the rows of all, which it gets as long as their types are those of
-/// the `sample`.
+/// The types of all chunks, and whether `target` got all rows: it gets them while their types are those of the
+/// `sample`.
 fn see_all<G: Grammar>(
     grammar: &G,
     chunks: impl Iterator<Item = Result<Chunk>> + Send,

@@ -13,11 +13,11 @@ pub fn csv_names(schema: &Schema) -> String {
     schema.fields().iter().map(|field| csv_field(field.name())).collect::<Vec<_>>().join(",")
 }
 
-/// Puts `row` behind what `line` holds, as CSV. Null is nothing and an empty string `""`: of one column a null is a line with
-/// nothing on it, as it is read.
+/// Appends `row` to `line`, as CSV. A null is an empty field and an empty string `""`; a null in a single column is an empty
+/// line, and is read as such.
 ///
 /// # Errors
-/// That of the first damaged value.
+/// The error of the first damaged value.
 #[doc(hidden)]
 pub fn push_csv(row: &Row<'_>, line: &mut String) -> Result<()> {
     guard(|| {
@@ -55,10 +55,10 @@ impl JsonLines {
         JsonLines { names: schema.fields().iter().map(|field| quoted(field.name())).collect() }
     }
 
-    /// Puts `row` behind what `line` holds, as an object. Put together by hand, so that columns of the same name all show.
+    /// Appends `row` to `line`, as an object. Written by hand, to include all columns of the same name.
     ///
     /// # Errors
-    /// That of the first damaged value.
+    /// The error of the first damaged value.
     pub fn push(&self, row: &Row<'_>, line: &mut String) -> Result<()> {
         guard(|| {
             line.push('{');

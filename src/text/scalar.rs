@@ -66,7 +66,7 @@ pub(crate) fn number_kinds(value: &str) -> Kinds {
     }
 }
 
-/// What a text may be as a number.
+/// The numeric form of a text.
 enum NumberForm {
     /// Padded with zeros or with a plus sign.
     Text,
@@ -116,8 +116,7 @@ pub(crate) fn float<T: FromStr + Copy + Into<f64>>(value: &str) -> Option<T> {
     (!overflow).then_some(number)
 }
 
-/// An integer as inferred: `None` for what `FromStr` takes besides, such as a plus sign and leading zeros, and for minus zero,
-/// which no unsigned integer is.
+/// An integer as inferred: `None` for other input of `FromStr`, such as a plus sign and leading zeros, and for minus zero.
 pub(crate) fn exact_int(value: &str) -> Option<i64> {
     let digits = value.strip_prefix('-').unwrap_or(value).as_bytes();
     match digits {
@@ -136,7 +135,7 @@ pub(crate) fn exact_uint(value: &str) -> Option<u64> {
     }
 }
 
-/// A float as inferred: `None` for integers that it would round.
+/// A float as inferred: `None` for integers without an exact float.
 pub(crate) fn exact_float(value: &str) -> Option<f64> {
     let is_float = match number_form(value) {
         NumberForm::Text => false,
@@ -156,14 +155,14 @@ fn is_exact(value: i64) -> bool {
     (value as f64) as i128 == i128::from(value)
 }
 
-/// The kinds that integers leave of those of their column.
+/// Narrows the kinds of a column to those of its integers.
 pub(crate) fn narrowed_by_ints(kinds: Kinds, values: &[i64]) -> Kinds {
     let is_unsigned = values.iter().all(|&value| value >= 0);
     let is_float = values.iter().all(|&value| is_exact(value));
     kinds & !(if is_unsigned { 0 } else { UINT }) & !(if is_float { 0 } else { FLOAT })
 }
 
-/// The kinds that times in microseconds leave of those of their column.
+/// Narrows the kinds of a column to those of its times in microseconds.
 pub(crate) fn narrowed_by_micros(kinds: Kinds, values: &[i64]) -> Kinds {
     let fit = values.iter().all(|&micros| micros.checked_mul(1000).is_some());
     kinds & !(if fit { 0 } else { NANOS | UTC_NANOS })
@@ -174,7 +173,7 @@ fn two_digits(tens: u8, ones: u8) -> Option<u32> {
     are_digits.then(|| u32::from(tens - b'0') * 10 + u32::from(ones - b'0'))
 }
 
-/// Exactly `width` digits, of which there are nine at most.
+/// Exactly `width` digits, at most nine.
 fn digits(value: &str, width: usize) -> Option<u32> {
     let mut number = 0;
     for byte in value.bytes() {
@@ -304,8 +303,8 @@ pub(crate) fn time(value: &str, per_second: i64) -> Option<i64> {
     Moment { seconds: clock_seconds(clock)?, nanos, offset: false }.count(per_second)
 }
 
-/// The date or time that a text is for a column of `data_type`: as in CSV, ISO 8601 and dates in English. A timestamp has a
-/// zone where the text has an offset. `None` for other texts and types.
+/// A text as a date or time of `data_type`: as in CSV, ISO 8601 and dates in English. A timestamp has a
+/// zone if the text has an offset. `None` for other texts and types.
 #[doc(hidden)]
 pub fn time_of_text(data_type: &DataType, text: &str) -> Option<Value<'static>> {
     match data_type {
@@ -315,7 +314,7 @@ pub fn time_of_text(data_type: &DataType, text: &str) -> Option<Value<'static>> 
         }
         DataType::Timestamp(..) => {
             let moment = Moment::parse_or_midnight(text)?;
-            // The coarsest unit that is exact reaches furthest.
+            // The coarsest exact unit has the largest range.
             let units = [TimeUnit::Second, TimeUnit::Millisecond, TimeUnit::Microsecond, TimeUnit::Nanosecond];
             let exact = |unit: TimeUnit| Some((moment.count(crate::types::per_second(unit))?, unit));
             let (count, unit) = units.into_iter().find_map(exact)?;
@@ -325,8 +324,8 @@ pub fn time_of_text(data_type: &DataType, text: &str) -> Option<Value<'static>> 
     }
 }
 
-/// What to write instead of `text`, a time without an offset for a column of `data_type` with a time zone, or the reverse;
-/// empty for all else.
+/// A replacement for `text`, a time without an offset in a column of `data_type` with a time zone, or the reverse;
+/// empty in all other cases.
 #[doc(hidden)]
 pub fn offset_advice(data_type: &DataType, text: &str) -> &'static str {
     let DataType::Timestamp(_, zone) = data_type else { return "" };

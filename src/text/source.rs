@@ -1,4 +1,4 @@
-//! Texts that may be compressed.
+//! Texts, compressed or not.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -46,9 +46,9 @@ impl TextFile {
         self.len == 0
     }
 
-    /// The number of bytes that were read so far, all times counted.
+    /// The number of bytes read so far, over all passes.
     pub fn done(&self) -> u64 {
-        // Relaxed: it is for whoever looks.
+        // Relaxed: it only shows progress.
         self.done.load(Ordering::Relaxed)
     }
 }
@@ -69,7 +69,7 @@ impl Read for CountingReader {
 const GZIP: &[u8] = b"\x1f\x8b";
 const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
 
-/// The text that `input` is, decompressed if it begins as gzip or zstd does.
+/// The text of `input`, decompressed if it begins like gzip or zstd.
 ///
 /// # Errors
 /// `Io`; `Unsupported` for compressed text where the feature `compression` is missing.

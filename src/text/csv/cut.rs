@@ -1,4 +1,4 @@
-//! Where records of CSV end, in text that arrives in blocks.
+//! The ends of CSV records, in text in blocks.
 
 use super::options::CsvOptions;
 use crate::text::chunks::RecordEnds;
@@ -17,7 +17,7 @@ impl CsvCut {
         CsvCut { delimiter: options.delimiter, quote: options.quote, place: ParserState::Mark }
     }
 
-    /// The first byte that may change the state, and its place.
+    /// The first byte that can change the state, and its position.
     fn next_change<'a>(&self, rest: &'a [u8]) -> Option<(usize, &'a u8)> {
         let at = match (self.place, self.quote) {
             (ParserState::Quoted, Some(quote)) => memchr::memchr(quote, rest)?,
@@ -34,7 +34,7 @@ impl RecordEnds for CsvCut {
         let has_quotes = self.quote.is_some_and(|quote| fresh.contains(&quote));
         let mut end = None;
         let mut from = 0;
-        // Without quotes, every line break ends a record, and what comes after the last one decides the state.
+        // Without quotes, every line break ends a record, and the bytes after the last one determine the state.
         if !has_quotes && matches!(self.place, FieldStart | Field | Quote) {
             from = fresh.iter().rposition(|&byte| byte == b'\n').unwrap_or(0);
         }
@@ -67,9 +67,9 @@ pub(super) enum ParserState {
     FieldStart,
     Field,
     Quoted,
-    /// After a quote in a quoted field, which ends it or is doubled.
+    /// After a quote in a quoted field: the field's end, or half of a doubled quote.
     Quote,
-    /// After a carriage return, which a line feed may follow.
+    /// After a carriage return; a line feed may follow.
     Return,
 }
 
@@ -91,7 +91,7 @@ impl ParserState {
     }
 }
 
-/// The number of line breaks in `text`, which `next` follows.
+/// The number of line breaks in `text`, followed by `next`.
 pub(super) fn line_ends(text: &[u8], next: Option<u8>) -> usize {
     if memchr::memchr(b'\r', text).is_none() {
         return memchr::memchr_iter(b'\n', text).count();

@@ -1,4 +1,4 @@
-//! What a text of CSV looks like.
+//! Options of CSV.
 
 use std::borrow::Cow;
 
@@ -20,16 +20,16 @@ pub struct CsvOptions {
     pub dictionary: Vec<String>,
     /// The field delimiter.
     pub delimiter: u8,
-    /// What quotes fields that contain delimiters, line breaks or quotes; `None`: nothing does.
+    /// The quote around fields with delimiters, line breaks or quotes; `None` if there is none.
     pub quote: Option<u8>,
-    /// Whether the first line has the names of the columns. Without, they are called as the schema has them, in that order,
-    /// if it has as many, and `column_1` and so on else.
+    /// Whether the first line has the names of the columns. If not, they have the names of the schema, in that order, if it has
+    /// as many columns, and otherwise `column_1` and so on.
     pub header: bool,
     /// Unquoted fields that are null in any column; `None`: those above.
     pub null_values: Option<Vec<String>>,
-    /// Whether decimal numbers have a comma, and no point.
+    /// Whether decimal numbers have a comma instead of a point.
     pub decimal_comma: bool,
-    /// The most rows of a record batch. Batches may have fewer: those of a chunk of text.
+    /// The maximum rows of a record batch. Batches may have fewer: those of one chunk of text.
     pub batch_rows: usize,
 }
 
@@ -83,10 +83,10 @@ impl CsvOptions {
         Ok(())
     }
 
-    /// Whether `value` is null in a column of `data_type`; `is_quoted` is asked only where that matters.
+    /// Whether `value` is null in a column of `data_type`; calls `is_quoted` only if needed.
     pub(super) fn is_null(&self, value: &str, data_type: &DataType, is_quoted: impl FnOnce() -> bool) -> bool {
         if value.is_empty() {
-            // An empty field is nothing, unless it is quoted and may be a value.
+            // An empty field is null, unless it is quoted and can be a value.
             let can_be_empty = is_text(data_type) || matches!(data_type, DataType::Binary | DataType::LargeBinary);
             return !can_be_empty || !is_quoted();
         }

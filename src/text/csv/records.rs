@@ -132,22 +132,22 @@ fn check_name(number: usize, name: &str, new: bool) -> Result<()> {
 
 pub(super) struct CsvRecords<'a> {
     text: &'a Text<'a>,
-    /// The text up to the first bytes that are not UTF-8.
+    /// The text up to the first invalid UTF-8.
     valid: &'a str,
     /// The end of the present record.
     next: usize,
     start: usize,
-    /// Where the fields are, in `valid`, or in what the parser made of a record with quotes.
+    /// The ranges of the fields, in `valid` or in the unquoted record.
     pub fields: Vec<Range<usize>>,
     quoted: Option<Quoted>,
     /// Whether the present record has quotes.
     has_quotes: bool,
     pub width: Option<usize>,
-    /// The number of blank lines that come before the record, each of which is a record of one field.
+    /// The number of blank lines before the record, each a record of one field.
     blank: usize,
     /// Whether the present record is one of them.
     is_blank: bool,
-    /// Whether there is a record behind them.
+    /// Whether a record follows them.
     is_more: bool,
 }
 
@@ -255,7 +255,7 @@ impl CsvRecords<'_> {
     }
 }
 
-/// Adds the fields of a line, which is at `start`.
+/// Adds the fields of the line at `start`.
 fn split(start: usize, line: &[u8], delimiter: u8, fields: &mut Vec<Range<usize>>) {
     let mut from = start;
     for at in memchr::memchr_iter(delimiter, line) {
@@ -277,7 +277,7 @@ struct Quoted {
 impl Quoted {
     fn new(delimiter: u8, quote: u8) -> Quoted {
         let mut parser = ReaderBuilder::new().delimiter(delimiter).quote(quote).build();
-        // What would be a byte order mark at the beginning of a text is none inside of it.
+        // A byte order mark counts only at the beginning of the text.
         parser.read_record(b"\n", &mut [0], &mut [0]);
         Quoted { parser, text: String::new(), output: vec![0; 256], ends: vec![0; 16] }
     }
@@ -304,7 +304,7 @@ impl Quoted {
         };
         self.text.clear();
         let output = self.output.get(..written).unwrap_or_default();
-        // Of bytes that are not UTF-8 nothing is read: the text is an error.
+        // Invalid UTF-8 is not read: the text is an error.
         self.text.push_str(std::str::from_utf8(output).unwrap_or_default());
         let mut from = 0;
         for &end in self.ends.iter().take(ended) {

@@ -20,10 +20,10 @@ pub(super) struct CsvTable {
     pub columns: Filling<Box<dyn Sink>>,
 }
 
-/// Where the values of a column come from.
+/// The source of a column's values.
 struct FieldSource {
     number: usize,
-    /// Whether the column is one without values, which any value would make another one.
+    /// Whether the column was inferred without values; any value would change its type.
     is_empty: bool,
 }
 
@@ -51,7 +51,7 @@ impl CsvTable {
         }
     }
 
-    /// For all columns, of `schema`, which is that of `kinds`, and of which no value makes it another one.
+    /// For all columns of `schema`, inferred as `kinds`; refuses values that would change it.
     pub(super) fn exact(schema: &SchemaRef, kinds: &[Kinds], batch_rows: usize) -> CsvTable {
         let source = |(number, &kinds): (usize, &Kinds)| FieldSource { number, is_empty: kinds == UNSEEN };
         let sources = kinds.iter().enumerate().map(source).collect();
@@ -107,7 +107,7 @@ fn push(
     })
 }
 
-/// What was expected instead, and the remedy.
+/// The expected form, and the remedy.
 fn refusal(field: &Field, null: bool) -> (String, &'static str) {
     let name = type_name(field.data_type());
     if null {

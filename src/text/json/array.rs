@@ -1,28 +1,28 @@
-//! A JSON array of objects as JSON lines: byte by byte, so that it may be a stream.
+//! A JSON array of objects as JSON lines: byte by byte, for streams.
 
 use std::io::{self, Read};
 
-/// A text whose array, if it is one, comes with one element on each line. Every byte stands for one byte: commas between
+/// A text; if it is an array, one with one element on each line. Each byte becomes one byte: commas between
 /// elements become line breaks, line breaks inside of elements and the brackets around all of them become spaces.
 pub(super) struct ArrayLines<R> {
     input: R,
     at: At,
 }
 
-/// Where a text is.
+/// The state after some bytes of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
-    /// Before its first byte that is neither blank nor part of a byte order mark.
+    /// Only blanks and a byte order mark so far.
     Start,
-    /// In lines, which stay as they are.
+    /// In lines, left unchanged.
     Lines,
-    /// In the array, where an element has to begin: after a comma, or after the bracket, which may also end it.
+    /// In the array, before an element: after a comma, or after the opening bracket, where the array may also end.
     Element { is_first: bool },
-    /// In the array, inside as many brackets and braces of an element, or after it.
+    /// In the array, inside `depth` brackets and braces of an element, or after the element.
     Array { depth: u32 },
-    /// In a string of an element, maybe behind a backslash.
+    /// In a string of an element, or after a backslash in it.
     String { depth: u32, is_escaped: bool },
-    /// Behind the array.
+    /// After the array.
     End,
 }
 
@@ -68,7 +68,7 @@ impl<R> ArrayLines<R> {
     }
 }
 
-/// Where a text is behind `byte`, which stands in the array and in no string.
+/// The state after `byte`, in the array and outside of strings.
 fn array(depth: u32, byte: &mut u8) -> io::Result<At> {
     let too_deep = || wrong("brackets in brackets, four billion deep");
     Ok(match *byte {

@@ -35,14 +35,14 @@ pub(super) enum Filler {
     Struct(StructFiller),
 }
 
-/// Which JSON a scalar takes.
+/// The JSON accepted by a scalar column.
 #[derive(Clone, Copy)]
 pub(super) enum Takes {
-    /// What can be of its type.
+    /// Values convertible to its type.
     Typed,
-    /// Also, for text, any other.
+    /// For text, also all others.
     Any,
-    /// What leaves the column of these kinds of its type.
+    /// Values that don't change the inferred type of a column of these kinds.
     Kinds(Kinds),
 }
 
@@ -72,7 +72,7 @@ impl JsonColumns {
         JsonColumns::of(schema, makers.columns(schema.fields())?, batch_rows)
     }
 
-    /// For rows of `schema`, which is that of `shapes`, and of which no value makes it another one.
+    /// For rows of `schema`, inferred as `shapes`; refuses values that would change it.
     pub(super) fn exact(schema: &SchemaRef, shapes: &Shapes, batch_rows: usize) -> Result<JsonColumns> {
         JsonColumns::of(schema, exact_columns(schema.fields(), shapes)?, batch_rows)
     }
@@ -82,7 +82,7 @@ impl JsonColumns {
         Ok(JsonColumns { filling, members: MemberPlaces::of(schema.fields())? })
     }
 
-    /// Adds a row; true if that fills a batch.
+    /// Adds a row; returns whether a batch is full.
     pub(super) fn push(&mut self, line: Line<'_>) -> Result<bool> {
         let mut row = RowFiller { columns: &mut self.filling.columns, row: self.filling.rows, place: 0 };
         line.each_member(&mut |name, value| row.push(&mut self.members, name, value))?;
@@ -180,7 +180,7 @@ impl RowFiller<'_> {
         pushed.map_err(|refusal| refusal.inside(name))
     }
 
-    /// Gives the members that were missing nulls.
+    /// Fills missing members with nulls.
     fn end(self) -> Result<(), Refusal> {
         for column in self.columns.iter_mut().filter(|column| column.rows == self.row) {
             column.push("null").map_err(|refusal| refusal.inside(column.field.name()))?;
@@ -238,7 +238,7 @@ fn push_scalar(data_type: &DataType, sink: &mut dyn Sink, takes: Takes, json: Op
 fn keeps(kinds: Kinds, json: &str, text: &str) -> bool {
     match json.as_bytes().first() {
         _ if kinds == TEXT => true,
-        // What the first value will be is open.
+        // The first value is still unknown.
         _ if kinds == UNSEEN => false,
         Some(b'"') if kinds & FLOAT != 0 => is_word(text),
         _ if kinds & WORD != 0 => false,

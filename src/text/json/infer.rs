@@ -67,12 +67,12 @@ impl Shapes {
         self.members.iter().map(|(_, shape)| shape)
     }
 
-    /// Narrows the types by the values of columns that took only values of these types.
+    /// Narrows the types to those of the values in columns filled by these types.
     pub(super) fn narrow(&mut self, columns: &[ArrayRef]) {
         self.members.iter_mut().zip(columns).for_each(|((_, shape), column)| shape.narrow(column));
     }
 
-    /// The columns of these lines and of `other`, which come after them.
+    /// The columns of these lines followed by `other`.
     pub(super) fn merge(&mut self, other: Shapes) {
         for (name, shape) in other.members {
             match self.numbers.get(&name).and_then(|&number| self.members.get_mut(number)) {

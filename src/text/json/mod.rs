@@ -4,8 +4,8 @@
 //! `Boolean`, numbers `Int64`, `UInt64` or `Float64` (as in CSV: the first that represents all exactly), strings
 //! `Date32` or `Timestamp` if all are dates or times as in CSV, `Float64` if they are `NaN`, `Infinity` or `-Infinity`
 //! beside numbers, else `Utf8`; lists are `List`, objects `Struct` with the members of all objects. A column of only nulls is `Utf8`,
-//! and so is one without a common type: strings are kept, other values become their JSON text, digit by digit. Numbers that
-//! no type holds all of exactly, with nothing else beside them, are an error: a schema says what they are to be.
+//! and so is one without a common type: strings are kept, other values become their JSON text, digit by digit. A column of only
+//! numbers without a common exact type is an error; give a schema.
 //!
 //! Missing members are null. Blank lines are skipped.
 //!
@@ -205,8 +205,8 @@ fn columns_of(schema: &SchemaRef, options: &JsonOptions) -> Result<JsonColumns> 
 /// rows. A batch is returned when it is full, at the end, or when no more input is available and its first row has
 /// waited for `patience`, so that `input` may be the output of `tail -f`.
 ///
-/// Each line is an object with any of the schema's columns, and no others; the objects may also be elements of an array,
-/// of which errors count each as a line. Strings are read as values of any type, as
+/// Each line is an object with any of the schema's columns, and no others. The objects may also be elements of an array;
+/// errors count each element as a line. Strings are read as values of any type, as
 /// in CSV ([`stream_csv`](crate::stream_csv)), except `Boolean`; numbers as any numeric type, and as the count of a
 /// timestamp or time in its unit.
 ///
@@ -221,7 +221,7 @@ pub fn stream_json(input: impl Read + Send + 'static, options: &JsonOptions, pat
     Incoming::new(ArrayLines::new(input), schema, Box::new(JsonParser { columns, lines: 0 }), READING, patience)
 }
 
-/// The lines of a text that arrives in blocks.
+/// The lines of a text in blocks.
 struct JsonParser {
     columns: JsonColumns,
     /// The number of parsed lines.

@@ -103,7 +103,7 @@ pub(super) type Take<'t, 'a> = dyn FnMut(&str, &'a str) -> Result<(), Refusal> +
 
 pub(super) struct JsonText<'a>(pub Cow<'a, str>);
 
-/// Hands each member of an object to `take`, in order, up to its first refusal. That JSON is faulty comes before refusals.
+/// Passes each member of an object to `take`, in order, up to the first refusal. Faulty JSON takes precedence over refusals.
 pub(super) fn each_member<'a>(json: &'a str, take: &mut Take<'_, 'a>) -> Result<(), Refusal> {
     each_value(json, take, |from, values| from.deserialize_map(values))
 }
@@ -132,7 +132,7 @@ fn each_value<'a>(
     }
 }
 
-/// What a string says, of JSON that was found to be valid.
+/// Decodes a string of valid JSON.
 pub(super) fn string(json: &str) -> Result<Cow<'_, str>, Refusal> {
     let inside = json.strip_prefix('"').and_then(|json| json.strip_suffix('"'));
     if let Some(inside) = inside
