@@ -54,6 +54,15 @@ def bucket(endpoint, monkeypatch):
     return name
 
 
+def test_an_environment_without_credentials_says_where_they_come_from(monkeypatch):
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    # The role of a machine of AWS, which object_store asks for last: nothing listens there.
+    monkeypatch.setenv("no_proxy", "169.254.169.254")
+    with pytest.raises(aw.PermissionDenied, match="there are no credentials; credentials are taken from AWS_ACCESS_KEY_ID"):
+        aw.open("s3://some-bucket/x.arrow")
+
+
 def table_of(path, start=0, rows=ROWS):
     schema = pa.schema({"n": pa.int64(), "text": pa.string(), "symbol": pa.string(), "price": pa.float64()})
     with aw.writer(path, schema, dictionary=["symbol"], segment_rows=1000) as writer:
