@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 C_PREFIX := $(abspath $(TARGET))/capi
 
-.PHONY: demo test test-rust features arrowwood-datafusion test-datafusion test-flight-sql test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-cluster bench-streams bench-builders \
+.PHONY: demo test test-rust features arrowwood-datafusion test-datafusion test-flight-sql test-datafusion-python test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-cluster bench-streams bench-builders \
   bench-paged bench-instructions bench-serve \
   view test-view bench-view interop live torture torture-serve check-all fuzz docs rustdoc wheel sources crates publish-crates dist smoke smoke-jars workflows \
   needs lint msrv msrv-version clean
@@ -56,6 +56,13 @@ test-datafusion:
 	cargo clippy $(DATAFUSION) --all-targets -- -D warnings
 	cargo test $(DATAFUSION)
 	$(MAKE) --no-print-directory test-flight-sql
+	$(MAKE) --no-print-directory test-datafusion-python
+
+# Datasets registered with DataFusion's own Python package. The features of the two crates differ, so that much is built twice.
+test-datafusion-python: $(VENV)/test.done
+	cargo clippy $(DATAFUSION) --package arrowwood-datafusion-python -- -D warnings
+	$(BIN)/pip install --quiet --no-deps --config-settings=build-args='--profile=dev' ./crates/datafusion/python
+	$(BIN)/python -m pytest -q crates/datafusion/python/tests
 
 # Stock clients of Flight SQL against the program, in an environment of their own: pyarrow, ADBC, and JDBC's driver, which is
 # left out where there is no Maven or Java. ARROWWOOD is a command without DataFusion.

@@ -55,6 +55,7 @@ const FENCES: &[&str] = &[
     "python/src/export.rs",
     "python/src/memory.rs",
     "python/src/exchange.rs",
+    "crates/datafusion/python/src/codec.rs",
     "capi/src/ffi/mod.rs",
     "capi/src/ffi/data.rs",
 ];
@@ -90,6 +91,7 @@ fn all_sources() -> Vec<(PathBuf, String)> {
     [
         "crates/mapping/src",
         "crates/datafusion/src",
+        "crates/datafusion/python/src",
         "crates/objects/src",
         "src",
         "cli/src",

@@ -729,6 +729,14 @@ class Dataset:
         """The batches for another Arrow library, values checked, nothing copied. The request is not followed."""
     def __arrow_c_schema__(self) -> object:
         """The schema for another Arrow library."""
+    def __datafusion_table_provider__(self, session: object) -> object:
+        """The rows as a table of DataFusion, in place: ``ctx.register_table("ticks", ds)``. Columns, limits and conditions
+        reach the data. The table has the rows of the dataset; register a newer one for rows committed since.
+
+        Raises:
+            ImportError: the package ``arrowwood-datafusion`` is not installed, or is for another version of DataFusion.
+            Unsupported: the rows are in memory, or in another order than in the files: use ``ctx.from_arrow(ds, name)``.
+        """
     def _repr_html_(self) -> str: ...
     def _ipython_key_completions_(self) -> list[str]: ...
     def _widened(self) -> Dataset: ...

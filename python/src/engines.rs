@@ -1,5 +1,6 @@
 //! Functions of other engines on a dataset; they are implemented in Python.
 
+use arrowwood::{Error, ErrorKind};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -51,6 +52,31 @@ impl Dataset {
     /// The rows with the columns of a partition: names, types, and values as text.
     fn _in_partition(&self, partition: Vec<PartitionColumn>) -> Result<Dataset> {
         Ok(Dataset::opened(self.inner().in_partition(&partition_of(partition)?)?, self.how()))
+    }
+
+    /// The rows as a table of DataFusion, in place: ``ctx.register_table("ticks", ds)``. Columns, limits and conditions
+    /// reach the data. The table has the rows of the dataset; register a newer one for rows committed since.
+    ///
+    /// Raises:
+    ///     ImportError: the package ``arrowwood-datafusion`` is not installed, or is for another version of DataFusion.
+    ///     Unsupported: the rows are in memory, or in another order than in the files: use ``ctx.from_arrow(ds, name)``.
+    fn __datafusion_table_provider__<'py>(&self, session: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        let py = session.py();
+        let found = py.detach(|| match self.inner().view_rows()? {
+            Some(_) => Ok(None),
+            None => recipe(self.inner(), self.how()),
+        })?;
+        let (places, how) = found.ok_or_else(|| {
+            let message = "rows in memory, or in another order than in their files, can't be registered as a table of DataFusion; use \
+                           ctx.from_arrow(ds, name)";
+            Error::new(ErrorKind::Unsupported, message)
+        })?;
+        let names = self
+            .inner()
+            .is_renamed()
+            .then(|| self.inner().schema().fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>());
+        let provider = py.import("arrowwood._datafusion")?.getattr("table_provider")?;
+        Ok(provider.call1((session, places, how, names))?)
     }
 
     /// The location of the rows: paths, first rows, numbers of rows and columns; ``None`` if they are in memory.

@@ -3,6 +3,7 @@
 import gc
 import io
 import pathlib
+import sys
 import weakref
 
 import duckdb
@@ -124,6 +125,16 @@ def test_datafusion_gets_the_mapping_itself(path):
     inside = mapped_range(path)
     for batch in batches:
         assert batch.column(0).buffers()[1].address in inside and batch.column(1).buffers()[2].address in inside
+
+
+def test_a_table_of_datafusion_needs_its_package(path, monkeypatch):
+    import datafusion
+
+    monkeypatch.setitem(sys.modules, "arrowwood_datafusion", None)
+    with pytest.raises(ImportError, match="pip install arrowwood-datafusion; or hand over the rows: ctx.from_arrow"):
+        datafusion.SessionContext().register_table("t", aw.open(path))
+    with pytest.raises(aw.Unsupported, match="from_arrow"):
+        datafusion.SessionContext().register_table("t", aw.from_arrow(pa.table({"n": [1]})))
 
 
 def test_polars(path, table):

@@ -29,6 +29,11 @@ def test_the_package_has_it_from_cargo():
     # It is in no workspace to take it from.
     datafusion = tomllib.loads((ROOT / "crates/datafusion/Cargo.toml").read_text())
     assert [datafusion["package"]["version"], datafusion["dependencies"]["arrowwood"]["version"]] == [VERSION] * 2
+    package = tomllib.loads((ROOT / "crates/datafusion/python/Cargo.toml").read_text())
+    ours = [crate for name, crate in package["dependencies"].items() if name.startswith("arrowwood")]
+    assert [package["package"]["version"], *(crate["version"] for crate in ours)] == [VERSION] * 3
+    project = tomllib.loads((ROOT / "crates/datafusion/python/pyproject.toml").read_text())["project"]
+    assert f"arrowwood=={VERSION}" in project["dependencies"]
     # What is uploaded names the library by its version, which Cargo can't take from elsewhere.
     ours = [crate for name, crate in CARGO["workspace"]["dependencies"].items() if name.startswith("arrowwood")]
     assert [crate["version"] for crate in ours] == [VERSION] * 4

@@ -34,8 +34,8 @@
 //!
 //! [`follow`] is a table as a stream that doesn't end.
 //!
-//! [`QueryEngine`] answers the SQL of `arrowwood serve` and of the command, which the program `arrowwood-datafusion` is as a
-//! whole.
+//! `QueryEngine` (of the feature `engine`, which is on by default) answers the SQL of `arrowwood serve` and of the command, which the
+//! program `arrowwood-datafusion` is as a whole.
 //!
 //! Rows that are dropped before a running query has read them are an error, which says so: ask again.
 //!
@@ -47,21 +47,31 @@
 #![warn(missing_docs)]
 #![deny(unsafe_code)]
 
+#[cfg(feature = "engine")]
 mod bounded;
+#[cfg(feature = "engine")]
 mod cluster;
+#[cfg(feature = "engine")]
 mod command;
 mod condition;
+#[cfg(feature = "engine")]
 mod engine;
 mod follow;
+#[cfg(feature = "engine")]
 mod memory;
+#[cfg(feature = "engine")]
 mod parameters;
 mod scan;
 mod statistics;
 mod table;
+#[cfg(feature = "engine")]
 mod tables;
 
+#[cfg(feature = "engine")]
 pub use cluster::{Cluster, ClusterAnswer, PeerOptions, Worker, WorkerOptions};
+#[cfg(feature = "engine")]
 pub use command::Command;
+#[cfg(feature = "engine")]
 pub use engine::QueryEngine;
 pub use follow::follow;
 pub use scan::Scan;

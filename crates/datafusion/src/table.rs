@@ -70,8 +70,8 @@ impl Table {
         self
     }
 
-    /// Keeps to the rows that there are now.
-    pub(crate) fn fixed(mut self) -> Table {
+    /// Keeps to the rows that there are now, and shows no later commits.
+    pub fn fixed(mut self) -> Table {
         self.is_fixed = true;
         self
     }
