@@ -85,8 +85,14 @@ impl Bytes {
         const LARGE: usize = 256 << 10;
         if len >= LARGE {
             let mut buffer = GrowableBuffer::exact(len).map_err(io::Error::other)?;
-            fill(buffer.as_mut_slice())?;
-            return Ok(Bytes::from(buffer).data);
+            return match fill(buffer.as_mut_slice()) {
+                Ok(()) => Ok(Bytes::from(buffer).data),
+                Err(e) => {
+                    // A length that data only claims takes no memory.
+                    buffer.abandon();
+                    Err(e)
+                }
+            };
         }
         let mut bytes = vec![0; len];
         fill(&mut bytes)?;
@@ -325,10 +331,12 @@ pub(crate) fn to_array(array: ArrayData) -> ArrayRef {
 
 /// `len` bytes, all of which `fill` writes, or fails: bytes it leaves out may have any earlier content.
 pub(crate) fn filled(len: usize, fill: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<Buffer> {
-    let mut done = Ok(());
+    let mut failed = None;
     let buffer = Bytes::filled(len, |out| {
-        done = fill(out);
-        Ok(())
+        fill(out).map_err(|e| {
+            failed = Some(e);
+            io::Error::other("the buffer was not filled")
+        })
     });
-    done.and_then(|()| buffer.map_err(|e| Error::io("making room for rows", &e)))
+    buffer.map_err(|e| failed.unwrap_or_else(|| Error::io("making room for rows", &e)))
 }

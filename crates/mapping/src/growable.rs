@@ -77,6 +77,12 @@ impl GrowableBuffer {
         Ok(GrowableBuffer { memory, len })
     }
 
+    /// Drops the buffer, whose bytes were not all written: the pages of the others are not counted as touched, and later buffers
+    /// don't touch them in order to reuse them.
+    pub fn abandon(mut self) {
+        self.len = 0;
+    }
+
     /// Makes room for `more` bytes after the last.
     ///
     /// # Errors

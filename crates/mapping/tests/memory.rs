@@ -76,3 +76,22 @@ fn copies_past_the_caches_are_copies() {
         }
     }
 }
+
+/// The bytes of this process in memory.
+#[cfg(target_os = "linux")]
+fn resident() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    4096 * pages.split(' ').nth(1).unwrap().parse::<u64>().unwrap()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_buffer_that_was_not_filled_takes_no_memory_later() {
+    let before = resident();
+    for _ in 0..3 {
+        let mut buffer = GrowableBuffer::exact(2 << 30).unwrap();
+        buffer.as_mut_slice()[..100].fill(1);
+        assert!(resident() < before + (512 << 20), "{} bytes more", resident() - before);
+        buffer.abandon();
+    }
+}

@@ -487,14 +487,15 @@ impl<R: Read> MessageSource<R> {
         len: usize,
         fill: impl FnOnce(&mut Self, &mut [u8]) -> Result<()>,
     ) -> Result<Bytes> {
-        let mut came = Ok(());
+        let mut failed = None;
         let filled = Bytes::filled(len, |into| {
-            came = fill(self, into);
-            Ok(())
+            fill(self, into).map_err(|e| {
+                failed = Some(e);
+                io::Error::other("the body did not arrive")
+            })
         });
         let none = |e| at_message(Error::io(&format!("taking memory for a body of {len} bytes"), &e), frame);
-        let body = filled.map_err(none)?;
-        came.map(|()| Bytes::from(body))
+        filled.map(Bytes::from).map_err(|e| failed.unwrap_or_else(|| none(e)))
     }
 
     /// Fills the slices, which have the `len` bytes of a body.
