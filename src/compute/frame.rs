@@ -1,6 +1,7 @@
 //! A dataset's rows by number: the batch of each row, and blocks of rows for threads.
 
 use std::borrow::Cow;
+use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -28,6 +29,13 @@ pub(super) struct Frame<'a> {
     block: usize,
     /// The dataset of which this is a part, as a condition leaves it over.
     whole: Option<&'a Dataset>,
+    /// The rows of which those asked about are a part.
+    ranks: Option<&'a dyn Ranks>,
+}
+
+/// A set of rows that tells how many of them there are before another.
+pub(super) trait Ranks: Debug + Send + Sync {
+    fn rank(&self, row: u64) -> u64;
 }
 
 /// Rows of one batch: its number, and the rows inside it.
@@ -35,12 +43,17 @@ pub(super) type FrameRows = (usize, Range<usize>);
 
 impl<'a> Frame<'a> {
     pub(super) fn of(dataset: &'a Dataset) -> Result<Frame<'a>> {
-        Ok(Frame { pieces: dataset.pieces(), index: dataset.index()?, block: BLOCK, whole: None })
+        Ok(Frame { pieces: dataset.pieces(), index: dataset.index()?, block: BLOCK, whole: None, ranks: None })
     }
 
     /// The frame of some rows of `whole`, for errors that name one of them.
     pub(super) fn of_part(dataset: &'a Dataset, whole: &'a Dataset) -> Result<Frame<'a>> {
         Ok(Frame { whole: Some(whole), ..Frame::of(dataset)? })
+    }
+
+    /// The same, whose rows errors number as rows of a set of them.
+    pub(super) fn numbered_in(self, ranks: Option<&'a dyn Ranks>) -> Frame<'a> {
+        Frame { ranks, ..self }
     }
 
     /// The same in blocks of `block` rows.
@@ -74,10 +87,21 @@ impl<'a> Frame<'a> {
         self.index.rows_of(number)
     }
 
-    /// The number of row `row` of batch `number` in the dataset, or in the one of which this is a part.
+    /// The number of row `row` of batch `number` in the dataset, or in the one of which this is a part, or among the rows of
+    /// which those asked about are.
     pub(super) fn row_in_whole(&self, number: usize, row: usize) -> Result<u64> {
+        let row = self.row_of_part(number, row)?;
+        Ok(self.ranks.map_or(row, |ranks| ranks.rank(row)))
+    }
+
+    /// The number of row `row` of batch `number` in the dataset.
+    pub(super) fn row_here(&self, number: usize, row: usize) -> u64 {
+        self.start(number) + row.saturating_sub(self.rows_of(number).start) as u64
+    }
+
+    fn row_of_part(&self, number: usize, row: usize) -> Result<u64> {
         let Some(whole) = self.whole else {
-            return Ok(self.start(number) + row.saturating_sub(self.rows_of(number).start) as u64);
+            return Ok(self.row_here(number, row));
         };
         let Part { piece, batch, .. } = self.part(number);
         let lost = || Error::internal("a part of a dataset has a row that the dataset has not");

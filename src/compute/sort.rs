@@ -150,7 +150,7 @@ fn numbers(
             let nulls = array.nulls();
             is_null.extend(rows.clone().map(|row| nulls.is_some_and(|nulls| nulls.is_null(row))));
             let ids = vec![1; rows.len()];
-            add(&Rows { array, rows, ids: &ids, lane: 0 })
+            add(&Rows { array, rows, ids: &ids, lane: 0, is_sparse: false })
         })?;
     }
     Ok(())

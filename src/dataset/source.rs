@@ -50,6 +50,11 @@ pub(crate) trait Source: Debug + Send + Sync {
     /// A column of a batch with checked values; good values are checked once.
     fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData>;
 
+    /// Tells that all values of these columns are about to be used.
+    fn prepare(&self, _columns: &[usize]) -> Result<()> {
+        Ok(())
+    }
+
     /// Checks the values of a column of a batch.
     fn check(&self, batch: usize, column: usize) -> Result<()> {
         self.checked(batch, column).map(drop)
@@ -347,6 +352,7 @@ impl<'a> Part<'a> {
 
     /// The part's columns, with checked values.
     pub(crate) fn columns(&self) -> Result<Vec<ArrayData>> {
+        self.piece.source.prepare(&self.piece.columns)?;
         self.piece.columns.iter().map(|&column| self.column(column)).collect()
     }
 

@@ -21,9 +21,11 @@ use super::partition::{CHUNK, NeededColumns, PARTITIONS, Wave};
 use super::state::{GroupState, StateKind, ValueKind, is_integer};
 use super::table::{GroupTable, Grouped};
 use crate::array::{Value, slice};
-use crate::compute::frame::Frame;
+use crate::compute::frame::{Frame, Ranks};
 use crate::compute::reduce::is_number;
-use crate::compute::select::{Condition, Expression, Formula, Mask, Predicate, col, gather_rows};
+use crate::compute::select::{
+    Condition, Expression, Formula, Mask, Predicate, RowSet, behind_filter, col, gather_rows,
+};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::ChangeCheck;
@@ -53,6 +55,8 @@ pub struct Aggregation<'a> {
     pub(super) dataset: &'a Dataset,
     pub(super) by: Vec<String>,
     pub(super) predicate: Option<Predicate>,
+    /// The rows that are looked at, if not all.
+    pub(super) rows: Option<Arc<RowSet>>,
     pub(super) outputs: Vec<Output>,
     pub(super) watch: Option<AggregationWatch<'a>>,
     /// The most bytes that groups may take.
@@ -108,7 +112,8 @@ impl Dataset {
     /// ```
     pub fn aggregate<N: AsRef<str>>(&self, by: &[N]) -> Aggregation<'_> {
         let by = by.iter().map(|name| name.as_ref().to_string()).collect();
-        Aggregation { dataset: self, by, predicate: None, outputs: Vec::new(), watch: None, memory: None }
+        let outputs = Vec::new();
+        Aggregation { dataset: self, by, predicate: None, rows: None, outputs, watch: None, memory: None }
     }
 }
 
@@ -201,6 +206,13 @@ impl<'a> Aggregation<'a> {
     /// `ColumnNotFound`; `Unsupported` for keys or functions that a type does not support; `InvalidArgument` for two
     /// columns of one name, or a sum that overflows its type; `Io` before groups take more memory than there is.
     pub fn finish(&self) -> Result<Dataset> {
+        match behind_filter(self.dataset) {
+            Some((base, rows)) => Aggregation { dataset: &base, rows: Some(rows), ..self.clone() }.finish_all(),
+            None => self.finish_all(),
+        }
+    }
+
+    fn finish_all(&self) -> Result<Dataset> {
         match with_plain_booleans(self.dataset, &self.by)? {
             Some(plain) => Aggregation { dataset: &plain, ..self.clone() }.finish_plain(),
             None => self.finish_plain(),
@@ -217,8 +229,8 @@ impl<'a> Aggregation<'a> {
             }
         }
         self.dataset.watched(ChangeCheck::Now, || match &self.predicate {
-            Some(predicate) => plan.run(&self.dataset.bounded(predicate)?, self.watch),
-            None => plan.run(self.dataset, self.watch),
+            Some(predicate) if self.rows.is_none() => plan.run(&self.dataset.bounded(predicate)?, self.watch),
+            _ => plan.run(self.dataset, self.watch),
         })
     }
 
@@ -258,6 +270,8 @@ pub(super) struct GroupPlan {
     pub whole: Dataset,
     pub keys: Vec<usize>,
     condition: Option<Condition>,
+    /// The rows of which errors tell, if not all of the dataset.
+    found: Option<Arc<RowSet>>,
     /// The number of the dataset's columns; what is computed is numbered behind them.
     columns: usize,
     computed: Vec<Formula>,
@@ -290,9 +304,14 @@ impl GroupPlan {
         check_keys(&keys, dataset)?;
         let condition = asked.predicate.as_ref();
         let condition = condition.map(|predicate| Condition::of(predicate, schema, &|name| dataset.index_of(name)));
-        let condition = condition.transpose()?;
+        let found = asked.rows.clone();
+        let condition = match (found.clone().map(Condition::Rows), condition.transpose()?) {
+            (Some(rows), Some(condition)) => Some(Condition::And(Box::new(rows), Box::new(condition))),
+            (rows, condition) => rows.or(condition),
+        };
         let mut plan = GroupPlan::empty(dataset, keys, condition);
         plan.memory = asked.memory;
+        plan.found = found;
         for output in &asked.outputs {
             plan.add(dataset, output)?;
         }
@@ -305,6 +324,7 @@ impl GroupPlan {
             whole: dataset.clone(),
             keys,
             condition,
+            found: None,
             columns: dataset.num_columns(),
             computed: Vec::new(),
             kinds: Vec::new(),
@@ -380,7 +400,7 @@ impl GroupPlan {
     ) -> Result<(Frame<'a>, Grouped<'a>)> {
         let blocks = self.blocks(dataset, &mut None)?;
         if blocks.frame.block_rows() == LARGE && self.computed.is_empty() {
-            let frame = Frame::of_part(dataset, &self.whole)?.in_blocks_of(CHUNK);
+            let frame = self.frame(dataset)?.in_blocks_of(CHUNK);
             match self.in_partitions(dataset, &frame, watch) {
                 Ok(found) => return Ok((frame, found)),
                 // Long texts, and dictionaries of more values than there are keys, stay where they are.
@@ -393,9 +413,14 @@ impl GroupPlan {
         Ok((blocks.frame, Grouped::of_one(table)))
     }
 
+    fn frame<'a>(&'a self, dataset: &'a Dataset) -> Result<Frame<'a>> {
+        let ranks = self.found.as_deref().map(|found| found as &dyn Ranks);
+        Ok(Frame::of_part(dataset, &self.whole)?.numbered_in(ranks))
+    }
+
     /// The rows in blocks. Their size, by the number of groups in the first of them, is put into `size` where it was looked for.
     pub(super) fn blocks<'a>(&'a self, dataset: &'a Dataset, size: &mut Option<usize>) -> Result<GroupBlocks<'a>> {
-        let frame = Frame::of_part(dataset, &self.whole)?.in_blocks_of(BLOCK);
+        let frame = self.frame(dataset)?.in_blocks_of(BLOCK);
         let fused = if self.computed.is_empty() {
             Fused::of(&frame, &self.keys, self.condition.as_ref(), &self.kinds)?
         } else {
@@ -519,7 +544,8 @@ impl GroupPlan {
             return Ok(BlockGroups { groups, states, in_order: false });
         }
         if let Some(states) = self.plain_states(frame, block)? {
-            let groups = Groups { ids: Vec::new(), cells: Vec::new(), width: 0, firsts: vec![0] };
+            let firsts = vec![0];
+            let groups = Groups { ids: Vec::new(), cells: Vec::new(), width: 0, firsts, is_sparse: false };
             return Ok(BlockGroups { groups, states, in_order: true });
         }
         let mut groups = group(frame, block, &self.keys, &self.masks(frame, block)?, memory)?;

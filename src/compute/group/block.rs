@@ -131,7 +131,8 @@ impl<'a> BlockColumns<'_, 'a> {
             let ids = &self.groups.ids[at..at + rows.len()];
             let array = self.frame.checked(part, column)?;
             at += rows.len();
-            work(&Rows { array, rows, ids: &[], lane: (at - ids.len()) % LANES }, ids)?;
+            let lane = (at - ids.len()) % LANES;
+            work(&Rows { array, rows, ids: &[], lane, is_sparse: self.groups.is_sparse }, ids)?;
         }
         Ok(())
     }
@@ -143,7 +144,7 @@ impl<'a> BlockColumns<'_, 'a> {
         }
         self.each(column, |rows, ids| {
             number_rows(rows.array, rows.rows.clone(), |array, inside| {
-                work(&Rows { array, rows: inside, ids, lane: rows.lane })
+                work(&Rows { array, rows: inside, ids, ..*rows })
             })
         })
     }
@@ -157,7 +158,8 @@ impl<'a> BlockColumns<'_, 'a> {
                 let ids = &self.groups.ids[at..at + rows.len()];
                 let some = FormulaRows { frame: self.frame, part, rows, wanted: &|row| ids[row] != OUT };
                 let array = formula.array(&some)?;
-                work(&Rows { array: &array, rows: 0..ids.len(), ids, lane: at % LANES })?;
+                let lane = at % LANES;
+                work(&Rows { array: &array, rows: 0..ids.len(), ids, lane, is_sparse: self.groups.is_sparse })?;
                 at += ids.len();
             }
         }

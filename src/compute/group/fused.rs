@@ -2,6 +2,8 @@
 //! group numbers; only the sums are written. They equal those of [`GroupState`] bit for bit, so that any block may use
 //! either.
 
+use std::sync::Arc;
+
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use multiversion::multiversion;
@@ -13,7 +15,7 @@ use crate::array::Unchecked;
 use crate::array::access::{Keys, dictionary_of, fixed_values};
 use crate::compute::frame::Frame;
 use crate::compute::reduce::LANES;
-use crate::compute::select::{Condition, Test};
+use crate::compute::select::{Condition, Mask, RowSet, Test};
 use crate::error::Result;
 
 /// The number of keys that fit into a byte.
@@ -30,18 +32,100 @@ pub(super) struct Fused<'a> {
     key: usize,
     dictionary: &'a ArrayData,
     cells: Vec<Cell<'a>>,
-    /// The column whose floats are tested against a range.
-    tested: Option<(usize, f64, f64)>,
+    condition: FusedCondition,
     /// The column that is summed.
     value: usize,
     kinds: &'a [StateKind],
 }
 
+/// The rows that are looked at.
+enum FusedCondition {
+    All,
+    /// The column whose floats lie between two others.
+    Range(usize, f64, f64),
+    Known(Arc<RowSet>),
+}
+
 /// The columns of some rows.
 struct FusedRows<'a> {
     keys: &'a [[u8; 1]],
-    tested: Option<&'a [Raw]>,
     values: &'a [Raw],
+    wanted: FusedWanted<'a>,
+}
+
+/// Which of them are looked at.
+enum FusedWanted<'a> {
+    All,
+    Range(InRange<'a>),
+    Known(Mask),
+}
+
+/// Tells which rows are looked at.
+trait IsWanted {
+    fn is_wanted(&self, row: usize) -> bool;
+
+    /// The same of the rows from `first` on.
+    fn run(&self, first: usize) -> [bool; RUN];
+}
+
+/// All rows.
+struct Everything;
+
+impl IsWanted for Everything {
+    #[inline(always)]
+    fn is_wanted(&self, _row: usize) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn run(&self, _first: usize) -> [bool; RUN] {
+        [true; RUN]
+    }
+}
+
+/// Rows with a float between two others.
+struct InRange<'a> {
+    tested: &'a [Raw],
+    low: f64,
+    high: f64,
+}
+
+impl InRange<'_> {
+    #[inline(always)]
+    fn holds(&self, raw: Raw) -> bool {
+        let number = f64::from_le_bytes(raw);
+        (number >= self.low) & (number <= self.high)
+    }
+}
+
+impl IsWanted for InRange<'_> {
+    #[inline(always)]
+    fn is_wanted(&self, row: usize) -> bool {
+        self.tested.get(row).is_some_and(|&raw| self.holds(raw))
+    }
+
+    #[inline(always)]
+    fn run(&self, first: usize) -> [bool; RUN] {
+        match self.tested.get(first..).and_then(|rest| rest.first_chunk::<RUN>()) {
+            Some(raws) => raws.map(|raw| self.holds(raw)),
+            None => [false; RUN],
+        }
+    }
+}
+
+impl IsWanted for Mask {
+    #[inline(always)]
+    fn is_wanted(&self, row: usize) -> bool {
+        self.is_set(row)
+    }
+
+    #[inline(always)]
+    fn run(&self, first: usize) -> [bool; RUN] {
+        let (at, shift) = (first / 64, first % 64);
+        let word = |at: usize| self.words.get(at).copied().unwrap_or(0);
+        let bits = (u128::from(word(at)) | u128::from(word(at + 1)) << 64) >> shift;
+        std::array::from_fn(|row| bits as u32 >> row & 1 == 1)
+    }
 }
 
 impl<'a> Fused<'a> {
@@ -52,9 +136,10 @@ impl<'a> Fused<'a> {
         kinds: &'a [StateKind],
     ) -> Result<Option<Fused<'a>>> {
         let (&[key], Some((part, _))) = (keys, frame.spans(0).next()) else { return Ok(None) };
-        let tested = match condition {
-            None => None,
-            Some(Condition::Test(column, Test::Floats(low, high))) => Some((*column, *low, *high)),
+        let condition = match condition {
+            None => FusedCondition::All,
+            Some(Condition::Test(column, Test::Floats(low, high))) => FusedCondition::Range(*column, *low, *high),
+            Some(Condition::Rows(rows)) => FusedCondition::Known(rows.clone()),
             Some(_) => return Ok(None),
         };
         let value =
@@ -73,7 +158,7 @@ impl<'a> Fused<'a> {
         }
         let cells = (0..dictionary.len()).map(|key| cell(dictionary, key)).collect::<Result<Vec<_>>>()?;
         let is_twice = (1..cells.len()).any(|key| cells[..key].contains(&cells[key]));
-        Ok((!is_twice).then_some(Fused { key, dictionary, cells, tested, value, kinds }))
+        Ok((!is_twice).then_some(Fused { key, dictionary, cells, condition, value, kinds }))
     }
 
     /// The groups of a block, in order of their keys, and their states; `None` if a row needs the general path. The
@@ -84,10 +169,10 @@ impl<'a> Fused<'a> {
         for (part, rows) in frame.spans(block) {
             let len = rows.len();
             let Some(rows) = self.rows(frame, part, rows)? else { return Ok(None) };
-            let (_, low, high) = self.tested.unwrap_or_default();
-            match rows.tested {
-                Some(tested) => add_tested(rows.keys, tested, rows.values, (low, high), at % LANES, &mut sums),
-                None => add_all(rows.keys, rows.values, at % LANES, &mut sums),
+            match &rows.wanted {
+                FusedWanted::All => add_all(rows.keys, rows.values, at % LANES, &mut sums),
+                FusedWanted::Range(range) => add_tested(rows.keys, rows.values, range, at % LANES, &mut sums),
+                FusedWanted::Known(mask) => add_known(rows.keys, rows.values, mask, at % LANES, &mut sums),
             }
             at += len;
         }
@@ -104,7 +189,8 @@ impl<'a> Fused<'a> {
             _ => GroupState::Counts(sums.iter().map(|sum| sum.count).collect()),
         };
         let cells = used.iter().map(|&key| self.cells[key]).collect();
-        let groups = Groups { ids: Vec::new(), cells, width: 1, firsts: vec![0; used.len()] };
+        let firsts = vec![0; used.len()];
+        let groups = Groups { ids: Vec::new(), cells, width: 1, firsts, is_sparse: false };
         (groups, self.kinds.iter().map(state).collect())
     }
 
@@ -120,8 +206,18 @@ impl<'a> Fused<'a> {
             Ok(if is_plain { fixed_values(array).get(rows.clone()) } else { None })
         };
         let (Some(keys), Some(values)) = (bytes.get(rows.clone()), floats(self.value)?) else { return Ok(None) };
-        let Some((column, ..)) = self.tested else { return Ok(Some(FusedRows { keys, tested: None, values })) };
-        Ok(floats(column)?.map(|tested| FusedRows { keys, tested: Some(tested), values }))
+        let wanted = match &self.condition {
+            FusedCondition::All => FusedWanted::All,
+            FusedCondition::Range(column, low, high) => {
+                let Some(tested) = floats(*column)? else { return Ok(None) };
+                FusedWanted::Range(InRange { tested, low: *low, high: *high })
+            }
+            FusedCondition::Known(set) => {
+                let start = frame.row_here(part, rows.start);
+                FusedWanted::Known(set.mask(start..start + rows.len() as u64))
+            }
+        };
+        Ok(Some(FusedRows { keys, values, wanted }))
     }
 }
 
@@ -129,45 +225,41 @@ fn has_nulls(array: &ArrayData) -> bool {
     array.nulls().is_some_and(|nulls| nulls.null_count() > 0)
 }
 
-/// Adds the values of rows whose `tested` lies between two floats.
+/// Adds the values of rows in a range.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2", "aarch64+neon"))]
-fn add_tested(keys: &[[u8; 1]], tested: &[Raw], values: &[Raw], limits: (f64, f64), lane: usize, sums: &mut Sums) {
-    let (low, high) = limits;
-    add(keys, tested, values, lane, sums, |raw| {
-        let number = f64::from_le_bytes(raw);
-        (number >= low) & (number <= high)
-    });
+fn add_tested(keys: &[[u8; 1]], values: &[Raw], range: &InRange<'_>, lane: usize, sums: &mut Sums) {
+    add(keys, values, lane, sums, range);
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2", "aarch64+neon"))]
+fn add_known(keys: &[[u8; 1]], values: &[Raw], mask: &Mask, lane: usize, sums: &mut Sums) {
+    add(keys, values, lane, sums, mask);
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2", "aarch64+neon"))]
 fn add_all(keys: &[[u8; 1]], values: &[Raw], lane: usize, sums: &mut Sums) {
-    add(keys, values, values, lane, sums, |_| true);
+    add(keys, values, lane, sums, &Everything);
 }
 
 /// Adds values to their keys' lanes, zeros for excluded ones.
 #[inline(always)]
-fn add(
-    keys: &[[u8; 1]],
-    tested: &[Raw],
-    values: &[Raw],
-    lane: usize,
-    sums: &mut Sums,
-    is_wanted: impl Fn(Raw) -> bool + Copy,
-) {
+fn add(keys: &[[u8; 1]], values: &[Raw], lane: usize, sums: &mut Sums, wanted: &impl IsWanted) {
     // Starts at the first lane, so that the lanes of each step are known.
     let head = ((LANES - lane) % LANES).min(keys.len());
     let (first, keys) = keys.split_at(head);
-    let ((first_tested, tested), (before, values)) = (tested.split_at(head), values.split_at(head));
-    add_each(first, first_tested, before, lane, sums, is_wanted);
+    let (before, values) = values.split_at(head);
+    add_each(first, before, lane, sums, |row| wanted.is_wanted(row));
     let (keys, last) = keys.as_chunks::<RUN>();
-    let ((tested, last_tested), (values, after)) = (tested.as_chunks::<RUN>(), values.as_chunks::<RUN>());
-    for ((keys, tested), values) in keys.iter().zip(tested).zip(values) {
+    let (values, after) = values.as_chunks::<RUN>();
+    let mut at = head;
+    for (keys, values) in keys.iter().zip(values) {
+        let flags = wanted.run(at);
+        at += RUN;
         let mut numbers = [0.0; RUN];
         let mut ones = [0.0; RUN];
         for row in 0..RUN {
-            let is_wanted = is_wanted(tested[row]);
-            numbers[row] = if is_wanted { f64::from_le_bytes(values[row]) } else { 0.0 };
-            ones[row] = if is_wanted { 1.0 } else { 0.0 };
+            numbers[row] = if flags[row] { f64::from_le_bytes(values[row]) } else { 0.0 };
+            ones[row] = if flags[row] { 1.0 } else { 0.0 };
         }
         let differ = keys.iter().fold(0, |differ, key| differ | (key[0] ^ keys[0][0]));
         match differ {
@@ -175,21 +267,14 @@ fn add(
             _ => add_steps(keys, &numbers, &ones, sums),
         }
     }
-    add_each(last, last_tested, after, 0, sums, is_wanted);
+    add_each(last, after, 0, sums, |row| wanted.is_wanted(at + row));
 }
 
 #[inline(always)]
-fn add_each(
-    keys: &[[u8; 1]],
-    tested: &[Raw],
-    values: &[Raw],
-    lane: usize,
-    sums: &mut Sums,
-    is_wanted: impl Fn(Raw) -> bool,
-) {
-    for (row, ((key, &tested), &raw)) in keys.iter().zip(tested).zip(values).enumerate() {
+fn add_each(keys: &[[u8; 1]], values: &[Raw], lane: usize, sums: &mut Sums, is_wanted: impl Fn(usize) -> bool) {
+    for (row, (key, &raw)) in keys.iter().zip(values).enumerate() {
         let sum = &mut sums[usize::from(key[0])][(lane + row) % LANES];
-        if is_wanted(tested) {
+        if is_wanted(row) {
             *sum = [sum[0] + f64::from_le_bytes(raw), sum[1] + 1.0];
         }
     }

@@ -10,7 +10,7 @@ use arrow_array::{Int8Array, RecordBatch};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field};
 
-use super::intern::{AT_ONCE, Cell, Interner, InternerMemory, LONG, with_len};
+use super::intern::{AT_ONCE, Cell, Interner, InternerMemory, LONG, packed, with_len};
 use crate::array::access::{Bits, Keys, Texts, dictionary_of, fixed_values};
 use crate::array::{Unchecked, Value, value};
 use crate::compute::frame::Frame;
@@ -23,7 +23,9 @@ use crate::types::type_name;
 /// The most numbers for each row of a block that keys of a narrow range may have for a table of all.
 const DENSE_A_ROW: usize = 4;
 /// Of how many rows one is looked at for the range of keys.
-const SAMPLED: usize = 8;
+const SAMPLED: usize = 16;
+/// Of `AT_ONCE` rows, so many that a condition includes are looked up together.
+const FEW_WANTED: u32 = 16;
 /// Not a group yet.
 const UNSEEN: u32 = u32::MAX;
 
@@ -37,6 +39,8 @@ pub(super) struct Groups<'a> {
     pub width: usize,
     /// The first row of each group.
     pub firsts: Vec<u32>,
+    /// Whether a condition excludes many of the rows.
+    pub is_sparse: bool,
 }
 
 impl<'a> Groups<'a> {
@@ -141,7 +145,10 @@ pub(super) fn group<'a>(
             Some(before) => combine(before, next, memory),
         });
     }
-    Ok(groups.unwrap_or_else(|| one_group(frame, block, masks)))
+    let mut groups = groups.unwrap_or_else(|| one_group(frame, block, masks));
+    let included: Option<usize> = masks.iter().map(|mask| mask.as_ref().map(Mask::count)).sum();
+    groups.is_sparse = included.is_some_and(|included| included < groups.ids.len() / 4 * 3);
+    Ok(groups)
 }
 
 fn one_group<'a>(frame: &Frame<'a>, block: usize, masks: &[Option<Mask>]) -> Groups<'a> {
@@ -153,7 +160,8 @@ fn one_group<'a>(frame: &Frame<'a>, block: usize, masks: &[Option<Mask>]) -> Gro
         }
     }
     let first = ids.iter().position(|&id| id != OUT);
-    Groups { ids, cells: Vec::new(), width: 0, firsts: first.map(|row| row as u32).into_iter().collect() }
+    let firsts = first.map(|row| row as u32).into_iter().collect();
+    Groups { ids, cells: Vec::new(), width: 0, firsts, is_sparse: false }
 }
 
 /// Groups of both: a number for each pair that occurs.
@@ -168,7 +176,8 @@ fn combine<'a>(mut a: Groups<'a>, mut b: Groups<'a>, memory: &mut GroupMemory) -
     if most <= dense as u64 {
         pairs.prepare([0, most].into_iter(), dense + 1);
     }
-    let mut combined = Groups { ids: std::mem::take(&mut a.ids), cells: Vec::new(), width, firsts: Vec::new() };
+    let ids = std::mem::take(&mut a.ids);
+    let mut combined = Groups { ids, cells: Vec::new(), width, firsts: Vec::new(), is_sparse: false };
     let mut words = [0; AT_ONCE];
     for (number, (ids, others)) in combined.ids.chunks_mut(AT_ONCE).zip(b.ids.chunks(AT_ONCE)).enumerate() {
         let mut wanted = 0;
@@ -225,7 +234,7 @@ impl<'a> Encoder<'a> {
 
     fn finish(self, memory: &mut GroupMemory) -> Groups<'a> {
         let cells = self.interner.into_cells(&mut memory.interner);
-        Groups { ids: self.ids, cells, width: 1, firsts: self.firsts }
+        Groups { ids: self.ids, cells, width: 1, firsts: self.firsts, is_sparse: false }
     }
 
     fn add(&mut self, array: &'a ArrayData, rows: Range<usize>, mask: Option<&Mask>) -> Result<()> {
@@ -300,6 +309,10 @@ impl<'a> Encoder<'a> {
                 self.ids.resize(self.ids.len() + raws.len(), OUT);
                 continue;
             }
+            if wanted.count_ones() < FEW_WANTED {
+                self.push_some(raws.len(), wanted, valid, |interner, row| Ok(interner.word(word(raws[row]))))?;
+                continue;
+            }
             let known = self.interner.look_up(raws.iter().map(|raw| word(*raw)), into);
             self.push_all(into, wanted, valid, known, |interner, row| Ok(interner.word(word(raws[row]))))?;
         }
@@ -332,6 +345,31 @@ impl<'a> Encoder<'a> {
         Ok(())
     }
 
+    /// As `push_all` for `len` rows of which few are wanted: the others are not looked at.
+    #[inline(always)]
+    fn push_some(
+        &mut self,
+        len: usize,
+        wanted: u64,
+        valid: u64,
+        mut number: impl FnMut(&mut Interner<'a>, usize) -> Result<u32>,
+    ) -> Result<()> {
+        let start = self.ids.len();
+        self.ids.resize(start + len, OUT);
+        let mut left = wanted;
+        while left != 0 {
+            let row = left.trailing_zeros() as usize;
+            left &= left - 1;
+            let is_valid = valid >> row & 1 == 1;
+            let id = if is_valid { number(&mut self.interner, row)? } else { self.interner.other(Cell::Null) };
+            if id as usize > self.firsts.len() {
+                self.firsts.push((start + row) as u32);
+            }
+            self.ids[start + row] = id;
+        }
+        Ok(())
+    }
+
     fn add_texts(&mut self, array: &'a ArrayData, rows: Range<usize>, mask: Option<&Mask>) -> Result<()> {
         let texts = Texts::of(array)?;
         let valid = Mask::valid(array, &rows);
@@ -344,6 +382,13 @@ impl<'a> Encoder<'a> {
             let count = (rows.end - first).min(AT_ONCE);
             if wanted == 0 {
                 self.ids.resize(self.ids.len() + count, OUT);
+                continue;
+            }
+            if wanted.count_ones() < FEW_WANTED {
+                self.push_some(count, wanted, valid, |interner, row| {
+                    let bytes = texts.get(first + row)?;
+                    Ok(interner.text(packed(bytes), bytes))
+                })?;
                 continue;
             }
             if valid == u64::MAX {

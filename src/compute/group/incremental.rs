@@ -114,6 +114,7 @@ impl IncrementalAggregation {
     fn asked<'a>(&self, dataset: &'a Dataset) -> Aggregation<'a> {
         let by = self.by.clone();
         Aggregation {
+            rows: None,
             dataset,
             by,
             predicate: self.predicate.clone(),

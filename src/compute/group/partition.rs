@@ -386,7 +386,7 @@ impl<'w, 'a> Wave<'w, 'a> {
                 });
             }
         }
-        Ok(Groups { ids: Vec::new(), cells, width: own.width, firsts })
+        Ok(Groups { ids: Vec::new(), cells, width: own.width, firsts, is_sparse: false })
     }
 
     fn cell(&self, column: usize, row: u64) -> Result<Cell<'a>> {

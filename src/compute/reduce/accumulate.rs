@@ -15,7 +15,7 @@ use multiversion::multiversion;
 use crate::array::access::{Bits, fixed_values};
 use crate::array::{slice, to_array};
 use crate::compute::kernels::decimal_to_f64;
-use crate::compute::select::Mask;
+use crate::compute::select::{Mask, pack};
 use crate::error::{Error, Result};
 
 pub(in crate::compute) const LANES: usize = 4;
@@ -29,6 +29,8 @@ pub(in crate::compute) struct Rows<'a> {
     pub rows: Range<usize>,
     pub ids: &'a [u32],
     pub lane: usize,
+    /// Whether many of them are in no group.
+    pub is_sparse: bool,
 }
 
 impl<'a> Rows<'a> {
@@ -88,7 +90,7 @@ fn add_each<const N: usize>(
 
 /// Adds numbers of any type as floats.
 pub(in crate::compute) fn add_floats(rows: &Rows<'_>, sums: &mut [[f64; 2]]) -> Result<()> {
-    if let DataType::Float64 = rows.array.data_type() {
+    if rows.array.data_type() == &DataType::Float64 && !rows.is_sparse {
         rows.with_ids(|ids| add_f64(ids, rows.values(), rows.lane, sums));
         return Ok(());
     }
@@ -111,10 +113,39 @@ pub(in crate::compute) fn add_squares(rows: &Rows<'_>, means: &[f64], lanes: usi
 /// Calls `work` with group, lane and the result of `number` for the `N` bytes of each row.
 fn each<const N: usize, T>(rows: &Rows<'_>, work: &mut impl FnMut(u32, usize, T), number: impl Fn([u8; N]) -> T) {
     let lane = rows.lane;
+    let mut first = 0;
     rows.with_ids(|ids| {
-        let values = ids.iter().zip(rows.values::<N>()).enumerate();
-        values.for_each(|(row, (&id, &raw))| work(id, (lane + row) % LANES, number(raw)));
+        for (ids, values) in ids.chunks(AT_ONCE).zip(rows.values::<N>().chunks(AT_ONCE)) {
+            let mut left = if rows.is_sparse { included(ids) } else { u64::MAX };
+            if left.count_ones() > FEW {
+                let all = ids.iter().zip(values).enumerate();
+                all.for_each(|(row, (&id, &raw))| work(id, (lane + first + row) % LANES, number(raw)));
+            } else {
+                // Each value of an excluded row would wait for the one before it, as both go to one group.
+                while left != 0 {
+                    let row = left.trailing_zeros() as usize;
+                    left &= left - 1;
+                    if let (Some(&id), Some(&raw)) = (ids.get(row), values.get(row)) {
+                        work(id, (lane + first + row) % LANES, number(raw));
+                    }
+                }
+            }
+            first += ids.len();
+        }
     });
+}
+
+/// Rows that are looked at together, a bit for each.
+const AT_ONCE: usize = 64;
+/// Of so many included rows among them, no excluded one is looked at.
+const FEW: u32 = 48;
+
+/// A bit for each row that is in a group.
+#[inline(always)]
+fn included(ids: &[u32]) -> u64 {
+    let mut bytes = [0; AT_ONCE];
+    bytes.iter_mut().zip(ids).for_each(|(byte, &id)| *byte = u8::from(id != OUT));
+    pack(&bytes)
 }
 
 /// Calls `work` with group, lane and number of each row, the number as the nearest float.

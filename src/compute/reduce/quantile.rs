@@ -453,7 +453,7 @@ impl<'a> ColumnValues<'a> {
     fn each_of(&self, part: usize, rows: Range<usize>, work: &mut impl FnMut(u64)) -> Result<()> {
         let ids = vec![1; rows.len()];
         number_rows(self.frame.checked(part, 0)?, rows, |array, rows| {
-            let rows = Rows { array, rows, ids: &ids, lane: 0 };
+            let rows = Rows { array, rows, ids: &ids, lane: 0, is_sparse: false };
             match self.numbers {
                 Numbers::Floats => each_float(&rows, |id, _, number| {
                     if id != 0 && !number.is_nan() {

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Schema};
@@ -13,6 +14,7 @@ use super::literal::Operator;
 use super::mask::{Mask, holds, nulls};
 use super::numbers::ComputedNumbers;
 use super::predicate::{Predicate, PredicateNode};
+use super::row_set::RowSet;
 use crate::array::access::{Texts, dictionary_of, entry_of};
 use crate::compute::frame::Frame;
 use crate::error::Result;
@@ -29,6 +31,8 @@ pub(in crate::compute) enum Condition {
     Pair(Box<Formula>, Operator, Box<Formula>),
     /// Columns of text or bytes.
     TextPair(usize, Operator, usize),
+    /// Rows that are known.
+    Rows(Arc<RowSet>),
     And(Box<Condition>, Box<Condition>),
     Or(Box<Condition>, Box<Condition>),
     Not(Box<Condition>),
@@ -194,6 +198,14 @@ impl ConditionRows<'_, '_> {
                 let a = frame.checked_rows(part, *a, rows)?;
                 let b = frame.checked_rows(part, *b, rows)?;
                 text_pair_mask((&a.0, &a.1), *operator, (&b.0, &b.1), wanted)
+            }
+            Condition::Rows(set) => {
+                let start = frame.row_here(part, rows.start);
+                let mut mask = set.mask(start..start + rows.len() as u64);
+                if !wanted {
+                    mask.flip();
+                }
+                Ok(mask)
             }
             Condition::And(a, b) => self.both(a, b, wanted, wanted),
             Condition::Or(a, b) => self.both(a, b, wanted, !wanted),

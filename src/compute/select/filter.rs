@@ -7,9 +7,11 @@ use arrow_schema::{DataType, Field, Fields, Schema};
 use super::compare::Test;
 use super::condition::Condition;
 use super::expression::col;
+use super::filtered::{FilteredRows, behind_filter, fits};
 use super::literal::{Literal, Operator, Owned};
 use super::predicate::Predicate;
 use super::prune::{pruned, pruned_blocks};
+use super::row_set::RowSet;
 use super::take::{BATCH, Picked, gather_picked};
 use crate::array::Value;
 use crate::compute::frame::{BLOCK, Frame};
@@ -23,8 +25,11 @@ use crate::types::type_name;
 const BLOCKS: usize = BATCH / BLOCK;
 
 impl Dataset {
-    /// The rows for which `predicate` is true, in order, copied to new memory. In a sorted table, only the rows between
-    /// the bounds on its column are read; of indexed columns, only blocks of rows that may have some.
+    /// The rows for which `predicate` is true, in order. In a sorted table, only the rows between the bounds on its column
+    /// are read; of indexed columns, only blocks of rows that may have some.
+    ///
+    /// Which rows they are is found out now; a column of them is copied to new memory when it is first used. Single rows, and
+    /// [`Dataset::aggregate`], read them where they are.
     ///
     /// ```
     /// # use arrowwood::*;
@@ -45,7 +50,18 @@ impl Dataset {
         self.watched(ChangeCheck::Now, || {
             let inside = self.bounded(predicate)?;
             let frame = Frame::of_part(&inside, self)?;
-            gather_picked(&inside, &frame, pick(&frame, &condition)?)
+            let rows = RowSet::of(&frame, |part, rows| condition.mask(&frame, part, rows, true))?;
+            // Of rows that another condition has found, some.
+            let (inside, rows) = match behind_filter(&inside) {
+                Some((base, found)) => (base, found.at(&rows)),
+                None => (inside.clone(), rows),
+            };
+            let frame = Frame::of(&inside)?;
+            let rows = Arc::new(rows);
+            if fits(&inside, &frame, &rows)? {
+                return Ok(Dataset::of_source(Arc::new(FilteredRows::new(inside, rows)?)));
+            }
+            gather_picked(&inside, &frame, pick(&frame, &Condition::Rows(rows))?)
         })
     }
 

@@ -81,6 +81,62 @@ impl Mask {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
+    /// The number of set bits before row `row`.
+    pub(super) fn count_before(&self, row: usize) -> usize {
+        let whole: usize = self.words[..row / 64].iter().map(|word| word.count_ones() as usize).sum();
+        let rest = self.words.get(row / 64).map_or(0, |word| word & !(u64::MAX << (row % 64)));
+        whole + rest.count_ones() as usize
+    }
+
+    /// The row of set bit number `number`.
+    pub(super) fn nth(&self, number: usize) -> Option<usize> {
+        let mut left = number;
+        for (at, &word) in self.words.iter().enumerate() {
+            let count = word.count_ones() as usize;
+            if left < count {
+                let rest = (0..left).fold(word, |word, _| word & (word - 1));
+                return Some(at * 64 + rest.trailing_zeros() as usize);
+            }
+            left -= count;
+        }
+        None
+    }
+
+    pub(super) fn set(&mut self, row: usize) {
+        debug_assert!(row < self.len);
+        self.words[row / 64] |= 1 << (row % 64);
+    }
+
+    /// The bits of `rows`.
+    pub(super) fn slice(&self, rows: Range<usize>) -> Mask {
+        let (first, shift) = (rows.start / 64, rows.start % 64);
+        let words = &self.words[first..rows.end.div_ceil(64).max(first)];
+        let joined = |at: usize| match (shift, words.get(at + 1)) {
+            (0, _) => words[at],
+            (_, next) => words[at] >> shift | next.map_or(0, |next| next << (64 - shift)),
+        };
+        let mut mask = Mask { words: (0..rows.len().div_ceil(64)).map(joined).collect(), len: rows.len() };
+        mask.trim();
+        mask
+    }
+
+    /// Adds the rows of `other` behind those that there are.
+    pub(super) fn append(&mut self, other: &Mask) {
+        let shift = self.len % 64;
+        if shift == 0 {
+            self.words.extend_from_slice(&other.words);
+        } else {
+            for &word in &other.words {
+                if let Some(last) = self.words.last_mut() {
+                    *last |= word << shift;
+                }
+                self.words.push(word >> (64 - shift));
+            }
+        }
+        self.len += other.len;
+        self.words.truncate(self.len.div_ceil(64));
+    }
+
     /// Adds the rows of `other`; there are whole words of those before.
     pub(super) fn extend(&mut self, other: &Mask) {
         debug_assert!(self.len.is_multiple_of(64));
@@ -281,7 +337,7 @@ fn look_up(keys: &[[u8; 1]], passes: impl Fn([u8; 1]) -> u8, words: &mut [u64]) 
 
 /// Packs the lowest bits of 64 bytes of 0 or 1, eight at a time: the multiplication moves each to the top.
 #[inline(always)]
-fn pack(bytes: &[u8; 64]) -> u64 {
+pub(in crate::compute) fn pack(bytes: &[u8; 64]) -> u64 {
     let eights = bytes.as_chunks::<8>().0.iter().enumerate();
     eights.fold(0, |word, (i, eight)| {
         let top = u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;

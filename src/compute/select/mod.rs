@@ -2,8 +2,9 @@
 //!
 //! In reading order: `random`, `literal` (values to compare with), `expression` (what is computed of columns), `predicate`
 //! (conditions), `compare` (values against a literal), `mask` (rows that pass a test), `numbers` (loops over numbers),
-//! `formula` (expressions of a dataset's columns), `condition` (rows that satisfy a predicate), `compress` (copying selected rows), `plain` (rows of bytes in place), `take`, `filter`,
-//! `prune` (partitions that a condition leaves out), `view` (rows by number, in place), `shuffle`, `permutation` (an order
+//! `formula` (expressions of a dataset's columns), `condition` (rows that satisfy a predicate), `compress` (copying selected rows), `plain` (rows of bytes in place), `take`,
+//! `row_set` (rows that a condition has found), `view` (rows by number, in place), `filtered` (found rows, in place), `filter`,
+//! `prune` (partitions that a condition leaves out), `shuffle`, `permutation` (an order
 //! that is computed), `sampler` (rows for training).
 
 mod compare;
@@ -11,6 +12,7 @@ mod compress;
 mod condition;
 mod expression;
 mod filter;
+mod filtered;
 mod formula;
 mod literal;
 mod mask;
@@ -20,6 +22,7 @@ mod plain;
 mod predicate;
 mod prune;
 mod random;
+mod row_set;
 mod sampler;
 mod shuffle;
 mod take;
@@ -28,12 +31,14 @@ mod view;
 pub(super) use compare::{Test, limits};
 pub(super) use condition::Condition;
 pub use expression::{Expression, TimePart, col};
+pub(super) use filtered::behind_filter;
 pub(super) use formula::{AT_ONCE, Formula, FormulaRows};
 pub use literal::{Literal, Operator};
-pub(super) use mask::{Mask, nulls};
+pub(super) use mask::{Mask, nulls, pack};
 pub(super) use plain::Plains;
 pub use predicate::Predicate;
 pub(super) use random::Random;
+pub(super) use row_set::RowSet;
 pub use sampler::{EpochOrder, GatheredRows};
 pub(super) use take::{Picked, gather_rows};
 pub(super) use view::{Order, view};

@@ -92,7 +92,7 @@ fn batch_rows(dataset: &Dataset) -> Result<usize> {
 }
 
 /// Whether a column's dictionaries have at most `most` distinct values together.
-fn shares(frame: &Frame<'_>, column: usize, most: usize) -> Result<bool> {
+pub(super) fn shares(frame: &Frame<'_>, column: usize, most: usize) -> Result<bool> {
     let arrays = (0..frame.num_parts()).map(|part| frame.unchecked(part, column)).collect::<Result<Vec<_>>>()?;
     if arrays.iter().any(|array| !matches!(array.data_type(), DataType::Dictionary(..))) {
         return Ok(false);

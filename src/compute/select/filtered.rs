@@ -1,0 +1,244 @@
+//! The rows that a condition has found. Which they are is known; a column is copied when it is first used, for all of them, by
+//! all threads. What asks for groups of them reads the rows where they are.
+
+use std::any::Any;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, SchemaRef};
+
+use super::row_set::RowSet;
+use super::take::{BATCH, Picked};
+use crate::array::{Unchecked, bytes_of, merge};
+use crate::compute::frame::{ANYWHERE, BLOCK, Frame};
+use crate::dataset::{Dataset, Footprint, Location, Piece, Source};
+use crate::error::{Error, Result};
+use crate::map::ChangeCheck;
+use crate::parallel;
+
+/// Blocks per batch of the result.
+const BLOCKS: usize = BATCH / BLOCK;
+
+/// Rows of a dataset, in their order.
+#[derive(Debug)]
+pub(super) struct FilteredRows {
+    dataset: Dataset,
+    rows: Arc<RowSet>,
+    /// The blocks of each batch; there are rows in each.
+    batches: Vec<Range<usize>>,
+    /// The copies of each column, a batch each.
+    columns: Vec<OnceLock<Vec<ArrayData>>>,
+}
+
+impl FilteredRows {
+    pub(super) fn new(dataset: Dataset, rows: Arc<RowSet>) -> Result<FilteredRows> {
+        let blocks = Frame::of(&dataset)?.blocks();
+        let batches = (0..blocks).step_by(BLOCKS).map(|start| start..blocks.min(start + BLOCKS));
+        let has_rows = |batch: &Range<usize>| rows.before_block(batch.start) < rows.before_block(batch.end);
+        let batches = batches.filter(has_rows).collect();
+        let columns = (0..dataset.num_columns()).map(|_| OnceLock::new()).collect();
+        Ok(FilteredRows { dataset, rows, batches, columns })
+    }
+
+    /// The rows of a batch.
+    fn picked(&self, frame: &Frame<'_>, batch: usize) -> Picked {
+        let mut picked = Picked::default();
+        for block in self.batches[batch].clone() {
+            if self.rows.before_block(block) == self.rows.before_block(block + 1) {
+                continue;
+            }
+            for (part, rows) in frame.spans(block) {
+                let start = frame.row_here(part, rows.start);
+                let mask = self.rows.mask(start..start + rows.len() as u64);
+                picked.add(part, rows, mask);
+            }
+        }
+        picked
+    }
+
+    /// Copies columns that are not there yet.
+    fn copy(&self, columns: &[usize]) -> Result<()> {
+        let is_missing = |&column: &usize| self.columns.get(column).is_some_and(|copies| copies.get().is_none());
+        let mut missing: Vec<usize> = columns.iter().copied().filter(is_missing).collect();
+        missing.sort_unstable();
+        missing.dedup();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let (frame, schema) = (Frame::of(&self.dataset)?, self.dataset.schema());
+        let rows = usize::try_from(self.rows.len()).unwrap_or(usize::MAX);
+        let bytes = rows.saturating_mul(missing.len()).saturating_mul(ANYWHERE);
+        let picked = parallel::map(self.batches.len(), bytes, |batch| self.picked(&frame, batch));
+        let jobs = self.batches.len() * missing.len();
+        let arrays = parallel::map(jobs, bytes, |job| {
+            let (column, picked) = (missing[job / picked.len()], &picked[job % picked.len()]);
+            let plains = picked.plains(&frame, schema, Some(column))?;
+            picked.column(&frame, &plains, schema, column)
+        });
+        let mut arrays = arrays.into_iter();
+        for column in missing {
+            let copies = arrays.by_ref().take(self.batches.len()).collect::<Result<Vec<_>>>()?;
+            self.columns[column].get_or_init(|| copies);
+        }
+        Ok(())
+    }
+}
+
+impl Source for FilteredRows {
+    fn schema(&self) -> &SchemaRef {
+        self.dataset.schema()
+    }
+
+    fn walk(&self, _until: u64) -> Result<u64> {
+        Ok(self.rows.len())
+    }
+
+    fn num_batches(&self) -> Result<usize> {
+        Ok(self.batches.len())
+    }
+
+    fn span(&self, batch: usize) -> Result<Option<Range<u64>>> {
+        let rows = |blocks: &Range<usize>| self.rows.before_block(blocks.start)..self.rows.before_block(blocks.end);
+        Ok(self.batches.get(batch).map(rows))
+    }
+
+    fn locate(&self, row: u64) -> Result<Option<usize>> {
+        let batch = self.batches.partition_point(|blocks| self.rows.before_block(blocks.end) <= row);
+        Ok((batch < self.batches.len()).then_some(batch))
+    }
+
+    fn column(&self, batch: usize, column: usize) -> Result<&Unchecked> {
+        self.checked(batch, column).map(Unchecked::of)
+    }
+
+    fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData> {
+        self.copy(&[column])?;
+        let found = self.columns.get(column).and_then(OnceLock::get).and_then(|copies| copies.get(batch));
+        found.ok_or_else(|| Error::argument(format!("batch {batch}, column {column}")))
+    }
+
+    fn prepare(&self, columns: &[usize]) -> Result<()> {
+        self.copy(columns)
+    }
+
+    fn behind(&self, row: u64) -> Result<Option<Location<'_>>> {
+        let Some(row) = self.rows.get(row) else { return Ok(None) };
+        self.dataset.location(row)
+    }
+
+    fn footprint(&self) -> Footprint {
+        Footprint::default()
+    }
+
+    fn look(&self, _batches: Range<usize>, when: ChangeCheck) -> Result<()> {
+        self.dataset.watched(when, || Ok(()))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// If `dataset` is all rows that a condition has found: the rows among which they were found, with its columns, and which of
+/// these they are.
+pub(in crate::compute) fn behind_filter(dataset: &Dataset) -> Option<(Dataset, Arc<RowSet>)> {
+    let [Piece { source, columns, start: 0, rows: None }] = dataset.pieces() else { return None };
+    let FilteredRows { dataset: base, rows, .. } = source.as_any().downcast_ref()?;
+    let narrow = |piece: &Piece| {
+        let columns = columns.iter().map(|&column| piece.columns[column]).collect();
+        Piece { columns, ..piece.clone() }
+    };
+    let pieces = base.pieces().iter().map(narrow).collect();
+    Some((Dataset::of_pieces(dataset.schema().clone(), pieces), rows.clone()))
+}
+
+/// Whether the rows `rows` of each column fit into arrays of its type, batch by batch. If in doubt, they do not.
+pub(super) fn fits(dataset: &Dataset, frame: &Frame<'_>, rows: &RowSet) -> Result<bool> {
+    for (column, field) in dataset.schema().fields().iter().enumerate() {
+        let most = match Room::of(field.data_type()) {
+            Room::Any => continue,
+            Room::None => return Ok(false),
+            Room::Dictionary => {
+                let narrowest = merge::narrowest(field.data_type());
+                if narrowest >= BATCH || frame.dictionary(column)?.is_some() {
+                    continue;
+                }
+                if !super::view::shares(frame, column, narrowest)? {
+                    return Ok(false);
+                }
+                continue;
+            }
+            Room::Bytes(most) => most,
+        };
+        for start in (0..frame.blocks()).step_by(BLOCKS) {
+            let blocks = start..frame.blocks().min(start + BLOCKS);
+            if rows.before_block(blocks.start) == rows.before_block(blocks.end) {
+                continue;
+            }
+            let mut bytes = 0u64;
+            for (part, rows) in blocks.flat_map(|block| frame.spans(block)) {
+                bytes = bytes.saturating_add(bytes_of(frame.unchecked(part, column)?, rows));
+            }
+            if bytes > most {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// What rows of a type have to fit into.
+enum Room {
+    /// There is always room.
+    Any,
+    /// Offsets of 32 bits: at most so many bytes of values.
+    Bytes(u64),
+    /// Keys for the values of several dictionaries.
+    Dictionary,
+    /// Not known.
+    None,
+}
+
+impl Room {
+    fn of(data_type: &DataType) -> Room {
+        use DataType::*;
+        match data_type {
+            Utf8 | Binary => Room::Bytes(i32::MAX as u64),
+            Dictionary(_, values) if matches!(Room::of(values), Room::Any | Room::Bytes(_)) => Room::Dictionary,
+            // A bit is the smallest item.
+            List(item) | LargeList(item) | Map(item, _) => match Room::of(item.data_type()) {
+                Room::Any | Room::Bytes(_) if has_bits(item.data_type()) => Room::Bytes(i32::MAX as u64 / 8),
+                _ => Room::None,
+            },
+            FixedSizeList(item, _) => Room::of(item.data_type()).nested(),
+            Struct(fields) => fields.iter().fold(Room::Any, |all, field| all.and(Room::of(field.data_type()).nested())),
+            Dictionary(..) | ListView(_) | LargeListView(_) | RunEndEncoded(..) | Union(..) => Room::None,
+            _ => Room::Any,
+        }
+    }
+
+    /// That of a child.
+    fn nested(self) -> Room {
+        if let Room::Dictionary = self { Room::None } else { self }
+    }
+
+    fn and(self, other: Room) -> Room {
+        match (self, other) {
+            (Room::Any, other) => other,
+            (one, Room::Any) => one,
+            (Room::Bytes(a), Room::Bytes(b)) => Room::Bytes(a.min(b)),
+            _ => Room::None,
+        }
+    }
+}
+
+/// Whether values of the type take any memory.
+fn has_bits(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Null | DataType::FixedSizeBinary(0) | DataType::FixedSizeList(_, 0) => false,
+        DataType::FixedSizeList(item, _) => has_bits(item.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| has_bits(field.data_type())),
+        _ => true,
+    }
+}

@@ -1,0 +1,328 @@
+//! A set of a dataset's rows, such as those that a condition has found, in blocks: few rows as their numbers, many as bits.
+
+use std::ops::Range;
+
+use super::mask::Mask;
+use crate::compute::frame::{BLOCK, Frame, Ranks};
+use crate::error::Result;
+use crate::parallel;
+
+/// The most rows of a block that are kept as numbers, which take as many bytes as bits of all.
+const FEW: usize = BLOCK / 16;
+
+/// A set of a dataset's rows.
+#[derive(Debug)]
+pub(in crate::compute) struct RowSet {
+    blocks: Vec<BlockSet>,
+    /// How many rows of the set there are up to the end of each block.
+    ends: Vec<u64>,
+}
+
+/// The rows of one block that are in the set.
+#[derive(Debug)]
+enum BlockSet {
+    /// Their numbers in the block, in order.
+    Few(Vec<u16>),
+    Bits(Mask),
+}
+
+impl BlockSet {
+    fn of(mask: Mask) -> BlockSet {
+        if mask.count() <= FEW {
+            BlockSet::Few(mask.rows().map(|row| row as u16).collect())
+        } else {
+            BlockSet::Bits(mask)
+        }
+    }
+
+    fn count(&self) -> usize {
+        match self {
+            BlockSet::Few(rows) => rows.len(),
+            BlockSet::Bits(mask) => mask.count(),
+        }
+    }
+
+    /// A bit for each of `rows`.
+    fn mask(&self, rows: Range<usize>) -> Mask {
+        match self {
+            BlockSet::Bits(mask) => mask.slice(rows),
+            BlockSet::Few(few) => {
+                let mut mask = Mask::all(rows.len(), false);
+                few[self.before(rows.start)..self.before(rows.end)]
+                    .iter()
+                    .for_each(|&row| mask.set(usize::from(row) - rows.start));
+                mask
+            }
+        }
+    }
+
+    /// How many rows of the set there are before row `row`.
+    fn before(&self, row: usize) -> usize {
+        match self {
+            BlockSet::Few(few) => few.partition_point(|&one| usize::from(one) < row),
+            BlockSet::Bits(mask) => mask.count_before(row),
+        }
+    }
+
+    /// Row number `number` of the set, which there must be.
+    fn get(&self, number: usize) -> Option<usize> {
+        match self {
+            BlockSet::Few(few) => few.get(number).map(|&row| row.into()),
+            BlockSet::Bits(mask) => mask.nth(number),
+        }
+    }
+
+    fn rows(&self) -> Box<dyn Iterator<Item = usize> + '_> {
+        match self {
+            BlockSet::Few(few) => Box::new(few.iter().map(|&row| row.into())),
+            BlockSet::Bits(mask) => Box::new(mask.rows()),
+        }
+    }
+}
+
+impl RowSet {
+    /// The rows whose bits `mask` sets, which has those of some rows of a batch.
+    pub(super) fn of(frame: &Frame<'_>, mask: impl Fn(usize, &Range<usize>) -> Result<Mask> + Sync) -> Result<RowSet> {
+        debug_assert_eq!(frame.block_rows(), BLOCK);
+        let bytes = usize::try_from(frame.rows()).unwrap_or(usize::MAX).saturating_mul(8);
+        let found = |block: usize| {
+            let mut all: Option<Mask> = None;
+            for (part, rows) in frame.spans(block) {
+                let mask = mask(part, &rows)?;
+                match &mut all {
+                    None => all = Some(mask),
+                    Some(all) => all.append(&mask),
+                }
+            }
+            Ok(BlockSet::of(all.unwrap_or_else(|| Mask::all(0, false))))
+        };
+        let blocks = parallel::map(frame.blocks(), bytes, found);
+        Ok(RowSet::of_blocks(blocks.into_iter().collect::<Result<_>>()?))
+    }
+
+    fn of_blocks(blocks: Vec<BlockSet>) -> RowSet {
+        let sum = |end: &mut u64, block: &BlockSet| {
+            *end += block.count() as u64;
+            Some(*end)
+        };
+        let ends = blocks.iter().scan(0, sum).collect();
+        RowSet { blocks, ends }
+    }
+
+    /// The rows of the set at the places that `places` has among them.
+    pub(super) fn at(&self, places: &RowSet) -> RowSet {
+        let mut from = 0;
+        let block = |(block, &end): (&BlockSet, &u64)| {
+            let mut rows = block.rows();
+            let mut mask = Mask::all(BLOCK, false);
+            // The places of a block may be in several blocks of `places`.
+            while from < end {
+                let (number, first) = (from / BLOCK as u64, (from % BLOCK as u64) as usize);
+                let last = (end - number * BLOCK as u64).min(BLOCK as u64) as usize;
+                let wanted = places.blocks.get(number as usize).map(|block| block.mask(first..last));
+                for place in 0..last - first {
+                    if let (Some(row), true) = (rows.next(), wanted.as_ref().is_some_and(|wanted| wanted.is_set(place)))
+                    {
+                        mask.set(row);
+                    }
+                }
+                from += (last - first) as u64;
+            }
+            BlockSet::of(mask)
+        };
+        RowSet::of_blocks(self.blocks.iter().zip(&self.ends).map(block).collect())
+    }
+
+    /// The number of rows in the set.
+    pub(super) fn len(&self) -> u64 {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    /// How many rows of the set there are before block `block`.
+    pub(super) fn before_block(&self, block: usize) -> u64 {
+        block.checked_sub(1).map_or(0, |before| self.ends.get(before).copied().unwrap_or_else(|| self.len()))
+    }
+
+    /// The dataset's row that is number `number` of the set.
+    pub(super) fn get(&self, number: u64) -> Option<u64> {
+        let block = self.ends.partition_point(|&end| end <= number);
+        let row = self.blocks.get(block)?.get((number - self.before_block(block)) as usize)?;
+        Some(block as u64 * BLOCK as u64 + row as u64)
+    }
+
+    /// A bit for each of the dataset's rows `rows`.
+    pub(in crate::compute) fn mask(&self, rows: Range<u64>) -> Mask {
+        let mut all: Option<Mask> = None;
+        let mut from = rows.start;
+        while from < rows.end {
+            let (number, first) = (from / BLOCK as u64, (from % BLOCK as u64) as usize);
+            let last = (rows.end - number * BLOCK as u64).min(BLOCK as u64) as usize;
+            let none = || Mask::all(last - first, false);
+            let mask = self.blocks.get(number as usize).map_or_else(none, |block| block.mask(first..last));
+            from += (last - first) as u64;
+            match &mut all {
+                None => all = Some(mask),
+                Some(all) => all.append(&mask),
+            }
+        }
+        all.unwrap_or_else(|| Mask::all(0, false))
+    }
+}
+
+impl Ranks for RowSet {
+    fn rank(&self, row: u64) -> u64 {
+        let block = (row / BLOCK as u64) as usize;
+        let inside = self.blocks.get(block).map_or(0, |block| block.before((row % BLOCK as u64) as usize));
+        self.before_block(block) + inside as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{Dataset, Function, col};
+
+    /// Rows in batches of `batch` rows; the flag, the number and the text of each are drawn by `seed`.
+    fn dataset(flags: &[bool], batch: usize) -> Dataset {
+        let numbers = |step: usize| (0..flags.len()).map(move |row| (row * 7919 % 1009 / step) as i64);
+        let columns: [(&str, ArrayRef); 5] = [
+            ("flag", Arc::new(BooleanArray::from(flags.to_vec()))),
+            ("row", Arc::new(Int64Array::from_iter_values(0..flags.len() as i64))),
+            ("n", Arc::new(numbers(1).map(|n| (n % 11 > 0).then_some(n)).collect::<Int64Array>())),
+            ("x", Arc::new(numbers(1).map(|n| Some(n as f64 / 3.0)).collect::<Float64Array>())),
+            ("text", Arc::new(numbers(100).map(|n| Some(format!("name {n}"))).collect::<StringArray>())),
+        ];
+        let whole = RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).unwrap();
+        let batches = (0..flags.len()).step_by(batch).map(|at| whole.slice(at, batch.min(flags.len() - at)));
+        Dataset::try_from(batches.collect::<Vec<_>>()).unwrap()
+    }
+
+    /// Flags in runs, over several blocks: sparse, dense and all alike.
+    fn flags() -> impl Strategy<Value = Vec<bool>> {
+        let run = (prop_oneof![1usize..100, 20_000usize..70_000], 0u32..5).prop_map(|(len, kind)| {
+            (0..len).map(move |row| match kind {
+                0 => false,
+                1 => true,
+                2 => row % 1000 == 7,
+                3 => row % 3 == 1,
+                _ => row % 64 < 50,
+            })
+        });
+        prop::collection::vec(run, 1..8).prop_map(|runs| runs.into_iter().flatten().collect())
+    }
+
+    fn cells(dataset: &Dataset) -> Vec<Vec<String>> {
+        let row = |row: crate::Row<'_>| row.iter().map(|(_, value)| format!("{:?}", value.unwrap())).collect();
+        dataset.rows().map(|found| row(found.unwrap())).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn sets_are_those_of_a_naive_list(flags in flags(), others in flags(), batch in prop_oneof![1000usize..9999, Just(1 << 20)]) {
+            let dataset = dataset(&flags, batch);
+            let frame = Frame::of(&dataset).unwrap();
+            let naive: Vec<u64> = (0..flags.len() as u64).filter(|&row| flags[row as usize]).collect();
+            let set = RowSet::of(&frame, |part, rows| {
+                let start = frame.row_here(part, rows.start) as usize;
+                Ok(Mask::collect(rows.len(), |row| flags[start + row]))
+            }).unwrap();
+            prop_assert_eq!(set.len(), naive.len() as u64);
+            let found: Vec<u64> = (0..set.len()).step_by(97).map(|number| set.get(number).unwrap()).collect();
+            prop_assert_eq!(found, naive.iter().copied().step_by(97).collect::<Vec<_>>());
+            prop_assert_eq!(set.get(set.len()), None);
+            for (number, &row) in naive.iter().enumerate().step_by(89) {
+                prop_assert_eq!(set.rank(row), number as u64);
+            }
+            for start in (0..flags.len()).step_by(31_337) {
+                let end = flags.len().min(start + 100_003);
+                prop_assert_eq!(set.mask(start as u64..end as u64), Mask::collect(end - start, |row| flags[start + row]));
+            }
+            // Some of those that were found.
+            let places = |part: usize, rows: &Range<usize>| {
+                let start = frame.row_here(part, rows.start) as usize;
+                Ok(Mask::collect(rows.len(), |row| start + row < naive.len() && others.get(start + row) == Some(&true)))
+            };
+            let some = set.at(&RowSet::of(&frame, places).unwrap());
+            let wanted: Vec<u64> = naive.iter().zip(&others).filter(|(_, is_in)| **is_in).map(|(row, _)| *row).collect();
+            prop_assert_eq!((0..some.len()).map(|number| some.get(number).unwrap()).collect::<Vec<_>>(), wanted);
+        }
+
+        #[test]
+        fn groups_of_found_rows_are_those_of_a_condition_bit_for_bit(
+            flags in flags(), batch in prop_oneof![1000usize..9999, Just(1 << 20)], limit in 0i64..1100,
+        ) {
+            let dataset = dataset(&flags, batch);
+            let (flag, number) = (|| col("flag").eq(true), || col("n").lt(limit));
+            let found = dataset.filter(&flag()).unwrap();
+            let twice = found.filter(&number()).unwrap();
+            let copied = Dataset::try_from(twice.to_record_batches().map(Result::unwrap).collect::<Vec<_>>());
+            prop_assert_eq!(cells(&twice), cells(&dataset.filter(&(flag() & number())).unwrap()));
+            prop_assert_eq!(copied.map_or(0, |copied| copied.len().unwrap()), twice.len().unwrap());
+            for by in [&["text"][..], &["n"], &["text", "flag"], &[]] {
+                let ask = |dataset: &Dataset, condition: Option<crate::Predicate>| {
+                    let asked = dataset.aggregate(by).rows("rows").named("mean", "x", Function::Mean);
+                    let asked = asked.named("least", "text", Function::Min).named("first", "row", Function::First);
+                    let asked = asked.named("distinct", "n", Function::NUnique).named("var", "x", Function::Var);
+                    let asked = asked.computed("double", col("row") * 2, Function::Sum);
+                    let asked = condition.into_iter().fold(asked, crate::Aggregation::filter);
+                    cells(&asked.finish().unwrap())
+                };
+                prop_assert_eq!(ask(&found, None), ask(&dataset, Some(flag())));
+                prop_assert_eq!(ask(&found, Some(number())), ask(&dataset, Some(flag() & number())));
+                prop_assert_eq!(ask(&twice, None), ask(&dataset, Some(flag() & number())));
+            }
+        }
+
+        #[test]
+        fn found_rows_are_the_same_whichever_way_they_are_read(flags in flags(), batch in prop_oneof![1000usize..9999, Just(1 << 20)]) {
+            let dataset = dataset(&flags, batch);
+            let found = || dataset.filter(&col("flag").eq(true)).unwrap();
+            let naive: Vec<i64> = (0..flags.len() as i64).filter(|&row| flags[row as usize]).collect();
+            let rows = found();
+            prop_assert_eq!(rows.len().unwrap(), naive.len() as u64);
+            prop_assert_eq!(rows.is_empty().unwrap(), naive.is_empty());
+            rows.validate(|_, _| ()).unwrap();
+            let number = |row: crate::Row<'_>| row.get(1).unwrap().to_string().parse::<i64>().unwrap();
+            prop_assert_eq!(rows.rows().map(|row| number(row.unwrap())).collect::<Vec<_>>(), naive.clone());
+            // One by one, before any column was copied.
+            let single = found();
+            for place in (0..naive.len()).step_by(1009) {
+                prop_assert_eq!(number(single.row(place as u64).unwrap()), naive[place]);
+                prop_assert_eq!(number(single.row_from_end(place as u64 + 1).unwrap()), naive[naive.len() - 1 - place]);
+            }
+            prop_assert!(single.row(naive.len() as u64).is_err());
+            let (start, len) = (naive.len() as u64 / 3, naive.len() as u64 / 2);
+            let part = found().slice(start, len).unwrap();
+            let wanted = &naive[start as usize..(start + len) as usize];
+            prop_assert_eq!(part.rows().map(|row| number(row.unwrap())).collect::<Vec<_>>(), wanted);
+            let groups = part.aggregate(&["row"]).finish().unwrap();
+            prop_assert_eq!(groups.len().unwrap(), len);
+            let places: Vec<i64> = (0..naive.len() as i64).step_by(501).collect();
+            let taken = found().take(&places).unwrap();
+            let wanted: Vec<i64> = places.iter().map(|&place| naive[place as usize]).collect();
+            prop_assert_eq!(taken.rows().map(|row| number(row.unwrap())).collect::<Vec<_>>(), wanted);
+            let batches = found().to_record_batches().map(|batch| batch.unwrap().num_rows()).sum::<usize>();
+            prop_assert_eq!(batches, naive.len());
+        }
+    }
+
+    #[test]
+    fn errors_about_found_rows_number_them_among_these() {
+        let n: ArrayRef = Arc::new(Int64Array::from_iter_values([0, 5, 1, 6, i64::MAX, 2]));
+        let dataset = Dataset::try_from(vec![RecordBatch::try_from_iter([("n", n)]).unwrap()]).unwrap();
+        let doubled = |dataset: &Dataset| {
+            let asked = dataset.aggregate::<&str>(&[]).computed("double", col("n") * 2, Function::Sum);
+            asked.finish().map(|_| ()).unwrap_err().to_string()
+        };
+        let found = dataset.filter(&col("n").gt(4)).unwrap();
+        assert!(doubled(&dataset).contains("in row 4;"), "{}", doubled(&dataset));
+        assert!(doubled(&found).contains("in row 2;"), "{}", doubled(&found));
+    }
+}
