@@ -30,11 +30,11 @@ pub(super) struct Frame<'a> {
     /// The dataset of which this is a part, as a condition leaves it over.
     whole: Option<&'a Dataset>,
     /// The rows of which those asked about are a part.
-    ranks: Option<&'a dyn Ranks>,
+    ranks: Option<&'a dyn RowRanks>,
 }
 
 /// A set of rows that tells how many of them there are before another.
-pub(super) trait Ranks: Debug + Send + Sync {
+pub(super) trait RowRanks: Debug + Send + Sync {
     fn rank(&self, row: u64) -> u64;
 }
 
@@ -52,7 +52,7 @@ impl<'a> Frame<'a> {
     }
 
     /// The same, whose rows errors number as rows of a set of them.
-    pub(super) fn numbered_in(self, ranks: Option<&'a dyn Ranks>) -> Frame<'a> {
+    pub(super) fn numbered_in(self, ranks: Option<&'a dyn RowRanks>) -> Frame<'a> {
         Frame { ranks, ..self }
     }
 

@@ -21,7 +21,7 @@ use super::partition::{CHUNK, NeededColumns, PARTITIONS, Wave};
 use super::state::{GroupState, StateKind, ValueKind, is_integer};
 use super::table::{GroupTable, Grouped};
 use crate::array::{Value, slice};
-use crate::compute::frame::{Frame, Ranks};
+use crate::compute::frame::{Frame, RowRanks};
 use crate::compute::reduce::is_number;
 use crate::compute::select::{
     Condition, Expression, Formula, Mask, Predicate, RowSet, behind_filter, col, gather_rows,
@@ -414,7 +414,7 @@ impl GroupPlan {
     }
 
     fn frame<'a>(&'a self, dataset: &'a Dataset) -> Result<Frame<'a>> {
-        let ranks = self.found.as_deref().map(|found| found as &dyn Ranks);
+        let ranks = self.found.as_deref().map(|found| found as &dyn RowRanks);
         Ok(Frame::of_part(dataset, &self.whole)?.numbered_in(ranks))
     }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::mask::Mask;
-use crate::compute::frame::{BLOCK, Frame, Ranks};
+use crate::compute::frame::{BLOCK, Frame, RowRanks};
 use crate::error::Result;
 use crate::parallel;
 
@@ -169,7 +169,7 @@ impl RowSet {
     }
 }
 
-impl Ranks for RowSet {
+impl RowRanks for RowSet {
     fn rank(&self, row: u64) -> u64 {
         let block = (row / BLOCK as u64) as usize;
         let inside = self.blocks.get(block).map_or(0, |block| block.before((row % BLOCK as u64) as usize));
