@@ -22,6 +22,7 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["--watch", path, "over", count] => watch_over(Path::new(path), count.parse().expect("a number")),
+        ["--watch", path, "count", count] => count_rows(Path::new(path), count.parse().expect("a number")),
         ["--watch", path, how, count] => watch(Path::new(path), how == "spin", count.parse().expect("a number")),
         [folder] => run(Path::new(folder), 56, ""),
         [folder, millions] => run(Path::new(folder), millions.parse().expect("a number"), ""),
@@ -36,7 +37,7 @@ fn main() {
 fn run(folder: &Path, millions: u64, only: &str) {
     let folder = folder.join(format!("growing-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("the folder");
-    let all: [(&str, &dyn Fn()); 10] = [
+    let all: [(&str, &dyn Fn()); 11] = [
         ("bulk", &|| bulk(&folder)),
         ("batches", &|| batches(&folder)),
         ("rows", &|| rows(&folder)),
@@ -44,6 +45,7 @@ fn run(folder: &Path, millions: u64, only: &str) {
         ("refresh", &|| refresh(&folder)),
         ("spin", &|| latency(&folder, true)),
         ("sleep", &|| latency(&folder, false)),
+        ("followers", &|| followers(&folder)),
         ("scan", &|| scan(&folder, millions)),
         ("thousand", &|| thousand(&folder)),
         ("over", &|| over(&folder)),
@@ -285,6 +287,64 @@ fn watch(path: &Path, spin: bool, count: u64) {
     }
     let what = if spin { "commit → a spinning reader, process to process" } else { "commit → a sleeping follower" };
     println!("{what:47}{:6.2} µs", median(&mut times) / 1e3);
+}
+
+/// What followers that see each row once cost the writer: at full speed, and at ten commits a millisecond, between which they sleep.
+fn followers(folder: &Path) {
+    let paced = Duration::from_micros(100);
+    for (how, pause, commits) in
+        [("at full speed", Duration::ZERO, 2_000_000), ("10,000 commits a second", paced, 20_000)]
+    {
+        let alone = beside_followers(folder, 0, pause, commits);
+        for count in [1, 10] {
+            let beside = beside_followers(folder, count, pause, commits);
+            println!(
+                "row + commit beside {count:2} followers, {how:24}{beside:8.0} ns     alone {alone:8.0} ns     ratio {:.2}",
+                alone / beside
+            );
+        }
+    }
+}
+
+/// The nanoseconds that a row and its commit take beside `count` followers, each a process, at best of three times.
+fn beside_followers(folder: &Path, count: usize, pause: Duration, commits: u64) -> f64 {
+    let once = || {
+        let mut writer = writer(folder);
+        writer.commit().expect("committed");
+        let path = writer.path().to_string_lossy().into_owned();
+        let program = std::env::current_exe().expect("this program");
+        let follower = || Command::new(&program).args(["--watch", &path, "count", &commits.to_string()]).spawn();
+        let children: Vec<_> = (0..count).map(|_| follower().expect("a follower")).collect();
+        std::thread::sleep(Duration::from_millis(300));
+        let row = [Value::Int(1), Value::Str("MSFT"), Value::Float64(1.5), Value::Int(7)];
+        let mut spent = Duration::ZERO;
+        for _ in 0..commits {
+            let start = Instant::now();
+            writer.append_row(&row).expect("appended");
+            writer.commit().expect("committed");
+            spent += start.elapsed();
+            while start.elapsed() < pause {
+                std::thread::sleep(pause / 2);
+            }
+        }
+        for mut child in children {
+            assert!(child.wait().expect("its end").success(), "a follower saw other rows");
+        }
+        spent.as_nanos() as f64 / commits as f64
+    };
+    (0..3).map(|_| once()).fold(f64::INFINITY, f64::min)
+}
+
+/// Follows until `count` rows have been seen, each once.
+fn count_rows(path: &Path, count: u64) {
+    let mut seen = 0;
+    for rows in follow(&open(path).expect("a table"), Some(0), Some(Duration::from_secs(5))).expect("to follow") {
+        seen += rows.expect("rows").len().expect("rows");
+        if seen >= count {
+            break;
+        }
+    }
+    std::process::exit(i32::from(seen != count));
 }
 
 fn clock() -> i64 {
