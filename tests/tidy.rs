@@ -340,3 +340,18 @@ fn no_panicking_shortcuts_in_the_library() {
         }
     }
 }
+
+/// The images are built from what `.dockerignore` lets through.
+#[test]
+fn images_get_each_member_of_the_workspace() {
+    let read = |name: &str| fs::read_to_string(root().join(name)).unwrap();
+    let let_through = read(".dockerignore");
+    let manifest = read("Cargo.toml");
+    let members = manifest.lines().find_map(|line| line.strip_prefix("members = [")).unwrap();
+    let members: Vec<_> = members.split('"').skip(1).step_by(2).filter(|member| *member != ".").collect();
+    assert!(members.len() > 5, "the search is broken");
+    for member in members {
+        let folder = member.split('/').next().unwrap();
+        assert!(let_through.lines().any(|line| line == format!("!{folder}")), ".dockerignore leaves {member} out");
+    }
+}
