@@ -21,11 +21,15 @@ use tokio::task::AbortHandle;
 
 use crate::bounded::{Most, bound};
 use crate::memory::QueryPool;
-use crate::parameters;
+use crate::served::served;
+use crate::stop::Stop;
 use crate::tables::{CATALOG, QueryCatalogs, SCHEMA};
+use crate::{parameters, statement};
 
 /// Batches that are made before somebody takes them.
 const AHEAD: usize = 2;
+/// The stack of a thread: each of the operators that a statement may have can take kilobytes.
+const STACK: usize = 32 << 20;
 /// How many times the memory of a query it may write to temporary files.
 const SPILLED: u64 = 8;
 
@@ -47,8 +51,9 @@ impl QueryEngine {
     /// `Io` where threads can't be started.
     pub fn new() -> arrowwood::Result<QueryEngine> {
         let threads = std::thread::available_parallelism().map_or(2, usize::from);
-        let runtime =
-            Builder::new_multi_thread().worker_threads(threads).thread_name("arrowwood-sql").enable_all().build();
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(threads).thread_name("arrowwood-sql").thread_stack_size(STACK).enable_all();
+        let runtime = builder.build();
         let runtime = runtime.map_err(|e| arrowwood::Error::new(ErrorKind::Io, format!("starting threads: {e}")))?;
         let config = SessionConfig::new()
             .with_target_partitions(threads)
@@ -112,8 +117,10 @@ fn session(state: &SessionState, query: &SqlQuery) -> Result<SessionState> {
 
 /// The plan of a statement that only reads.
 async fn logical(state: &SessionState, query: &SqlQuery) -> Result<LogicalPlan> {
+    statement::check_text(&query.text)?;
     let text = parameters::numbered(&query.text)?;
     let plan = state.create_logical_plan(&text).await?;
+    statement::check_plan(&plan)?;
     let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
     options.verify_plan(&plan)?;
     Ok(plan)
@@ -131,7 +138,7 @@ async fn planned(state: SessionState, query: SqlQuery) -> Result<SqlPlan> {
     Ok(SqlPlan { schema, parameters })
 }
 
-async fn begun(state: SessionState, query: SqlQuery) -> Result<SendableRecordBatchStream> {
+async fn begun(state: SessionState, query: SqlQuery, stop: &Stop) -> Result<SendableRecordBatchStream> {
     let state = session(&state, &query)?;
     let mut plan = logical(&state, &query).await?;
     let count = parameters::schema(&plan)?.fields().len();
@@ -145,16 +152,20 @@ async fn begun(state: SessionState, query: SqlQuery) -> Result<SendableRecordBat
     if let Some(most) = query.most {
         plan = LogicalPlanBuilder::from(plan).limit(0, usize::try_from(most).ok())?.build()?;
     }
-    let physical = state.create_physical_plan(&plan).await?;
+    let physical = served(state.create_physical_plan(&plan).await?, stop)?;
     execute_stream(physical, state.task_ctx())
 }
 
 /// Aborts what a future does elsewhere when that is dropped.
-struct Aborted(AbortHandle);
+struct Aborted {
+    task: AbortHandle,
+    stop: Stop,
+}
 
 impl Drop for Aborted {
     fn drop(&mut self) {
-        self.0.abort();
+        self.stop.stop();
+        self.task.abort();
     }
 }
 
@@ -166,7 +177,7 @@ impl SqlEngine for QueryEngine {
     fn plan(&self, query: SqlQuery) -> SqlFuture<'_, SqlPlan> {
         self.most.set(query.memory.most());
         let task = self.handle().spawn(planned(self.state.clone(), query));
-        let aborted = Aborted(task.abort_handle());
+        let aborted = Aborted { task: task.abort_handle(), stop: Stop::default() };
         Box::pin(async move {
             let _aborted = aborted;
             task.await.map_err(|_| broken())?.map_err(|e| error_of(&e))
@@ -177,8 +188,9 @@ impl SqlEngine for QueryEngine {
         self.most.set(query.memory.most());
         let (schema, begun) = oneshot::channel();
         let (sender, batches) = mpsc::channel(AHEAD);
-        let task = self.handle().spawn(run(self.state.clone(), query, schema, sender));
-        let aborted = Aborted(task.abort_handle());
+        let stop = Stop::default();
+        let task = self.handle().spawn(run(self.state.clone(), query, stop.clone(), Told { schema, sender }));
+        let aborted = Aborted { task: task.abort_handle(), stop };
         Box::pin(async move {
             let schema = begun.await.map_err(|_| broken())?.map_err(|e| error_of(&e))?;
             Ok(Box::new(Answer { schema, batches, is_whole: false, _aborted: aborted }) as Box<dyn SqlRows>)
@@ -190,15 +202,16 @@ impl SqlEngine for QueryEngine {
     }
 }
 
-/// Runs a query, and tells its columns and then its batches; `None` is the end.
-async fn run(
-    state: SessionState,
-    query: SqlQuery,
+/// Where a query's columns are told, and then its batches; `None` is the end.
+struct Told {
     schema: oneshot::Sender<Result<SchemaRef>>,
     sender: mpsc::Sender<Result<Option<RecordBatch>>>,
-) {
+}
+
+async fn run(state: SessionState, query: SqlQuery, stop: Stop, told: Told) {
+    let Told { schema, sender } = told;
     // Whoever does not listen any more needs nothing.
-    let mut stream = match begun(state, query).await {
+    let mut stream = match begun(state, query, &stop).await {
         Ok(stream) => stream,
         Err(e) => return drop(schema.send(Err(e))),
     };

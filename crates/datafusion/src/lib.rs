@@ -54,6 +54,7 @@ mod cluster;
 #[cfg(feature = "engine")]
 mod command;
 mod condition;
+mod counted;
 #[cfg(feature = "engine")]
 mod engine;
 mod follow;
@@ -62,7 +63,12 @@ mod memory;
 #[cfg(feature = "engine")]
 mod parameters;
 mod scan;
+#[cfg(feature = "engine")]
+mod served;
+#[cfg(feature = "engine")]
+mod statement;
 mod statistics;
+mod stop;
 mod table;
 #[cfg(feature = "engine")]
 mod tables;

@@ -23,6 +23,8 @@ use datafusion::physical_plan::{
 };
 
 use crate::condition::{Condition, all};
+use crate::counted::Memory;
+use crate::stop::Stop;
 use crate::{external, statistics};
 
 /// Rows that are filtered or copied at once: few enough for one thread and its caches.
@@ -54,6 +56,9 @@ pub struct Scan {
     condition: Option<Predicate>,
     schema: SchemaRef,
     is_copied: bool,
+    /// Whether what reads the rows keeps account of their memory.
+    is_counted: bool,
+    stop: Stop,
     fetch: Option<usize>,
     /// Of all splits, and of each.
     statistics: Arc<[Arc<Statistics>]>,
@@ -92,11 +97,21 @@ impl Scan {
             condition,
             schema,
             is_copied,
+            is_counted: false,
+            stop: Stop::default(),
             fetch: limit,
             statistics,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
         })
+    }
+}
+
+#[cfg(feature = "engine")]
+impl Scan {
+    /// The same until `stop`; with rows that count for what they are, if what reads them keeps account.
+    pub(crate) fn served(&self, stop: Stop, is_counted: bool) -> Scan {
+        Scan { stop, is_counted, ..self.clone() }
     }
 }
 
@@ -221,12 +236,16 @@ impl ExecutionPlan for Scan {
             condition: self.condition.clone(),
             schema: self.schema.clone(),
             is_copied: self.is_copied,
+            counted: self.is_counted.then_some(Memory::Own),
+            is_partitioned: !self.snapshot.partitions().is_empty(),
             size: context.session_config().batch_size().max(1),
             left: self.fetch.unwrap_or(usize::MAX),
             ready: VecDeque::new(),
         };
         let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let stop = self.stop.clone();
         let counted = batches.map(move |batch| {
+            stop.check()?;
             let batch = batch.map_err(external)?;
             metrics.record_output(batch.num_rows());
             Ok(batch)
@@ -269,6 +288,9 @@ struct Batches {
     condition: Option<Predicate>,
     schema: SchemaRef,
     is_copied: bool,
+    /// What the rows that were read are of, where that is counted.
+    counted: Option<Memory>,
+    is_partitioned: bool,
     /// The most rows of a batch.
     size: usize,
     /// How many rows are still wanted.
@@ -289,6 +311,12 @@ impl Batches {
         }
         let shown: Vec<usize> = (0..self.schema.fields().len()).collect();
         let batches = rows.select_at(&shown)?.to_record_batches().collect::<arrowwood::Result<Vec<_>>>()?;
+        if self.counted.is_some() {
+            // Those of a filter are made, and so are the values of partitions.
+            let footprint = rows.footprint();
+            let is_mapped = footprint.mapped > 0 && footprint.copied == 0 && !self.is_partitioned;
+            self.counted = Some(if is_mapped { Memory::Mapped } else { Memory::Own });
+        }
         self.ready.extend(batches.into_iter().filter(|batch| batch.num_rows() > 0));
         Ok(())
     }
@@ -302,7 +330,14 @@ impl Batches {
             batch = batch.slice(0, most);
         }
         self.left -= batch.num_rows();
-        Some(adopted(batch, &self.schema))
+        let batch = match self.counted {
+            Some(memory) => memory.counted(&batch).map_err(|e| {
+                let message = format!("making a batch that DataFusion can keep: {e}");
+                arrowwood::Error::new(arrowwood::ErrorKind::InvalidData, message)
+            }),
+            None => Ok(batch),
+        };
+        Some(batch.and_then(|batch| adopted(batch, &self.schema)))
     }
 }
 

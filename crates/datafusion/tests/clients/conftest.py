@@ -59,6 +59,11 @@ class Served:
         lines = pathlib.Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:"))
 
+    def peak(self):
+        """The most bytes that the process has had in memory, with files."""
+        lines = pathlib.Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
+
     def busy(self):
         """Seconds of processors that the process has taken."""
         fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
