@@ -3,7 +3,7 @@
 
 use std::any::Any;
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, SchemaRef};
@@ -29,6 +29,8 @@ pub(super) struct FilteredRows {
     batches: Vec<Range<usize>>,
     /// The copies of each column, a batch each.
     columns: Vec<OnceLock<Vec<ArrayData>>>,
+    /// Held while columns are copied: threads that ask for one at the same time wait for it.
+    copying: Mutex<()>,
 }
 
 impl FilteredRows {
@@ -38,7 +40,7 @@ impl FilteredRows {
         let has_rows = |batch: &Range<usize>| rows.before_block(batch.start) < rows.before_block(batch.end);
         let batches = batches.filter(has_rows).collect();
         let columns = (0..dataset.num_columns()).map(|_| OnceLock::new()).collect();
-        Ok(FilteredRows { dataset, rows, batches, columns })
+        Ok(FilteredRows { dataset, rows, batches, columns, copying: Mutex::new(()) })
     }
 
     /// The rows of a batch.
@@ -60,12 +62,17 @@ impl FilteredRows {
     /// Copies columns that are not there yet.
     fn copy(&self, columns: &[usize]) -> Result<()> {
         let is_missing = |&column: &usize| self.columns.get(column).is_some_and(|copies| copies.get().is_none());
+        if !columns.iter().any(is_missing) {
+            return Ok(());
+        }
+        let _copying = parallel::lock(&self.copying);
+        // Another thread may have copied them in the meantime.
         let mut missing: Vec<usize> = columns.iter().copied().filter(is_missing).collect();
-        missing.sort_unstable();
-        missing.dedup();
         if missing.is_empty() {
             return Ok(());
         }
+        missing.sort_unstable();
+        missing.dedup();
         let (frame, schema) = (Frame::of(&self.dataset)?, self.dataset.schema());
         let rows = usize::try_from(self.rows.len()).unwrap_or(usize::MAX);
         let bytes = rows.saturating_mul(missing.len()).saturating_mul(ANYWHERE);
