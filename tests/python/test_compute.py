@@ -300,12 +300,14 @@ def naive_groups(table, by, where=None):
 @pytest.mark.parametrize("by", [["key"], ["word"], ["n"], ["u", "flag"], ["key", "word", "n"], ["when"], ["money"], ["price"], []])
 def test_aggregate(both, by):
     ds, table = both
-    found = ds.aggregate(
-        by, where=aw.col("row") >= 7, rows="count", mean=("price", "mean"), total=("n", "sum"), low=("n", "min"),
+    asked = dict(
+        rows="count", mean=("price", "mean"), total=("n", "sum"), low=("n", "min"),
         high=("price", "max"), filled=("n", "count"), var=("price", "var"), std=("n", "std"), paid=("money", "sum"),
         last=("when", "max"), first=("word", "min"), final=("key", "max"), any=("flag", "max"), cheap=("money", "mean"),
     )
+    found = ds.aggregate(by, where=aw.col("row") >= 7, **asked)
     found.validate()
+    assert repr(ds.filter(aw.col("row") >= 7).aggregate(by, **asked).to_pylist()) == repr(found.to_pylist())
     groups = naive_groups(table, by, [row >= 7 for row in range(len(table))])
     assert len(found) == len(groups)
     assert found.schema.names[: len(by)] == by and [found.schema[name].type for name in by] == [ds.schema[name].type for name in by]
