@@ -339,7 +339,7 @@ smoke: wheel
 	$(SMOKE)/bin/pip install --quiet "$$(ls -t dist/arrowwood-*.whl | head -n 1)"
 	$(SMOKE)/bin/arrowwood --version
 	$(SMOKE)/bin/python -c 'import arrowwood as aw; aw.write({"n": [1, 2]}, b := aw.Buffer()); print(aw.open(b))'
-	$(SMOKE)/bin/pip install --quiet pytest pyarrow polars duckdb
+	$(SMOKE)/bin/pip install --quiet pytest hypothesis pyarrow polars duckdb
 	$(SMOKE)/bin/python -m pytest -q tests/python/test_docs.py tests/python/test_version.py tests/python/test_view.py \
 	  -k 'index or version or window'
 

@@ -106,9 +106,12 @@ impl Open {
     /// As [`open`]; `CopyNeeded` with [`Open::strict`].
     pub fn path(self, path: impl AsRef<Path>) -> Result<Dataset> {
         let path = path.as_ref();
-        match Mapping::open(path, Mode::Read).map_err(Error::from) {
+        let opened = Mapping::open(path, Mode::Read).map_err(Error::from);
+        if let (Err(_), Some((url, opener))) = (&opened, url_of(path)) {
+            return guard(|| (opener.open)(url, self));
+        }
+        match opened {
             Ok(mapping) => self.mapping(mapping).map_err(|e| e.at(path)),
-            Err(_) if let Some((url, opener)) = url_of(path) => guard(|| (opener.open)(url, self)),
             Err(e) if e.kind() == ErrorKind::NotFound && is_glob(path) => self.paths(&expand(path)?),
             Err(_) if path.is_dir() => self.directory(path),
             Err(e) => match local_path(path)? {
