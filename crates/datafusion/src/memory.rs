@@ -21,6 +21,14 @@ impl QueryPool {
         QueryPool { parts: FairSpillPool::new(memory.most()), memory, taken: Mutex::new(0) }
     }
 
+    /// Whether a part that can write to files should do so before it takes more. A quarter is left to parts that can't, such
+    /// as what merges the rows that are written.
+    fn should_spill(&self, reservation: &MemoryReservation, additional: usize) -> bool {
+        let most = self.memory.most();
+        let is_worth_it = reservation.consumer().can_spill() && reservation.size() > most / 16;
+        is_worth_it && self.parts.reserved().saturating_add(additional) > most / 4 * 3
+    }
+
     fn take(&self, bytes: usize) -> bool {
         let is_taken = self.memory.take(bytes);
         if is_taken {
@@ -75,6 +83,10 @@ impl MemoryPool for QueryPool {
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
+        if self.should_spill(reservation, additional) {
+            let who = reservation.consumer().name();
+            return Err(DataFusionError::ResourcesExhausted(format!("{who} should spill what it has")));
+        }
         self.parts.try_grow(reservation, additional)?;
         if self.take(additional) {
             return Ok(());

@@ -241,7 +241,7 @@ def test_a_sort_beyond_the_memory_is_written_to_disk(folder, others, compression
     table = wide(rows)
     with pa.ipc.new_file(folder / "wide.arrow", table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
         writer.write_table(table)
-    with connected(folder, "--query-memory", 128 << 20) as (served, client):
+    with connected(folder, "--query-memory", 192 << 20) as (served, client):
         answer = ask(client, f"select n, {others} from \"wide.arrow\" order by n, text")
         assert answer.num_rows == rows and answer["n"].to_pylist() == sorted(table["n"].to_pylist())
         assert served.peak() < 900 << 20, served.peak()
