@@ -6,6 +6,7 @@ import shutil
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -326,6 +327,23 @@ def test_aggregate(both, by):
         close(result["var"], price.var(ddof=1) if len(price) > 1 else None)
         close(result["std"], np.std(values["n"], ddof=1) if len(values["n"]) > 1 else None)
         close(result["cheap"], float(sum(values["money"])) / len(values["money"]) if values["money"] else None)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.6])
+def test_many_groups_of_filtered_rows(share):
+    """More groups than one table holds: the rows are partitioned first."""
+    random = np.random.default_rng(7)
+    rows = 400_000
+    keys = random.integers(0, 60_000, rows) * 7_919_000_003
+    ds = aw.from_arrow(pa.table({"key": keys, "v": random.random(rows), "text": [f"t{key % 30_011}" for key in keys.tolist()]}))
+    condition = aw.col("v") < share
+    for by in ("key", "text", ["key", "text"]):
+        found = ds.filter(condition).aggregate(by, n="count", total=("v", "sum"), high=("v", "max"))
+        assert len(found) > 2_000
+        assert found.to_arrow().equals(ds.aggregate(by, where=condition, n="count", total=("v", "sum"), high=("v", "max")).to_arrow())
+    frame = pl.from_arrow(ds.to_arrow()).filter(pl.col("v") < share).group_by("key").agg(n=pl.len(), high=pl.col("v").max()).sort("key")
+    ours = pl.from_arrow(ds.filter(condition).aggregate("key", n="count", high=("v", "max")).to_arrow()).sort("key")
+    assert ours["key"].equals(frame["key"]) and ours["n"].to_list() == frame["n"].to_list() and ours["high"].equals(frame["high"])
 
 
 def close(found, expected):
