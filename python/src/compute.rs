@@ -168,10 +168,11 @@ impl Dataset {
         Ok(self.with_rows(py.detach(|| self.inner().take(&rows))?))
     }
 
-    /// Return the rows for which `predicate` is true, in their order, as a copy; ``ds[ds["price"] > 100]`` is the
-    /// same.
+    /// Return the rows for which `predicate` is true, in their order; ``ds[ds["price"] > 100]`` is the same.
     ///
-    /// In a table sorted by a column, only the rows between the predicate's bounds are read.
+    /// The predicate is computed now. A column of the rows is copied when it is first used; single rows and
+    /// :meth:`aggregate` read them in place. In a table sorted by a column, only the rows between the predicate's
+    /// bounds are read.
     ///
     /// Raises:
     ///     ColumnNotFound: there is no such column.
