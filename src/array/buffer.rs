@@ -80,11 +80,15 @@ impl Bytes {
     }
 
     /// `len` bytes, all of which `fill` must write, or fail; large buffers use memory touched before, or cheaper to
-    /// touch.
-    pub(crate) fn filled(len: usize, fill: impl FnOnce(&mut [u8]) -> io::Result<()>) -> io::Result<Buffer> {
+    /// touch. `no_memory` is the error where there is none.
+    pub(crate) fn filled<E>(
+        len: usize,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+        no_memory: impl FnOnce(io::Error) -> E,
+    ) -> Result<Buffer, E> {
         const LARGE: usize = 256 << 10;
         if len >= LARGE {
-            let mut buffer = GrowableBuffer::exact(len).map_err(io::Error::other)?;
+            let mut buffer = GrowableBuffer::exact(len).map_err(|e| no_memory(io::Error::other(e)))?;
             return match fill(buffer.as_mut_slice()) {
                 Ok(()) => Ok(Bytes::from(buffer).data),
                 Err(e) => {
@@ -331,12 +335,5 @@ pub(crate) fn to_array(array: ArrayData) -> ArrayRef {
 
 /// `len` bytes, all of which `fill` writes, or fails: bytes it leaves out may have any earlier content.
 pub(crate) fn filled(len: usize, fill: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<Buffer> {
-    let mut failed = None;
-    let buffer = Bytes::filled(len, |out| {
-        fill(out).map_err(|e| {
-            failed = Some(e);
-            io::Error::other("the buffer was not filled")
-        })
-    });
-    buffer.map_err(|e| failed.unwrap_or_else(|| Error::io("making room for rows", &e)))
+    Bytes::filled(len, fill, |e| Error::io("making room for rows", &e))
 }

@@ -9,6 +9,8 @@ use crate::parallel;
 
 /// The most rows of a block that are kept as numbers, which take as many bytes as bits of all.
 const FEW: usize = BLOCK / 16;
+/// The numbers of a block's rows have 16 bits.
+const _: () = assert!(BLOCK <= 1 << 16);
 
 /// A set of a dataset's rows.
 #[derive(Debug)]

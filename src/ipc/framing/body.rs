@@ -55,7 +55,7 @@ pub(in crate::ipc) fn decompress(
     }
     let failed = |e: io::Error| Error::invalid(format!("decompressing {codec:?}: {declared} bytes were declared: {e}"));
     let len = usize::try_from(most).map_err(|_| failed(io::Error::other("no address space holds them")))?;
-    let opened = Bytes::filled(len, |into| codec::decompress(frame, codec, into, most == declared));
+    let opened = Bytes::filled(len, |into| codec::decompress(frame, codec, into, most == declared), |e| e);
     opened.map(Decompressed::Copied).map_err(failed)
 }
 

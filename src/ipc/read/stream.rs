@@ -487,15 +487,8 @@ impl<R: Read> MessageSource<R> {
         len: usize,
         fill: impl FnOnce(&mut Self, &mut [u8]) -> Result<()>,
     ) -> Result<Bytes> {
-        let mut failed = None;
-        let filled = Bytes::filled(len, |into| {
-            fill(self, into).map_err(|e| {
-                failed = Some(e);
-                io::Error::other("the body did not arrive")
-            })
-        });
-        let none = |e| at_message(Error::io(&format!("taking memory for a body of {len} bytes"), &e), frame);
-        filled.map(Bytes::from).map_err(|e| failed.unwrap_or_else(|| none(e)))
+        let no_memory = |e| at_message(Error::io(&format!("taking memory for a body of {len} bytes"), &e), frame);
+        Bytes::filled(len, |into| fill(self, into), no_memory).map(Bytes::from)
     }
 
     /// Fills the slices, which have the `len` bytes of a body.
