@@ -13,7 +13,7 @@ use crate::errors::{Result, wrong_type};
 use crate::index::{Index, count, index, is_indices, numbered, out_of_range, shown, steps};
 use crate::memory::bytes_of;
 use crate::predicate::{Expression, NO_TRUTH, Predicate};
-use crate::recipe::recipe;
+use crate::recipe::{new_names, recipe};
 use crate::value::object;
 
 impl Column {
@@ -232,11 +232,10 @@ impl Dataset {
             return Ok((helper.getattr("open_view")?, (behind, PyBytes::new(py, &rows)).into_pyobject(py)?));
         }
         match py.detach(|| recipe(this.inner(), this.how()))? {
-            Some((places, how)) if this.inner().is_renamed() => {
-                let names: Vec<&String> = this.inner().schema().fields().iter().map(|field| field.name()).collect();
+            Some((places, how)) => {
+                let names = new_names(this.inner());
                 Ok((helper.getattr("open_places")?, (places, how, names).into_pyobject(py)?))
             }
-            Some((places, how)) => Ok((helper.getattr("open_places")?, (places, how).into_pyobject(py)?)),
             None => {
                 let mut bytes = Vec::new();
                 let options = WriteOptions { format: Format::Stream, ..WriteOptions::default() };

@@ -6,7 +6,7 @@ use pyo3::types::PyDict;
 
 use crate::dataset::Dataset;
 use crate::errors::{Result, argument};
-use crate::recipe::{PartitionColumn, Place, partition_of, recipe};
+use crate::recipe::{PartitionColumn, Place, new_names, partition_of, recipe};
 
 #[pymethods]
 impl Dataset {
@@ -71,12 +71,8 @@ impl Dataset {
                            ctx.from_arrow(ds, name)";
             Error::new(ErrorKind::Unsupported, message)
         })?;
-        let names = self
-            .inner()
-            .is_renamed()
-            .then(|| self.inner().schema().fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>());
         let provider = py.import("arrowwood._datafusion")?.getattr("table_provider")?;
-        Ok(provider.call1((session, places, how, names))?)
+        Ok(provider.call1((session, places, how, new_names(self.inner())))?)
     }
 
     /// The location of the rows: paths, first rows, numbers of rows and columns; ``None`` if they are in memory.

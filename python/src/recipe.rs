@@ -52,6 +52,12 @@ pub fn partition_of(partition: Vec<PartitionColumn>) -> Result<Vec<(FieldRef, Op
 /// The arguments of `open` as Python has them.
 pub type Arguments = (&'static str, bool, bool, bool);
 
+/// The names of a dataset's columns, if they are other ones than in its files.
+pub fn new_names(dataset: &arrowwood::Dataset) -> Option<Vec<String>> {
+    let names = || dataset.schema().fields().iter().map(|field| field.name().clone()).collect();
+    dataset.is_renamed().then(names)
+}
+
 /// The information needed to open the rows of a dataset elsewhere; `None` if they are in memory.
 pub fn recipe(dataset: &arrowwood::Dataset, how: How) -> Result<Option<(Vec<Place>, Arguments)>> {
     let places = match dataset.places() {
