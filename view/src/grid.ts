@@ -172,6 +172,8 @@ export class Grid {
     this.rows?.drop();
     this.rows = rows;
     this.scroll(this.top, this.left);
+    // Not with the next frame, once there is room: until then the status would tell of these rows, and the cells of others.
+    if (this.size.height > ROW) this.draw();
   }
 
   private get sight() {
