@@ -165,11 +165,21 @@ fn paths_are_found_in_braces_and_upwards() {
 #[test]
 fn no_circles_of_files_but_the_honest_ones() {
     let mut found = Vec::new();
-    for folder in ["crates/mapping/src", "src", "cli/src", "python/src", "serve/src"] {
+    let folders = [
+        "crates/mapping/src",
+        "src",
+        "crates/objects/src",
+        "serve/src",
+        "cli/src",
+        "crates/datafusion/src",
+        "capi/src",
+        "python/src",
+    ];
+    for folder in folders {
         let files = sources(folder).into_iter().filter(|(path, _)| !path.ends_with("main.rs"));
         let files = Crate::new(files.map(|(path, text)| (path, code_of(&text))));
         let uses = files.uses();
-        assert!(uses.values().map(|used| used.len()).sum::<usize>() > 30, "{folder}: the search is broken");
+        assert!(uses.values().map(|used| used.len()).sum::<usize>() > 10, "{folder}: the search is broken");
         for circle in circles(&uses) {
             let names: Vec<_> = circle.iter().map(|path| path.display().to_string()).collect();
             if CIRCLES.iter().any(|(honest, _)| *honest == names) {

@@ -4,7 +4,8 @@ use datafusion_proto::protobuf;
 use datafusion_proto::protobuf::partitioning::PartitionMethod;
 use prost::Message;
 
-use crate::cluster::plan::PARTITIONS;
+/// The most partitions of a step of a plan.
+pub(crate) const STEP_PARTITIONS: usize = 1 << 14;
 
 /// The first request of a query: fixes the rows of its tables.
 #[derive(Clone, PartialEq, Message)]
@@ -116,8 +117,8 @@ impl ExecuteMessage {
         };
         let sent = self.broadcast.as_ref().map_or(0, |sent| sent.partitions);
         let most = count.max(sent).max(self.end);
-        if most > PARTITIONS as u64 || self.first > self.end {
-            return Err(format!("a task of {most} partitions; at most {PARTITIONS} are expected"));
+        if most > STEP_PARTITIONS as u64 || self.first > self.end {
+            return Err(format!("a task of {most} partitions; at most {STEP_PARTITIONS} are expected"));
         }
         Ok(())
     }

@@ -24,7 +24,7 @@ use crate::condition::Condition;
 use crate::scan::{Request, Scan};
 
 /// The most partitions of a part.
-pub(crate) const PARTITIONS: u32 = 64;
+pub(crate) const PART_PARTITIONS: u32 = 64;
 
 /// The rows of one server's table. Only that server has them.
 #[derive(Clone, Debug)]
@@ -47,8 +47,8 @@ impl Part {
     fn received(message: PartMessage, asked: &Asked, context: &TaskContext) -> Result<Part> {
         let Some(schema) = &message.schema else { return plan_err!("a part names no columns") };
         let schema: SchemaRef = Arc::new(Schema::try_from(schema)?);
-        if !(1..=PARTITIONS).contains(&message.partitions) {
-            return plan_err!("a part has {} partitions; expected 1 to {PARTITIONS}", message.partitions);
+        if !(1..=PART_PARTITIONS).contains(&message.partitions) {
+            return plan_err!("a part has {} partitions; expected 1 to {PART_PARTITIONS}", message.partitions);
         }
         let mut part = Part::to_send(message, schema);
         // A part without a server has no rows.

@@ -18,6 +18,7 @@ use datafusion_distributed::{
     RouteTasksEventResponse, ScaleUpLeafNodeEvent, ScaleUpLeafNodeEventResponse,
 };
 
+use crate::cluster::messages::STEP_PARTITIONS;
 use crate::cluster::table::ClusterScan;
 
 /// What may be done on several servers at once, and by a server for a caller. All others are done where the question is
@@ -54,9 +55,6 @@ const KNOWN: &[&str] = &[
     "WindowAggExec",
 ];
 
-/// The most partitions of a step of a plan.
-pub(crate) const PARTITIONS: usize = 1 << 14;
-
 /// Whether a step of a plan is one that a server does for others.
 fn is_known(step: &Arc<dyn ExecutionPlan>) -> bool {
     let values = step.downcast_ref::<DataSourceExec>().map(|source| source.data_source().is::<MemorySourceConfig>());
@@ -70,8 +68,8 @@ pub(crate) fn check(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
             return plan_err!("{} is not done for others", step.name());
         }
         let partitions = step.output_partitioning().partition_count();
-        if partitions > PARTITIONS {
-            return plan_err!("{} has {partitions} partitions; at most {PARTITIONS} are expected", step.name());
+        if partitions > STEP_PARTITIONS {
+            return plan_err!("{} has {partitions} partitions; at most {STEP_PARTITIONS} are expected", step.name());
         }
         Ok(TreeNodeRecursion::Continue)
     })

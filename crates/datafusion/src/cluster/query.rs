@@ -28,7 +28,7 @@ use url::Url;
 
 use crate::cluster::channel::{PeerOptions, Peers};
 use crate::cluster::messages::{OpenRequest, OpenResponse, OpenedTable};
-use crate::cluster::part::{PARTITIONS, PartCodec};
+use crate::cluster::part::{PART_PARTITIONS, PartCodec};
 use crate::cluster::plan::{self, Gather, Planning};
 use crate::cluster::table::{ClusterTable, Share};
 use crate::cluster::version::version;
@@ -111,7 +111,7 @@ impl Cluster {
         let query = uuid::Uuid::new_v4().as_bytes().to_vec();
         let opened = if names.is_empty() { Vec::new() } else { self.open_tables(&query, &names).await? };
         let cores = opened.iter().map(|opened| opened.cores).max().unwrap_or(2);
-        let partitions = cores.clamp(2, PARTITIONS);
+        let partitions = cores.clamp(2, PART_PARTITIONS);
         let context = SessionContext::new_with_state(self.state(&planning, partitions as usize)?.build());
         for (name, table) in self.tables(&query, &opened, partitions)? {
             context.register_table(TableReference::bare(name), Arc::new(table))?;
