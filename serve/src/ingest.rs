@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -19,10 +20,10 @@ use crate::line::{LineRows, Precision, rows_of};
 use crate::outgoing::Outgoing;
 use crate::producers::{LARGEST, Numbered, position_in};
 use crate::query::{Query, header, header_number, short};
-use crate::queue::{Ack, Batch, Receipt};
-use crate::receive::{Received, SMALL, receive};
+use crate::queue::{Ack, Answers, Batches, Receipt};
+use crate::receive::{Received, SMALL, UNIT, receive};
 use crate::refusal::{Refusal, Result};
-use crate::response::{allow, empty, json_response};
+use crate::response::{allow, empty, json_response, with_type};
 use crate::session::{Session, Trace};
 use crate::table::{Kind, Table};
 
@@ -51,16 +52,20 @@ pub(crate) async fn rows(
     let sequence = numbered.as_ref().map(|numbered| numbered.sequence);
     let receipt = append(&session, &table, rows, ack, numbered, share).await?;
     trace.rows = Some(if receipt.is_duplicate { 0 } else { receipt.rows });
-    Ok(json_response(StatusCode::OK, &answer_of(receipt, sequence)))
+    Ok(with_type(StatusCode::OK, "application/json", Outgoing::of(receipt.answer(sequence) + "\n")))
 }
 
-/// The answer to a producer's batch.
-fn answer_of(receipt: Receipt, sequence: Option<u64>) -> Json {
-    let Receipt { first_row, rows, committed, durable, is_duplicate } = receipt;
-    json!({
-        "first_row": first_row, "rows": rows, "committed": committed, "durable": durable, "sequence": sequence,
-        "duplicate": is_duplicate,
-    })
+impl Receipt {
+    /// The answer to a producer's batch, in JSON.
+    pub fn answer(&self, sequence: Option<u64>) -> String {
+        let Receipt { first_row, rows, committed, durable, is_duplicate } = self;
+        let number = |number: Option<u64>| number.map_or("null".into(), |number| number.to_string());
+        let (first_row, sequence) = (number(*first_row), number(sequence));
+        format!(
+            "{{\"first_row\":{first_row},\"rows\":{rows},\"committed\":{committed},\"durable\":{durable},\
+             \"sequence\":{sequence},\"duplicate\":{is_duplicate}}}"
+        )
+    }
 }
 
 /// The destination of a call's batches, their acknowledgement and numbering.
@@ -70,6 +75,16 @@ pub(crate) struct Destination {
     ack: Ack,
     /// The number of the next batch.
     numbered: Option<Numbered>,
+    is_over: Arc<AtomicBool>,
+}
+
+/// Batches passed to a table's writer, which answers them.
+pub(crate) struct Passed {
+    pub answers: oneshot::Receiver<Answers>,
+    /// The number of the first batch.
+    pub sequence: Option<u64>,
+    /// The memory that they have until then.
+    pub bytes: usize,
 }
 
 impl Destination {
@@ -80,20 +95,38 @@ impl Destination {
         let numbered = numbered(query.get("producer")?, query.number("epoch")?, query.number("sequence")?)?;
         let table = growing(session, name).await?;
         let schema = schema_of(session, &table).await?;
-        Ok(Destination { table, schema, ack, numbered })
+        Ok(Destination { table, schema, ack, numbered, is_over: Arc::default() })
     }
 
-    /// Appends an Arrow stream as one batch, and returns the result.
-    pub async fn append(&mut self, session: &Session, received: Received) -> Result<Json> {
+    /// Passes the `count` batches of an Arrow stream to the table's writer.
+    pub async fn pass(&mut self, session: &Session, received: Received, count: usize) -> Result<Passed> {
         let (rows, share) = decoded(session, received, BodyForm::Arrow, self.schema.clone()).await?;
-        let numbered = self.numbered.clone();
-        let sequence = numbered.as_ref().map(|numbered| numbered.sequence);
-        let receipt = append(session, &self.table, rows, self.ack, numbered, share).await?;
-        if let Some(numbered) = &mut self.numbered {
-            numbered.sequence += 1;
-        }
-        Ok(answer_of(receipt, sequence))
+        let ends = if count == 1 { vec![len_of(&rows)?] } else { ends_of(&rows, count)? };
+        let (reply, answers) = oneshot::channel();
+        let sequence = self.numbered.as_ref().map(|numbered| numbered.sequence);
+        let (ack, numbered, is_over) = (self.ack, self.numbered.clone(), self.is_over.clone());
+        let bytes = share.num_permits() * UNIT;
+        let batches = Batches { rows, ends, ack, numbered, _share: Arc::new(share), is_over, reply };
+        self.table.append(batches, &session.shared.writing)?;
+        self.numbered = self.numbered.as_ref().map(|numbered| numbered.at(count));
+        Ok(Passed { answers, sequence, bytes })
     }
+}
+
+fn len_of(rows: &Dataset) -> Result<u64> {
+    rows.len().map_err(|e| refused(&e))
+}
+
+/// The row after the last one of each batch.
+fn ends_of(rows: &Dataset, count: usize) -> Result<Vec<u64>> {
+    let mut end = 0;
+    let ends = rows.batches().map(|batch| {
+        end += batch.and_then(|batch| batch.len())?;
+        Ok(end)
+    });
+    let ends: Vec<u64> = ends.collect::<arrowwood::Result<_>>().map_err(|e| refused(&e))?;
+    let all = ends.len() == count && ends.last().copied() == Some(len_of(rows)?);
+    all.then_some(ends).ok_or_else(|| Refusal::internal("messages are expected to be batches"))
 }
 
 async fn growing(session: &Session, name: &str) -> Result<Arc<Table>> {
@@ -176,7 +209,7 @@ async fn decoded(
     };
     let (rows, mut share) = session.work(work).await?;
     let taken = rows.nbytes().map_err(|e| refused(&e))?;
-    let held = share.num_permits() * crate::receive::UNIT;
+    let held = share.num_permits() * UNIT;
     let more = usize::try_from(taken).unwrap_or(usize::MAX).saturating_sub(held);
     if more > 0 {
         share.merge(session.shared.memory.share(more)?);
@@ -203,9 +236,30 @@ async fn append(
     numbered: Option<Numbered>,
     share: OwnedSemaphorePermit,
 ) -> Result<Receipt> {
-    let (reply, answer) = oneshot::channel();
-    table.append(Batch { rows, ack, numbered, _share: Arc::new(share), reply }, &session.shared.writing)?;
-    answer.await.unwrap_or_else(|_| Err(lost()))
+    let (batches, answers) = whole(rows, ack, numbered, Arc::new(share))?;
+    table.append(batches, &session.shared.writing)?;
+    only(answers.await)
+}
+
+/// All rows as one batch, and its answer.
+fn whole(
+    rows: Dataset,
+    ack: Ack,
+    numbered: Option<Numbered>,
+    share: Arc<OwnedSemaphorePermit>,
+) -> Result<(Batches, oneshot::Receiver<Answers>)> {
+    let (reply, answers) = oneshot::channel();
+    let ends = vec![len_of(&rows)?];
+    Ok((Batches { rows, ends, ack, numbered, _share: share, is_over: Arc::default(), reply }, answers))
+}
+
+/// The result of the only batch.
+fn only(answers: Result<Answers, oneshot::error::RecvError>) -> Result<Receipt> {
+    let Answers { receipts, refusal } = answers.map_err(|_| lost())?;
+    match refusal {
+        Some(refusal) => Err(refusal),
+        None => receipts.into_iter().next().ok_or_else(lost),
+    }
 }
 
 /// `GET /v1/tables/T/producers/P`
@@ -316,7 +370,7 @@ pub(crate) async fn line_protocol(
     let shared = session.shared.clone();
     let Received { bytes, share } = receive(&parts.headers, body, &shared.limits, &shared.memory).await?;
     let text = String::from_utf8(bytes).map_err(|_| Refusal::bad_request("line protocol is UTF-8"))?;
-    let is_small = share.num_permits() * crate::receive::UNIT <= SMALL;
+    let is_small = share.num_permits() * UNIT <= SMALL;
     // The work on the lines, or on their rows, keeps their memory, even if the client has aborted the request.
     let share = Arc::new(share);
     let held = share.clone();
@@ -335,14 +389,14 @@ pub(crate) async fn line_protocol(
     let batches = session.work(rows_for).await?;
     let mut waiting = Vec::with_capacity(batches.len());
     for (table, rows) in batches {
-        let (reply, answer) = oneshot::channel();
-        let taken = table.append(Batch { rows, ack, numbered: None, _share: share.clone(), reply }, &shared.writing);
-        waiting.push((table.name.clone(), taken.map(|()| answer)));
+        let taken = whole(rows, ack, None, share.clone())
+            .and_then(|(batches, answers)| table.append(batches, &shared.writing).map(|()| answers));
+        waiting.push((table.name.clone(), taken));
     }
     let mut outcomes = Vec::with_capacity(waiting.len());
     for (name, taken) in waiting {
         let outcome = match taken {
-            Ok(answer) => answer.await.unwrap_or_else(|_| Err(lost())),
+            Ok(answers) => only(answers.await),
             Err(refusal) => Err(refusal),
         };
         outcomes.push((name, outcome));
@@ -388,7 +442,7 @@ fn partial(outcomes: Vec<(String, Result<Receipt>)>) -> Option<Refusal> {
 }
 
 /// For errors about rows passed to a writer that has ended.
-fn lost() -> Refusal {
+pub(crate) fn lost() -> Refusal {
     let detail = "the table's writer has stopped; whether the rows were appended is not known";
     Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "unknown", detail)
 }

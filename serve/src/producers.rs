@@ -40,6 +40,13 @@ pub(crate) struct Numbered {
     pub sequence: u64,
 }
 
+impl Numbered {
+    /// The batch that is `more` after this one.
+    pub fn at(&self, more: usize) -> Numbered {
+        Numbered { sequence: self.sequence.saturating_add(more as u64), ..self.clone() }
+    }
+}
+
 /// The kind of a numbered batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {

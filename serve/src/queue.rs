@@ -1,5 +1,6 @@
 //! [`Queue`]: the batches waiting for a table's writer.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -9,7 +10,7 @@ use arrowwood::Dataset;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::producers::Numbered;
-use crate::refusal::Result;
+use crate::refusal::Refusal;
 
 /// When a batch is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,14 +21,32 @@ pub(crate) enum Ack {
     Visible,
 }
 
-/// Rows to append, all or none.
-pub(crate) struct Batch {
+/// Batches of one request, to be appended in order: all rows of each, or none; and no batch after a refused one.
+pub(crate) struct Batches {
     pub rows: Dataset,
+    /// For each batch, the row after its last one in `rows`.
+    pub ends: Vec<u64>,
     pub ack: Ack,
+    /// The number of the first batch; the others have the following ones.
     pub numbered: Option<Numbered>,
-    /// Its share of the memory for uncommitted rows, released with the last batch that has it.
+    /// Their share of the memory for uncommitted rows, released with the last batches that have it.
     pub _share: Arc<OwnedSemaphorePermit>,
-    pub reply: oneshot::Sender<Result<Receipt>>,
+    /// Set by the writer once it has refused a batch of this request: later batches of it are refused, too.
+    pub is_over: Arc<AtomicBool>,
+    pub reply: oneshot::Sender<Answers>,
+}
+
+/// The results of batches in their order, up to the first refused one.
+pub(crate) struct Answers {
+    pub receipts: Vec<Receipt>,
+    /// The reason why the batches after these were not appended.
+    pub refusal: Option<Refusal>,
+}
+
+impl From<Refusal> for Answers {
+    fn from(refusal: Refusal) -> Answers {
+        Answers { receipts: Vec::new(), refusal: Some(refusal) }
+    }
 }
 
 /// The result of a batch for its producer.
@@ -52,7 +71,7 @@ pub(crate) struct Queue {
 /// The thread that takes the batches, and its channel.
 #[derive(Default)]
 pub(crate) struct State {
-    pub sender: Option<Sender<Batch>>,
+    pub sender: Option<Sender<Batches>>,
     pub thread: Option<thread::JoinHandle<()>>,
     /// The table's schema while the thread has it open: no other process changes it then.
     pub schema: Option<SchemaRef>,

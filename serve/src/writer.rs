@@ -3,6 +3,8 @@
 //! Batches that arrive during a commit or a sync wait, and go into the next one together. Only an invalid batch is
 //! refused.
 
+use std::ops::Range;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, PoisonError};
 use std::thread;
@@ -10,17 +12,16 @@ use std::time::{Duration, Instant};
 
 use arrow_schema::SchemaRef;
 use arrowwood::simulate::Medium;
-use arrowwood::{Error, ErrorKind, Writer, WriterOptions};
+use arrowwood::{Dataset, Error, ErrorKind, Writer, WriterOptions};
 use hyper::StatusCode;
-use tokio::sync::oneshot;
 
 use crate::metrics::Metrics;
-use crate::producers::{Ahead, Position, RowSpan, Verdict, judge};
-use crate::queue::{Ack, Batch, Receipt};
+use crate::producers::{Ahead, Numbered, Position, RowSpan, Verdict, judge};
+use crate::queue::{Ack, Answers, Batches, Receipt};
 use crate::refusal::{Refusal, Result};
 use crate::table::Table;
 
-/// The maximum number of batches in one commit.
+/// The maximum number of requests whose batches are in one commit.
 const GROUP: usize = 4_096;
 /// The interval at which the thread checks for durable rows, and whether it is still needed.
 const TICK: Duration = Duration::from_millis(100);
@@ -36,17 +37,17 @@ pub(crate) struct Writing {
 }
 
 impl Table {
-    /// Passes a batch to the table's thread, starting it if necessary.
-    pub fn append(self: &Arc<Self>, batch: Batch, writing: &Writing) -> Result<()> {
+    /// Passes batches to the table's thread, starting it if necessary.
+    pub fn append(self: &Arc<Self>, batches: Batches, writing: &Writing) -> Result<()> {
         let mut state = self.queue.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.is_closed {
             return Err(Refusal::unavailable("the server is stopping"));
         }
-        let mut batch = batch;
+        let mut batches = batches;
         if let Some(sender) = &state.sender {
-            match sender.send(batch) {
+            match sender.send(batches) {
                 Ok(()) => return Ok(()),
-                Err(unsent) => batch = unsent.0,
+                Err(unsent) => batches = unsent.0,
             }
         }
         let (sender, coming) = channel();
@@ -56,7 +57,7 @@ impl Table {
         let spawned = thread::Builder::new().name("arrowwood-write".into()).spawn(move || run.run());
         let failed = |e: std::io::Error| Refusal::of_table(&Error::io("starting a thread", &e));
         state.thread = Some(spawned.map_err(failed)?);
-        let sent = sender.send(batch).map_err(|_| Refusal::internal("the table's writer has stopped"));
+        let sent = sender.send(batches).map_err(|_| Refusal::internal("the table's writer has stopped"));
         state.sender = Some(sender);
         sent
     }
@@ -88,16 +89,18 @@ struct Run {
     writer: Option<Writer>,
     /// Whether producers may have positions that are not on the disk yet: those of a commit without rows follow no row.
     has_unsynced_positions: bool,
-    coming: Receiver<Batch>,
+    coming: Receiver<Batches>,
     /// The previous thread, which may still be closing the table.
     before: Option<thread::JoinHandle<()>>,
 }
 
-/// An appended batch to be acknowledged.
+/// Appended batches to be acknowledged.
 struct Appended {
-    batch: Batch,
-    receipt: Receipt,
-    /// The row after its last one.
+    batches: Batches,
+    receipts: Vec<Receipt>,
+    /// The reason why the last batches were not appended.
+    refusal: Option<Refusal>,
+    /// The row that must become durable, with all before it.
     end: u64,
 }
 
@@ -135,13 +138,13 @@ impl Run {
     fn may_end(&self) -> bool {
         let mut state = self.table.queue.state.lock().unwrap_or_else(PoisonError::into_inner);
         // Batches are sent under the lock.
-        let Ok(batch) = self.coming.try_recv() else {
+        let Ok(batches) = self.coming.try_recv() else {
             (state.sender, state.schema) = (None, None);
             return true;
         };
         if let Some(sender) = &state.sender {
             // The receiver is this thread's.
-            let _ = sender.send(batch);
+            let _ = sender.send(batches);
         }
         false
     }
@@ -157,12 +160,11 @@ impl Run {
         }
     }
 
-    fn commit(&mut self, group: Vec<Batch>) {
-        let count = group.len();
+    fn commit(&mut self, group: Vec<Batches>) {
         let mut writer = match self.open() {
             Ok(writer) => writer,
             Err(e) => {
-                group.into_iter().for_each(|batch| answer(batch.reply, Err(Refusal::of_table(&e))));
+                group.into_iter().for_each(|batches| batches.refuse(Refusal::of_table(&e)));
                 return;
             }
         };
@@ -173,14 +175,15 @@ impl Run {
         if let Err(e) = writer.commit_with(&positions) {
             writer.rollback();
             // The writer is dropped: the next batch reopens the table, and gets the error.
-            appended.into_iter().for_each(|it| answer(it.batch.reply, Err(Refusal::of_table(&e))));
+            appended.into_iter().for_each(|it| it.batches.refuse(Refusal::of_table(&e)));
             return;
         }
         self.has_unsynced_positions |= !positions.is_empty();
         ahead.committed();
-        let rows = appended.iter().filter(|it| !it.receipt.is_duplicate).map(|it| it.receipt.rows).sum();
-        self.writing.metrics.committed(count, rows);
-        for it in appended.extract_if(.., |it| it.batch.ack == Ack::Visible) {
+        let receipts = || appended.iter().flat_map(|it| &it.receipts);
+        let rows = receipts().filter(|receipt| !receipt.is_duplicate).map(|receipt| receipt.rows).sum();
+        self.writing.metrics.committed(receipts().count(), rows);
+        for it in appended.extract_if(.., |it| it.batches.ack == Ack::Visible) {
             it.acknowledge(&writer);
         }
         match self.sync(&mut writer, &appended) {
@@ -193,7 +196,7 @@ impl Run {
                 let detail =
                     "the rows can be seen, and may not survive a power cut; send them again as they were numbered";
                 let refusal = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "not_durable", detail);
-                answer(it.batch.reply, Err(refusal.logged(&e)));
+                it.batches.refuse(refusal.logged(&e));
             }),
         }
     }
@@ -229,44 +232,42 @@ impl Run {
 }
 
 /// Appends the valid batches, and refuses the others.
-fn append_all(writer: &mut Writer, ahead: &mut Ahead<'_>, group: Vec<Batch>) -> Vec<Appended> {
+fn append_all(writer: &mut Writer, ahead: &mut Ahead<'_>, group: Vec<Batches>) -> Vec<Appended> {
     let mut appended = Vec::with_capacity(group.len());
-    for batch in group {
-        match append_one(writer, ahead, &batch) {
-            Ok((receipt, end)) => appended.push(Appended { batch, receipt, end }),
-            Err(refusal) => answer(batch.reply, Err(refusal)),
+    for batches in group {
+        let mut it = Appended { receipts: Vec::with_capacity(batches.ends.len()), batches, refusal: None, end: 0 };
+        it.refusal = it.append(writer, ahead).err();
+        match it.refusal {
+            Some(refusal) if it.receipts.is_empty() => it.batches.refuse(refusal),
+            Some(_) => {
+                it.batches.is_over.store(true, Ordering::Relaxed);
+                appended.push(it);
+            }
+            None => appended.push(it),
         }
     }
     appended
 }
 
-/// Appends a batch, unless it is in the table already; returns its result, and the row that must become durable for it.
-fn append_one(writer: &mut Writer, ahead: &mut Ahead<'_>, batch: &Batch) -> Result<(Receipt, u64)> {
-    if let Some(numbered) = &batch.numbered {
-        let verdict = judge(ahead.get(&numbered.producer), numbered);
-        // A repeat by a producer that has replaced another one is recorded, too.
-        if matches!(verdict, Verdict::Next | Verdict::Duplicate(_)) && !ahead.has_room(numbered) {
-            let detail = "the table keeps the positions of 256 producers and has no room for another one; \
-                          use a name again, or a table for each group of producers";
-            return Err(Refusal::conflict("too_many_producers", detail));
-        }
-        match verdict {
-            Verdict::Next => (),
-            Verdict::Duplicate(position) => {
-                ahead.fence(numbered);
-                return Ok(duplicate(writer, numbered.sequence, position));
-            }
-            Verdict::Gap { .. } | Verdict::Old { .. } => return Err(refusal_of(verdict)),
-        }
+/// The number of batches that are in the table already, of `count` whose first one is `numbered`, and their producer's
+/// position.
+fn duplicates(ahead: &mut Ahead<'_>, numbered: &Numbered, count: usize) -> Result<Option<(usize, Position)>> {
+    let verdict = judge(ahead.get(&numbered.producer), numbered);
+    // A repeat by a producer that has replaced another one is recorded, too.
+    if matches!(verdict, Verdict::Next | Verdict::Duplicate(_)) && !ahead.has_room(numbered) {
+        let detail = "the table keeps the positions of 256 producers and has no room for another one; \
+                      use a name again, or a table for each group of producers";
+        return Err(Refusal::conflict("too_many_producers", detail));
     }
-    let first_row = writer.rows();
-    writer.append_dataset(&batch.rows).map_err(|e| Refusal::of_input(&e).logged(&e))?;
-    let end = writer.rows();
-    if let Some(numbered) = &batch.numbered {
-        ahead.set(numbered, RowSpan { first_row, end });
+    match verdict {
+        Verdict::Next => Ok(None),
+        Verdict::Duplicate(position) => {
+            ahead.fence(numbered);
+            let known = usize::try_from(position.sequence - numbered.sequence).map_or(count, |more| more + 1);
+            Ok(Some((known.min(count), position)))
+        }
+        Verdict::Gap { .. } | Verdict::Old { .. } => Err(refusal_of(verdict)),
     }
-    let rows = end - first_row;
-    Ok((Receipt { first_row: Some(first_row), rows, committed: 0, durable: 0, is_duplicate: false }, end))
 }
 
 /// The answer to a batch already in the table, as far as its producer's position tells.
@@ -280,15 +281,104 @@ fn duplicate(writer: &Writer, sequence: u64, position: Position) -> (Receipt, u6
 }
 
 impl Appended {
+    /// Appends the batches that are not in the table already, up to the first invalid one.
+    fn append(&mut self, writer: &mut Writer, ahead: &mut Ahead<'_>) -> Result<()> {
+        let Batches { ends, numbered, is_over, .. } = &self.batches;
+        if is_over.load(Ordering::Relaxed) {
+            return Err(Refusal::bad_request("an earlier batch of the call was refused"));
+        }
+        let mut first = 0;
+        if let Some(numbered) = numbered
+            && let Some((known, position)) = duplicates(ahead, numbered, ends.len())?
+        {
+            for number in 0..known {
+                let (receipt, end) = duplicate(writer, numbered.sequence + number as u64, position);
+                self.receipts.push(receipt);
+                self.end = self.end.max(end);
+            }
+            first = known;
+        }
+        if first == ends.len() {
+            return Ok(());
+        }
+        let first_row = writer.rows();
+        let (end, failed) = append_from(&self.batches, first, writer);
+        self.record(ahead, first..end, first_row);
+        match failed {
+            Some(e) => Err(Refusal::of_input(&e).logged(&e)),
+            None => Ok(()),
+        }
+    }
+
+    /// Records that batches were appended, the first of them at row `first_row`.
+    fn record(&mut self, ahead: &mut Ahead<'_>, appended: Range<usize>, mut first_row: u64) {
+        let last = appended.end;
+        for number in appended {
+            let rows = self.batches.span(number);
+            let rows = rows.end - rows.start;
+            let end = first_row + rows;
+            self.receipts.push(Receipt {
+                first_row: Some(first_row),
+                rows,
+                committed: 0,
+                durable: 0,
+                is_duplicate: false,
+            });
+            if let Some(numbered) = self.batches.numbered.as_ref().filter(|_| number + 1 == last) {
+                ahead.set(&numbered.at(number), RowSpan { first_row, end });
+            }
+            first_row = end;
+            self.end = end;
+        }
+    }
+
     fn acknowledge(self, writer: &Writer) {
-        let receipt = Receipt { committed: writer.committed_rows(), durable: writer.durable_rows(), ..self.receipt };
-        answer(self.batch.reply, Ok(receipt));
+        let (committed, durable) = (writer.committed_rows(), writer.durable_rows());
+        let receipts = self.receipts.into_iter().map(|receipt| Receipt { committed, durable, ..receipt }).collect();
+        self.batches.answer(Answers { receipts, refusal: self.refusal });
     }
 }
 
-fn answer(reply: oneshot::Sender<Result<Receipt>>, answer: Result<Receipt>) {
-    // A disconnected client gets no answer; it will send the batch again.
-    let _ = reply.send(answer);
+/// Appends batches from number `first` on. Returns the number of the first one that was not appended, and why.
+fn append_from(batches: &Batches, first: usize, writer: &mut Writer) -> (usize, Option<Error>) {
+    let count = batches.ends.len();
+    let mut append = |range| batches.rows_of(range).and_then(|rows| writer.append_dataset(&rows)).err();
+    // Together, which takes less time.
+    match append(first..count) {
+        None => (count, None),
+        Some(e) if first + 1 == count => (first, Some(e)),
+        // Those before the invalid one stay.
+        Some(_) => (first..count)
+            .find_map(|number| append(number..number + 1).map(|e| (number, Some(e))))
+            .unwrap_or((count, None)),
+    }
+}
+
+impl Batches {
+    /// The rows of batch `number`, by their numbers in `rows`.
+    fn span(&self, number: usize) -> Range<u64> {
+        let end = |number: usize| self.ends.get(number).copied().unwrap_or(0);
+        number.checked_sub(1).map_or(0, end)..end(number)
+    }
+
+    fn rows_of(&self, numbers: Range<usize>) -> arrowwood::Result<Dataset> {
+        if numbers == (0..self.ends.len()) {
+            return Ok(self.rows.clone());
+        }
+        let start = self.span(numbers.start).start;
+        self.rows.slice(start, self.span(numbers.end.saturating_sub(1)).end - start)
+    }
+
+    /// Refuses all of them, and later ones of the same request.
+    fn refuse(self, refusal: Refusal) {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.answer(refusal.into());
+    }
+
+    fn answer(self, answers: Answers) {
+        // A disconnected client gets no answer; it will send the batches again.
+        let _ = self.reply.send(answers);
+    }
 }
 
 fn refusal_of(verdict: Verdict) -> Refusal {

@@ -44,6 +44,89 @@ fn batches_are_appended_and_those_before_a_wrong_one_stay() {
     assert_eq!(table(&served), values(&all));
 }
 
+/// Answers as JSON.
+fn answers(ended: &flight::Ended) -> Vec<serde_json::Value> {
+    let text = |answer: &Vec<u8>| answer[answer.iter().position(|&byte| byte == b'{').unwrap()..].to_vec();
+    ended.answers.iter().map(|answer| serde_json::from_slice(&text(answer)).unwrap()).collect()
+}
+
+/// A call of a producer whose batches all arrive at once.
+fn numbered(served: &Served, sequence: usize, batches: &[RecordBatch]) -> flight::Ended {
+    let command = Descriptor::command(&format!("t?producer=p&sequence={sequence}"));
+    call(served, "DoPut", framed(&flight::put(command, batches)))
+}
+
+/// Batches that arrive together are committed together, and yet each is one: with its number, its answer, its rows.
+#[test]
+fn batches_that_arrive_together_are_each_answered() {
+    let served = Served::start();
+    served.writer("t", "n: int, word: text").close().unwrap();
+    // From one row to more than are received at once.
+    let sizes: Vec<i64> = (0..600).map(|n| [1, 2, 3, 1, 1, 40][n % 6] + if n == 301 { 9_000 } else { 0 }).collect();
+    let starts: Vec<i64> = sizes.iter().scan(0, |end, size| Some(std::mem::replace(end, *end + size))).collect();
+    let batches: Vec<_> = starts.iter().zip(&sizes).map(|(start, size)| batch(*start, *size)).collect();
+    let sent = |range: std::ops::Range<usize>| numbered(&served, range.start, &batches[range]);
+    assert_eq!(sent(0..250).status, 0);
+    // Some of them are there already, and the first is among those.
+    for (range, known) in [(100..600, 150), (599..600, 1), (20..30, 10)] {
+        let ended = sent(range.clone());
+        assert_eq!((ended.status, ended.answers.len()), (0, range.len()), "{}", ended.message);
+        for (at, answer) in answers(&ended).into_iter().enumerate() {
+            let number = range.start + at;
+            assert_eq!((&answer["sequence"], &answer["duplicate"]), (&number.into(), &(at < known).into()));
+            assert!(answer["durable"].as_i64().unwrap() >= starts[number] + sizes[number], "{answer}");
+            if at >= known {
+                assert_eq!((&answer["first_row"], &answer["rows"]), (&starts[number].into(), &sizes[number].into()));
+            }
+        }
+    }
+    assert_eq!(sent(0..250).answers.len(), 250);
+    assert_eq!(numbered(&served, 601, &batches[..2]).status, 9, "a gap");
+    assert_eq!(table(&served), values(&Dataset::try_from(batches).unwrap()));
+}
+
+/// A wrong batch ends its call: those before it stay, and none behind it is appended, though it has arrived.
+#[test]
+fn no_batch_behind_a_wrong_one_is_appended() {
+    let served = Served::start();
+    let mut options = arrowwood::WriterOptions::default();
+    options.sorted_by = Some("n".into());
+    let schema = Arc::new(arrowwood::parse_schema("n: int, word: text").unwrap());
+    arrowwood::Writer::open(served.path("t"), Some(schema), &options).unwrap().close().unwrap();
+    for (round, producer) in ["", "?producer=p&sequence=0"].into_iter().enumerate() {
+        let first = 1_000 * round as i64;
+        let mut batches: Vec<_> = (first..first + 400).map(|n| batch(n, 1)).collect();
+        // The writer finds that its row belongs before others.
+        batches[33] = batch(first, 1);
+        let command = Descriptor::command(&format!("t{producer}"));
+        let ended = call(&served, "DoPut", framed(&flight::put(command, &batches)));
+        assert_eq!((ended.status, ended.answers.len()), (3, 33), "{}", ended.message);
+        let rows = open(served.path("t")).unwrap();
+        assert_eq!(rows.len().unwrap(), 33 * (round as u64 + 1));
+    }
+    // Its bytes are wrong.
+    let mut messages = put(&(2_000..2_400).map(|n| batch(n, 1)).collect::<Vec<_>>());
+    messages[34].header.truncate(40);
+    let ended = call(&served, "DoPut", framed(&messages));
+    assert_eq!((ended.status, ended.answers.len()), (3, 33), "{}", ended.message);
+    assert_eq!(open(served.path("t")).unwrap().len().unwrap(), 99);
+}
+
+/// Rows in flight are limited by bytes: a call waits for its own, and all that is sent is appended.
+#[test]
+fn a_call_sends_more_than_the_memory_for_rows() {
+    let served = Served::with(|_| {
+        let mut options = options();
+        options.limits.ingest_memory = 192 << 10;
+        options
+    });
+    served.writer("t", "n: int, word: text").close().unwrap();
+    let batches: Vec<_> = (0..500).map(|n| batch(50 * n, 50)).collect();
+    let ended = numbered(&served, 0, &batches);
+    assert_eq!((ended.status, ended.answers.len()), (0, 500), "{}", ended.message);
+    assert_eq!(table(&served), values(&Dataset::try_from(batches).unwrap()));
+}
+
 #[test]
 fn calls_that_are_none_end_with_a_status() {
     let served = Served::with(|_| {

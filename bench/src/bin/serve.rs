@@ -4,8 +4,9 @@
 //! $ cargo build --release -p arrowwood-cli && cargo run --release -p arrowwood-bench --bin serve -- target/release/arrowwood
 //! ```
 //! The server is a process of its own, everything goes over loopback. Ways take turns, medians are printed. With `--small` behind
-//! the program it only shows that all of it runs. What needs other systems is in `bench/serve.py`.
+//! the program it only shows that all of it runs; with names of parts, such as `producers`, it measures these. What needs other systems is in `bench/serve.py`.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -19,8 +20,11 @@ use std::time::{Duration, Instant};
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 use arrowwood::{Dataset, Mapping, Mode, Value, WriteOptions, Writer, WriterOptions, open, parse_schema, read_stream};
+use arrowwood_bench::put::Put;
 
 const PRODUCERS: usize = 64;
+/// The unanswered batches of a producer whose batches are a stream.
+const AHEAD: usize = 64;
 
 /// How much is measured.
 #[derive(Clone, Copy)]
@@ -57,12 +61,22 @@ fn main() {
     let program = PathBuf::from(std::env::args().nth(1).expect("the path of the command arrowwood"));
     let folder = std::env::temp_dir().join(format!("arrowwood-bench-serve-{}", std::process::id()));
     fs::create_dir_all(folder.join("data")).expect("a directory");
-    let sizes = if std::env::args().nth(2).is_some_and(|option| option == "--small") { SMALL } else { WHOLE };
+    let sizes = if std::env::args().any(|option| option == "--small") { SMALL } else { WHOLE };
     let bench = Bench { program, folder: folder.clone(), sizes };
     println!("| figure | wanted | reached |\n| --- | --- | --- |");
-    let all = [Bench::transfer, Bench::producers, Bench::latency, Bench::followers, Bench::reader, Bench::lines];
-    for measure in all {
-        measure(&bench);
+    let all: [(&str, fn(&Bench)); 6] = [
+        ("transfer", Bench::transfer),
+        ("producers", Bench::producers),
+        ("latency", Bench::latency),
+        ("followers", Bench::followers),
+        ("reader", Bench::reader),
+        ("lines", Bench::lines),
+    ];
+    let only: Vec<String> = std::env::args().skip(2).filter(|option| option != "--small").collect();
+    for (name, measure) in all {
+        if only.is_empty() || only.iter().any(|only| only == name) {
+            measure(&bench);
+        }
     }
     fs::remove_dir_all(folder).expect("the directory is removed");
 }
@@ -264,6 +278,8 @@ impl Bench {
         let (server_before, clients_before) = (server.busy(), busy("self"));
         let mut many = send_rows(&server, PRODUCERS, self.sizes.long);
         let (in_server, in_clients) = (server.busy() - server_before, busy("self") - clients_before);
+        self.table("flight").close().expect("a table");
+        let streams = send_streams(&server, PRODUCERS, self.sizes.long);
         let mut bare = ask(&server, PRODUCERS, self.sizes.long, |_, _| ("GET /healthz".into(), String::new()));
         let commit = median(alone.clone());
         let sync = median(self.syncs());
@@ -271,6 +287,19 @@ impl Bench {
         let group = together.len() as f64 * PRODUCERS as f64 / together.iter().sum::<f64>();
         let shown = format!("{:.2} × ({:.0} : {group:.0} rows/s)", many.0 / group, many.0);
         line("64 producers, durable batches of one row : the writer in one process, 64 rows a sync", "≥ 0.5 ×", &shown);
+        let shown = format!(
+            "{:.2} × ({:.0} : {group:.0} rows/s), 99th of 100 {:.1} ms",
+            streams.rate / group,
+            streams.rate,
+            1e3 * streams.p99
+        );
+        line(
+            "64 producers, each a stream (DoPut) of durable batches of one row, 64 of them unanswered : the same",
+            "≥ 0.5 ×",
+            &shown,
+        );
+        let shown = format!("{:.1} µs, {:.1} µs", 1e6 * streams.busy[0], 1e6 * streams.busy[1]);
+        line("processor time of each of these rows: server, clients", "", &shown);
         let shown = format!("{:.2} × ({:.2} : {:.2} ms)", median_one / sync, 1e3 * median_one, 1e3 * sync);
         line("durable acknowledgement, one producer, median : pwrite and fdatasync of a page", "≤ 2 ×", &shown);
         line(
@@ -561,6 +590,73 @@ fn send_rows(server: &Server, producers: usize, long: Duration) -> (f64, Vec<f64
         ("POST /v1/tables/http/rows".into(), format!("{{\"producer\":{producer},\"n\":{n},\"x\":0.5}}"))
     };
     ask(server, producers, long, row)
+}
+
+/// What producers whose batches are streams got done.
+struct Streams {
+    /// Acknowledged rows a second.
+    rate: f64,
+    /// Seconds that 99 of 100 batches waited at most.
+    p99: f64,
+    /// Seconds of processor time of a row: of the server, of the clients.
+    busy: [f64; 2],
+}
+
+/// So many producers, each with a call of its own, over which it sends batches of one row: up to `AHEAD` unanswered ones.
+fn send_streams(server: &Server, producers: usize, long: Duration) -> Streams {
+    let is_over = AtomicBool::new(false);
+    let before = [server.busy(), busy("self")];
+    let begun = Instant::now();
+    let waited: Vec<Vec<f64>> = thread::scope(|scope| {
+        let is_over = &is_over;
+        let threads: Vec<_> =
+            (0..producers).map(|number| scope.spawn(move || send_stream(server, number, is_over))).collect();
+        thread::sleep(long);
+        is_over.store(true, Ordering::Relaxed);
+        threads.into_iter().map(|thread| thread.join().expect("a producer")).collect()
+    });
+    let seconds = begun.elapsed().as_secs_f64();
+    let mut waited = waited.concat();
+    let rows = waited.len() as f64;
+    let busy = [(server.busy() - before[0]) / rows, (busy("self") - before[1]) / rows];
+    Streams { rate: rows / seconds, p99: quantile(&mut waited, 0.99), busy }
+}
+
+/// The seconds that each batch of a producer waited.
+fn send_stream(server: &Server, number: usize, is_over: &AtomicBool) -> Vec<f64> {
+    let row = |n: usize| {
+        let ints = |value: i64| Arc::new(Int64Array::from(vec![value])) as ArrayRef;
+        let float = Arc::new(Float64Array::from(vec![0.5])) as ArrayRef;
+        let columns = [("producer", ints(number as i64)), ("n", ints(n as i64)), ("x", float)];
+        Dataset::try_from(vec![RecordBatch::try_from_iter(columns).expect("a batch")]).expect("a dataset")
+    };
+    let command = format!("flight?producer=p{number}&sequence=0");
+    let mut put = Put::begin(&server.address, &command, &row(0));
+    let mut sent: VecDeque<Instant> = VecDeque::new();
+    let (mut waited, mut next) = (Vec::new(), 0);
+    loop {
+        while sent.len() < AHEAD && !is_over.load(Ordering::Relaxed) {
+            put.add(&row(next));
+            sent.push_back(Instant::now());
+            next += 1;
+        }
+        put.send();
+        if sent.is_empty() {
+            return waited;
+        }
+        for answer in put.receive() {
+            let expected = format!("\"sequence\":{},\"duplicate\":false", waited.len());
+            assert!(answer.contains(&expected), "{answer}: {expected}");
+            assert!(number_in(&answer, "durable") > number_in(&answer, "first_row"), "{answer}");
+            waited.push(sent.pop_front().expect("a batch").elapsed().as_secs_f64());
+        }
+    }
+}
+
+/// A number in an answer.
+fn number_in(answer: &str, name: &str) -> u64 {
+    let rest = answer.split_once(&format!("\"{name}\":")).expect("a member").1;
+    rest.split([',', '}']).next().and_then(|digits| digits.parse().ok()).expect("a number")
 }
 
 /// Requests a second of so many clients, each of which waits for its answers, and the seconds that each waited. `what` gives head

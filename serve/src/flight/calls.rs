@@ -1,11 +1,13 @@
 //! Messages of a call as they arrive.
 
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::StatusCode;
-use hyper::body::Incoming;
+use hyper::body::{Body, Frame, Incoming};
 use prost::Message;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
@@ -22,6 +24,10 @@ pub(crate) struct Calls {
     body: Incoming,
     session: Session,
     buffer: BytesMut,
+    /// The share of the message that begins the buffer.
+    share: Option<OwnedSemaphorePermit>,
+    /// Whether the body is over, or has broken off.
+    ended: Option<Result<(), ()>>,
     /// The maximum time between two messages of a client.
     rest: Duration,
 }
@@ -35,7 +41,7 @@ pub(crate) struct Called {
 impl Calls {
     pub fn new(body: Incoming, session: Session) -> Calls {
         let rest = session.shared.limits.stall;
-        Calls { body, session, buffer: BytesMut::new(), rest }
+        Calls { body, session, buffer: BytesMut::new(), share: None, ended: None, rest }
     }
 
     /// The same, without a time limit: the client is listening.
@@ -43,40 +49,72 @@ impl Calls {
         Calls { rest: Duration::MAX, ..self }
     }
 
-    /// The next message, of at most `most` bytes; `None` at the end.
+    /// The next message, of at most `most` bytes; `None` at the end. Dropping the future loses nothing.
     pub async fn next(&mut self, most: usize) -> Result<Option<Called>> {
-        let limits = self.session.shared.limits.clone();
-        let mut expected = PREFIX;
-        let mut share = None;
         loop {
-            if self.buffer.len() >= expected {
-                if let Some(share) = share.take() {
+            if let Some(called) = self.arrived(most)? {
+                return Ok(Some(called));
+            }
+            match self.ended {
+                None => self.receive().await?,
+                Some(Ok(())) if self.buffer.is_empty() => return Ok(None),
+                Some(_) => return Err(broken()),
+            }
+        }
+    }
+
+    /// The next message, if all of it has arrived.
+    pub fn arrived(&mut self, most: usize) -> Result<Option<Called>> {
+        loop {
+            if self.buffer.len() >= PREFIX {
+                let end = PREFIX + length(&self.buffer, most)?;
+                // Taken before the message is received, so that half-received messages don't wait for each other.
+                let share = match self.share.take() {
+                    Some(share) => share,
+                    None => self.session.shared.memory.share(end)?,
+                };
+                if self.buffer.len() >= end {
                     self.buffer.advance(PREFIX);
-                    let message = self.buffer.split_to(expected - PREFIX).freeze();
+                    let message = self.buffer.split_to(end - PREFIX).freeze();
                     return Ok(Some(Called { message, share }));
                 }
-                let len = length(&self.buffer, most)?;
-                expected = PREFIX + len;
-                // Taken before the message is received, so that half-received messages don't wait for each other.
-                share = Some(self.session.shared.memory.share(expected)?);
-                continue;
+                self.share = Some(share);
             }
-            let patience = if self.buffer.is_empty() { self.rest } else { limits.part };
-            let slow = |_| {
-                let detail = format!("no part of a message came for {} seconds", patience.as_secs());
-                Refusal::new(StatusCode::REQUEST_TIMEOUT, "timeout", detail)
-            };
-            let frame = tokio::select! {
-                frame = timeout(patience, self.body.frame()) => frame.map_err(slow)?,
-                () = self.session.stopping() => return Err(Refusal::unavailable("the server is stopping")),
-            };
-            let Some(frame) = frame else {
-                let is_whole = self.buffer.is_empty();
-                return if is_whole { Ok(None) } else { Err(broken()) };
-            };
-            if let Ok(data) = frame.map_err(|_| broken())?.into_data() {
-                self.buffer.extend_from_slice(&data);
+            if self.ended.is_some() {
+                return Ok(None);
             }
+            let mut context = Context::from_waker(Waker::noop());
+            match Pin::new(&mut self.body).poll_frame(&mut context) {
+                Poll::Ready(frame) => self.take(frame),
+                Poll::Pending => return Ok(None),
+            }
+        }
+    }
+
+    /// Waits for the next part of the body.
+    async fn receive(&mut self) -> Result<()> {
+        let patience = if self.buffer.is_empty() { self.rest } else { self.session.shared.limits.part };
+        let slow = |_| {
+            let detail = format!("no part of a message came for {} seconds", patience.as_secs());
+            Refusal::new(StatusCode::REQUEST_TIMEOUT, "timeout", detail)
+        };
+        let frame = tokio::select! {
+            frame = timeout(patience, self.body.frame()) => frame.map_err(slow)?,
+            () = self.session.stopping() => return Err(Refusal::unavailable("the server is stopping")),
+        };
+        self.take(frame);
+        Ok(())
+    }
+
+    fn take(&mut self, frame: Option<Result<Frame<Bytes>, hyper::Error>>) {
+        match frame.transpose() {
+            Ok(Some(frame)) => {
+                if let Ok(data) = frame.into_data() {
+                    self.buffer.extend_from_slice(&data);
+                }
+            }
+            Ok(None) => self.ended = Some(Ok(())),
+            Err(_) => self.ended = Some(Err(())),
         }
     }
 

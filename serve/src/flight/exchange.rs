@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use super::calls::Calls;
-use super::messages::{FlightData, SERVICE, framed};
+use super::messages::{FlightData, SERVICE, all_framed};
 use super::put::{Put, header_of, opening};
 use super::status::answered;
 use super::target::target_of;
@@ -104,8 +104,10 @@ impl Appending {
         let put = Put::of(self.session.clone(), calls, (&self.name, &self.query), &header).await;
         self.audit(put.as_ref().err());
         let mut put = put?;
-        while let Some(app_metadata) = put.next().await? {
-            if self.sender.send(Ok(framed(&FlightData { app_metadata, ..FlightData::default() }))).await.is_err() {
+        while let Some(answers) = put.next().await? {
+            let data =
+                answers.into_iter().map(|text| FlightData { app_metadata: text.into(), ..FlightData::default() });
+            if self.sender.send(Ok(all_framed(&data.collect::<Vec<_>>()))).await.is_err() {
                 break;
             }
         }

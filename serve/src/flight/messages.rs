@@ -85,13 +85,21 @@ pub(crate) struct PutResult {
 
 /// Frames a message for gRPC.
 pub(crate) fn framed(message: &impl Message) -> Bytes {
-    let len = message.encoded_len();
-    let mut frame = BytesMut::with_capacity(PREFIX + len);
-    frame.put_u8(0);
-    // Framed messages are made here, and small.
-    frame.put_u32(u32::try_from(len).unwrap_or(u32::MAX));
-    // The capacity suffices, which is the only possible failure.
-    let encoded = message.encode(&mut frame);
-    debug_assert!(encoded.is_ok(), "{encoded:?}");
-    frame.freeze()
+    all_framed([message])
+}
+
+/// Frames messages for gRPC, one after another.
+pub(crate) fn all_framed<'a, M: Message + 'a>(messages: impl IntoIterator<Item = &'a M>) -> Bytes {
+    let mut frames = BytesMut::new();
+    for message in messages {
+        let len = message.encoded_len();
+        frames.reserve(PREFIX + len);
+        frames.put_u8(0);
+        // Framed messages are made here, and small.
+        frames.put_u32(u32::try_from(len).unwrap_or(u32::MAX));
+        // The capacity suffices, which is the only possible failure.
+        let encoded = message.encode(&mut frames);
+        debug_assert!(encoded.is_ok(), "{encoded:?}");
+    }
+    frames.freeze()
 }

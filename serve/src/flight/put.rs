@@ -1,16 +1,20 @@
-//! `DoPut`: receives record batches, appends each as a whole, and answers it once it is committed.
+//! `DoPut`: receives record batches, appends each as a whole, and answers each once it is committed.
 
-use std::io;
+use std::collections::VecDeque;
+use std::{io, slice};
 
 use bytes::Bytes;
+use hyper::StatusCode;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::calls::{Called, Calls, decoded};
-use super::messages::{FlightData, FlightDescriptor, PutResult, framed};
+use super::messages::{FlightData, FlightDescriptor, PutResult, all_framed};
 use super::target::target_of;
-use crate::ingest::Destination;
+use crate::ingest::{Destination, Passed, lost};
 use crate::outgoing::{Step, Steps};
 use crate::query::Query;
-use crate::receive::Received;
+use crate::queue::Answers;
+use crate::receive::{Received, SMALL};
 use crate::refusal::{Refusal, Result};
 use crate::session::Session;
 
@@ -21,13 +25,25 @@ const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 /// The parameters of a command for sent rows.
 const PARAMETERS: &[&str] = &["ack", "producer", "epoch", "sequence"];
 
+/// The memory in bytes of a call's unanswered batches above which no further ones are received.
+const AHEAD: usize = 1 << 20;
+
 /// A stream of record batches to be appended to a table.
+///
+/// Messages that have arrived together are passed to the table's writer together, while earlier ones are being
+/// committed.
 pub(crate) struct Put {
     session: Session,
     calls: Calls,
     destination: Destination,
     /// The schema and the dictionaries received so far, as messages of a stream.
     front: Vec<u8>,
+    /// A received message to be passed on next.
+    held: Option<Called>,
+    /// Batches passed on, in order.
+    waiting: VecDeque<Passed>,
+    /// How the call ends, once no more batches are received.
+    ended: Option<Result<()>>,
 }
 
 /// Starts a stream from the first message, with this descriptor and header.
@@ -109,51 +125,176 @@ impl Put {
         let destination = Destination::of(&session, name, query).await?;
         let mut front = Vec::new();
         push(&mut front, header, &[]);
-        Ok(Put { session, calls, destination, front })
+        Ok(Put { session, calls, destination, front, held: None, waiting: VecDeque::new(), ended: None })
     }
 
-    /// Appends the next batch; returns its answer, or `None` at the end.
-    pub async fn next(&mut self) -> Result<Option<Bytes>> {
-        let limits = &self.session.shared.limits;
+    /// Receives batches until some are answered; returns their answers, or `None` at the end.
+    pub async fn next(&mut self) -> Result<Option<Vec<String>>> {
         loop {
-            if !self.session.is_valid() {
-                return Err(Refusal::new(hyper::StatusCode::UNAUTHORIZED, "unauthorized", "the token was revoked"));
-            }
-            let Some(Called { message, mut share }) = self.calls.next(limits.body + AROUND).await? else {
-                return Ok(None);
+            let ahead: usize = self.waiting.iter().map(|passed| passed.bytes).sum();
+            let may_receive = self.ended.is_none() && self.held.is_none() && ahead < AHEAD;
+            let most = self.session.shared.limits.body + AROUND;
+            let Some(first) = self.waiting.front_mut() else {
+                if let Some(ended) = self.ended.take() {
+                    return ended.map(|()| None);
+                }
+                let called = match self.held.take() {
+                    Some(held) => Ok(Some(held)),
+                    None => self.calls.next(most).await,
+                };
+                self.receive(called).await;
+                continue;
             };
-            let data: FlightData = decoded(message)?;
-            match kind_of(&data.header) {
-                Some(Kind::Dictionary) => {
-                    push(&mut self.front, &data.header, &data.body);
-                    if self.front.len() > limits.body {
-                        let detail =
-                            format!("the dictionaries of a call have at most {} bytes; make several", limits.body);
-                        return Err(Refusal::too_large(detail));
+            tokio::select! {
+                biased;
+                answers = &mut first.answers => {
+                    let answers = answers.unwrap_or_else(|_| lost().into());
+                    if let Some(answers) = self.answered(answers) {
+                        return Ok(Some(answers));
                     }
                 }
-                Some(Kind::Batch) => {
-                    // The dictionaries are repeated for each batch.
-                    share.merge(self.session.shared.memory.share(self.front.len())?);
-                    let mut bytes = self.front.clone();
-                    push(&mut bytes, &data.header, &data.body);
-                    bytes.extend_from_slice(&END);
-                    drop(data);
-                    let answer = self.destination.append(&self.session, Received { bytes, share }).await?;
-                    return Ok(Some(answer.to_string().into()));
-                }
-                // Metadata without a batch is ignored.
-                None if data.header.is_empty() => (),
-                _ => return Err(Refusal::bad_request("a record batch or a dictionary is expected")),
+                called = self.calls.next(most), if may_receive => match called {
+                    // Once the batches before it are committed, there may be memory for it.
+                    Err(refusal) if refusal.code() == "unavailable" && !self.session.is_stopping() => {
+                        let answers = (&mut first.answers).await.unwrap_or_else(|_| lost().into());
+                        if let Some(answers) = self.answered(answers) {
+                            return Ok(Some(answers));
+                        }
+                    }
+                    called => self.receive(called).await,
+                },
             }
         }
     }
+
+    /// Takes the answers to the first batches passed on; returns them as text, if there are any.
+    fn answered(&mut self, Answers { receipts, refusal }: Answers) -> Option<Vec<String>> {
+        let passed = self.waiting.pop_front()?;
+        if let Some(refusal) = refusal {
+            // Later batches are refused for that reason.
+            self.waiting.clear();
+            self.ended = Some(Err(refusal));
+        }
+        let number = |number: usize| passed.sequence.map(|first| first.saturating_add(number as u64));
+        let answers = receipts.iter().enumerate().map(|(at, receipt)| receipt.answer(number(at)));
+        (!receipts.is_empty()).then(|| answers.collect())
+    }
+
+    /// Passes on a received message, together with others that have arrived. Notes the end of the call.
+    async fn receive(&mut self, called: Result<Option<Called>>) {
+        match called {
+            Ok(None) => self.ended = Some(Ok(())),
+            Err(refusal) => self.ended = Some(Err(refusal)),
+            Ok(Some(called)) => {
+                let mut next = Some(called);
+                while let Some(called) = next.take() {
+                    match self.pass_with_others(called).await {
+                        Ok(true) => next = self.held.take(),
+                        Ok(false) => (),
+                        Err(refusal) => self.ended = Some(Err(refusal)),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Passes on a message, and further ones that have arrived, of the same kind. Returns `false` if the message is
+    /// held until batches passed on before have released their memory.
+    async fn pass_with_others(&mut self, called: Called) -> Result<bool> {
+        if !self.session.is_valid() {
+            return Err(Refusal::new(StatusCode::UNAUTHORIZED, "unauthorized", "the token was revoked"));
+        }
+        if self.session.is_stopping() {
+            return Err(Refusal::unavailable("the server is stopping"));
+        }
+        let data: FlightData = decoded(called.message.clone())?;
+        match kind_of(&data.header) {
+            Some(Kind::Dictionary) => self.keep(&data)?,
+            Some(Kind::Batch) => {
+                // Schema and dictionaries are repeated.
+                let mut share = match self.session.shared.memory.share(self.front.len()) {
+                    Ok(share) => share,
+                    Err(_) if !self.waiting.is_empty() => {
+                        self.held = Some(called);
+                        return Ok(false);
+                    }
+                    Err(refusal) => return Err(refusal),
+                };
+                share.merge(called.share);
+                let mut size = size_of(&data);
+                let mut batches = vec![data];
+                while size < SMALL
+                    && let Some(called) = self.arrived()
+                {
+                    let data = decoded::<FlightData>(called.message.clone()).ok();
+                    let data = data.filter(|data| kind_of(&data.header) == Some(Kind::Batch));
+                    let Some(data) = data.filter(|data| size + size_of(data) <= SMALL) else {
+                        self.held = Some(called);
+                        break;
+                    };
+                    size += size_of(&data);
+                    share.merge(called.share);
+                    batches.push(data);
+                }
+                self.pass(&batches, share).await?;
+            }
+            // Metadata without a batch is ignored.
+            None if data.header.is_empty() => (),
+            _ => return Err(Refusal::bad_request("a record batch or a dictionary is expected")),
+        }
+        Ok(true)
+    }
+
+    /// The next message, if it has arrived, and is valid; an error is found again by the next call.
+    fn arrived(&mut self) -> Option<Called> {
+        self.calls.arrived(self.session.shared.limits.body + AROUND).ok().flatten()
+    }
+
+    /// Keeps a dictionary for the batches after it.
+    fn keep(&mut self, data: &FlightData) -> Result<()> {
+        let most = self.session.shared.limits.body;
+        push(&mut self.front, &data.header, &data.body);
+        if self.front.len() > most {
+            let detail = format!("the dictionaries of a call have at most {most} bytes; make several");
+            return Err(Refusal::too_large(detail));
+        }
+        Ok(())
+    }
+
+    /// Passes batches to the table's writer. Those before an invalid one are passed on alone.
+    async fn pass(&mut self, batches: &[FlightData], share: OwnedSemaphorePermit) -> Result<()> {
+        let passed = self.pass_together(batches, share).await;
+        if passed.is_ok() || batches.len() == 1 {
+            return passed;
+        }
+        for batch in batches {
+            let share = self.session.shared.memory.share(self.front.len() + size_of(batch))?;
+            self.pass_together(slice::from_ref(batch), share).await?;
+        }
+        Ok(())
+    }
+
+    async fn pass_together(&mut self, batches: &[FlightData], share: OwnedSemaphorePermit) -> Result<()> {
+        let mut bytes = self.front.clone();
+        batches.iter().for_each(|data| push(&mut bytes, &data.header, &data.body));
+        bytes.extend_from_slice(&END);
+        let passed = self.destination.pass(&self.session, Received { bytes, share }, batches.len()).await?;
+        self.waiting.push_back(passed);
+        Ok(())
+    }
+}
+
+fn size_of(data: &FlightData) -> usize {
+    data.header.len() + data.body.len()
 }
 
 impl Steps for Put {
     async fn step(mut self) -> Step<Put> {
         match self.next().await {
-            Ok(Some(app_metadata)) => Step::Data(self, vec![framed(&PutResult { app_metadata })]),
+            Ok(Some(answers)) => {
+                let results = answers.into_iter().map(|answer| PutResult { app_metadata: answer.into() });
+                Step::Data(self, vec![all_framed(&results.collect::<Vec<_>>())])
+            }
             Ok(None) => Step::End(Vec::new()),
             Err(refusal) => Step::Failed(io::Error::other(refusal)),
         }
