@@ -89,8 +89,7 @@ fn batches_that_arrive_together_are_each_answered() {
 #[test]
 fn no_batch_behind_a_wrong_one_is_appended() {
     let served = Served::start();
-    let mut options = arrowwood::WriterOptions::default();
-    options.sorted_by = Some("n".into());
+    let options = arrowwood::WriterOptions { sorted_by: Some("n".into()), ..Default::default() };
     let schema = Arc::new(arrowwood::parse_schema("n: int, word: text").unwrap());
     arrowwood::Writer::open(served.path("t"), Some(schema), &options).unwrap().close().unwrap();
     for (round, producer) in ["", "?producer=p&sequence=0"].into_iter().enumerate() {

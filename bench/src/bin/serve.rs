@@ -64,7 +64,7 @@ fn main() {
     let sizes = if std::env::args().any(|option| option == "--small") { SMALL } else { WHOLE };
     let bench = Bench { program, folder: folder.clone(), sizes };
     println!("| figure | wanted | reached |\n| --- | --- | --- |");
-    let all: [(&str, fn(&Bench)); 6] = [
+    let all: [Part; 6] = [
         ("transfer", Bench::transfer),
         ("producers", Bench::producers),
         ("latency", Bench::latency),
@@ -80,6 +80,9 @@ fn main() {
     }
     fs::remove_dir_all(folder).expect("the directory is removed");
 }
+
+/// A part of the table by its name.
+type Part = (&'static str, fn(&Bench));
 
 /// A line of the table.
 fn line(figure: &str, wanted: &str, reached: &str) {
