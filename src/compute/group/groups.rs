@@ -473,20 +473,32 @@ impl<'a> Encoder<'a> {
 /// The numbers of rows without nulls; false if one of them has none yet.
 #[inline]
 fn look_up(keys: &Keys<'_>, first: usize, wanted: u64, numbers: &[u32], into: &mut [u32]) -> bool {
-    let count = into.len();
-    match (keys, numbers.first_chunk::<256>()) {
-        (Keys::Bytes(keys), Some(numbers)) => {
-            let keys = keys.get(first..first + count).unwrap_or_default();
-            match (into.first_chunk_mut::<64>(), keys.first_chunk::<64>()) {
-                (Some(into), Some(keys)) => fill_all(into, wanted, keys, numbers),
-                _ => fill(into, wanted, keys.iter().map(|[key]| numbers[*key as usize])),
+    match keys {
+        Keys::Bytes(keys) => {
+            let whole = keys.get(first..).and_then(|keys| keys.first_chunk::<64>()).zip(numbers.first_chunk::<256>());
+            match (into.first_chunk_mut::<64>(), whole) {
+                (Some(into), Some((keys, numbers))) => fill_all(into, wanted, keys, numbers),
+                _ => number_of(keys, first, wanted, numbers, into, |[raw]| raw.into()),
             }
         }
-        (keys, _) => {
-            let number = |row: usize| keys.get(row).and_then(|key| numbers.get(key)).copied().unwrap_or(UNSEEN);
-            fill(into, wanted, (first..first + count).map(number))
-        }
+        Keys::Halves(keys) => number_of(keys, first, wanted, numbers, into, |raw| u16::from_le_bytes(raw).into()),
+        Keys::Words(keys) => number_of(keys, first, wanted, numbers, into, |raw| u32::from_le_bytes(raw) as usize),
+        Keys::Longs(keys) => number_of(keys, first, wanted, numbers, into, |raw| u64::from_le_bytes(raw) as usize),
     }
+}
+
+/// The same for keys of `N` bytes.
+#[inline(always)]
+fn number_of<const N: usize>(
+    keys: &[[u8; N]],
+    first: usize,
+    wanted: u64,
+    numbers: &[u32],
+    into: &mut [u32],
+    key: impl Fn([u8; N]) -> usize,
+) -> bool {
+    let keys = keys.get(first..first + into.len()).unwrap_or_default();
+    fill(into, wanted, keys.iter().map(|&raw| numbers.get(key(raw)).copied().unwrap_or(UNSEEN)))
 }
 
 /// As `fill`, for as many rows as there are bits.
