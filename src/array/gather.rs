@@ -101,16 +101,13 @@ pub(crate) fn fixed_from(width: usize, from: &[&[u8]], picks: &[Pick]) -> Result
 
 /// Copies values of `width` bytes, from bytes that begin at the first row, to `out`, which has room for them.
 pub(crate) fn fixed_into(width: usize, from: &[&[u8]], picks: &[Pick], out: &mut [u8]) -> Result<()> {
-    fn of<const N: usize>(from: &[&[u8]], picks: &[Pick], out: &mut [u8]) -> Result<()> {
-        picked_into::<N>(&from.iter().map(|bytes| bytes.as_chunks().0).collect::<Vec<_>>(), picks, out)
-    }
     match width {
-        1 => of::<1>(from, picks, out),
-        2 => of::<2>(from, picks, out),
-        4 => of::<4>(from, picks, out),
-        8 => of::<8>(from, picks, out),
-        16 => of::<16>(from, picks, out),
-        32 => of::<32>(from, picks, out),
+        1 => picked_into::<1, _>(from, picks, out, |bytes| bytes.as_chunks().0),
+        2 => picked_into::<2, _>(from, picks, out, |bytes| bytes.as_chunks().0),
+        4 => picked_into::<4, _>(from, picks, out, |bytes| bytes.as_chunks().0),
+        8 => picked_into::<8, _>(from, picks, out, |bytes| bytes.as_chunks().0),
+        16 => picked_into::<16, _>(from, picks, out, |bytes| bytes.as_chunks().0),
+        32 => picked_into::<32, _>(from, picks, out, |bytes| bytes.as_chunks().0),
         width => {
             debug_assert_eq!(Some(out.len()), picks.len().checked_mul(width), "a place for each row");
             for (out, &(array, row)) in out.chunks_exact_mut(width).zip(picks) {
@@ -124,17 +121,27 @@ pub(crate) fn fixed_into(width: usize, from: &[&[u8]], picks: &[Pick], out: &mut
 }
 
 fn picked<const N: usize>(sources: &[&[[u8; N]]], picks: &[Pick]) -> Result<Buffer> {
-    filled(picks.len() * N, |out| picked_into(sources, picks, out))
+    filled(picks.len() * N, |out| picked_into(sources, picks, out, |values| values))
 }
 
-fn picked_into<const N: usize>(sources: &[&[[u8; N]]], picks: &[Pick], out: &mut [u8]) -> Result<()> {
+/// Copies rows of `sources`, in each of which `values` are those from its first row on.
+#[inline(always)]
+fn picked_into<const N: usize, T>(
+    sources: &[&[T]],
+    picks: &[Pick],
+    out: &mut [u8],
+    values: impl Fn(&[T]) -> &[[u8; N]],
+) -> Result<()> {
     let out = out.as_chunks_mut::<N>().0;
     debug_assert_eq!(out.len(), picks.len(), "a place for each row");
     let is_missing = Cell::new(false);
     match sources {
-        [only] => out.iter_mut().zip(picks).for_each(|(out, &(_, row))| copy(out, only.get(row), &is_missing)),
+        [only] => {
+            let only = values(only);
+            out.iter_mut().zip(picks).for_each(|(out, &(_, row))| copy(out, only.get(row), &is_missing));
+        }
         _ => out.iter_mut().zip(picks).for_each(|(out, &(array, row))| {
-            copy(out, sources.get(array as usize).and_then(|values| values.get(row)), &is_missing);
+            copy(out, sources.get(array as usize).and_then(|source| values(source).get(row)), &is_missing);
         }),
     }
     if is_missing.get() { Err(no_row()) } else { Ok(()) }

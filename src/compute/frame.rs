@@ -77,7 +77,14 @@ impl<'a> Frame<'a> {
         Some((number, self.index.rows_of(number).start + (row - self.index.start(number)) as usize))
     }
 
+    /// The batch that holds row `row`; `None` past the last.
+    #[inline]
+    pub(super) fn part_at(&self, row: u64) -> Option<usize> {
+        self.index.locate(row, usize::MAX)
+    }
+
     /// The dataset's row at which batch `number` begins.
+    #[inline]
     pub(super) fn start(&self, number: usize) -> u64 {
         self.index.start(number)
     }

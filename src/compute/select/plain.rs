@@ -24,16 +24,16 @@ const AT_A_TIME: usize = 1 << 18;
 /// The plain columns of some batches.
 #[derive(Debug, Default)]
 pub(in crate::compute) struct Plains<'a> {
-    columns: Vec<PlainColumn>,
-    /// Batch by batch, each column.
-    found: Vec<Option<Plain<'a>>>,
+    columns: Vec<PlainColumn<'a>>,
 }
 
 #[derive(Debug)]
-struct PlainColumn {
+struct PlainColumn<'a> {
     number: usize,
     width: usize,
     dictionary: Option<ArrayData>,
+    /// Its bytes in each batch; `None` if a batch has nulls, or needs the general path.
+    batches: Option<Vec<&'a [u8]>>,
 }
 
 impl<'a> Plains<'a> {
@@ -52,35 +52,39 @@ impl<'a> Plains<'a> {
             };
             let is_known = dictionary.is_some() || !matches!(field.data_type(), DataType::Dictionary(..));
             if let Some(width) = width.filter(|_| is_known) {
-                columns.push(PlainColumn { number, width, dictionary });
+                columns.push(PlainColumn { number, width, dictionary, batches: Some(Vec::new()) });
             }
         }
         if columns.is_empty() {
             return Ok(Plains::default());
         }
-        let wanted = || columns.iter().map(|column: &PlainColumn| (column.number, column.width));
+        let widths: Vec<_> = columns.iter().map(|column| (column.number, column.width)).collect();
         let chunks: Vec<_> = parts.chunks(AT_ONCE).collect();
         let found = parallel::map(chunks.len(), parts.len() * columns.len() * ANYWHERE, |chunk| {
-            let mut found = Vec::with_capacity(columns.len() * chunks[chunk].len());
-            chunks[chunk].iter().try_for_each(|&part| frame.plain(part, wanted(), &mut found))?;
-            Ok(found)
+            found(frame, &widths, chunks[chunk])
         });
-        let found = found.into_iter().collect::<Result<Vec<_>>>()?.concat();
-        Ok(Plains { columns, found })
+        for found in found {
+            for (column, found) in columns.iter_mut().zip(found?) {
+                match (&mut column.batches, found) {
+                    (Some(batches), Some(found)) if batches.is_empty() => *batches = found,
+                    (Some(batches), Some(found)) => batches.extend(found),
+                    _ => column.batches = None,
+                }
+            }
+        }
+        Ok(Plains { columns })
     }
 
-    /// The column and its bytes in each batch; `None` if a batch has nulls, or needs the general path.
-    fn column(&self, number: usize) -> Option<(&PlainColumn, Vec<&'a [u8]>)> {
-        let at = self.columns.iter().position(|column| column.number == number)?;
-        let batches = self.found.iter().skip(at).step_by(self.columns.len());
-        let values = batches.map(|plain| plain.filter(|plain| !plain.has_nulls).map(|plain| plain.values));
-        Some((&self.columns[at], values.collect::<Option<_>>()?))
+    /// The column and its bytes in each batch.
+    fn column(&self, number: usize) -> Option<(&PlainColumn<'a>, &[&'a [u8]])> {
+        let column = self.columns.iter().find(|column| column.number == number)?;
+        Some((column, column.batches.as_deref()?))
     }
 
     /// The rows `picks` of column number `column`.
     pub(super) fn gather(&self, data_type: &DataType, column: usize, picks: &[Pick]) -> Result<Option<ArrayData>> {
         let Some((column, from)) = self.column(column) else { return Ok(None) };
-        column.array(data_type, picks.len(), fixed_from(column.width, &from, picks)?).map(Some)
+        column.array(data_type, picks.len(), fixed_from(column.width, from, picks)?).map(Some)
     }
 
     /// The rows `picks` of column number `column` as bytes side by side.
@@ -91,7 +95,7 @@ impl<'a> Plains<'a> {
         let mut block = GrowableBuffer::exact(bytes)?;
         let rows = (AT_A_TIME / width).max(1);
         let jobs = block.as_mut_slice().chunks_mut(rows.saturating_mul(width)).zip(picks.chunks(rows)).map(Ok);
-        let copy = |(out, picks): (&mut [u8], &[Pick])| fixed_into(width, &from, picks, out);
+        let copy = |(out, picks): (&mut [u8], &[Pick])| fixed_into(width, from, picks, out);
         parallel::try_map(jobs, bytes, |(out, _)| out.len(), copy, || ())?;
         Ok(Some(block))
     }
@@ -105,12 +109,31 @@ impl<'a> Plains<'a> {
         count: usize,
     ) -> Result<Option<ArrayData>> {
         let Some((column, from)) = self.column(column) else { return Ok(None) };
-        let Some(values) = compress::values(column.width, &from, spans, count)? else { return Ok(None) };
+        let Some(values) = compress::values(column.width, from, spans, count)? else { return Ok(None) };
         column.array(data_type, count, values).map(Some)
     }
 }
 
-impl PlainColumn {
+/// Columns of these widths in the batches `parts`, each as [`PlainColumn::batches`].
+fn found<'a>(frame: &Frame<'a>, widths: &[(usize, usize)], parts: &[usize]) -> Result<Vec<Option<Vec<&'a [u8]>>>> {
+    let mut found: Vec<_> = widths.iter().map(|_| Some(Vec::with_capacity(parts.len()))).collect();
+    let mut row = Vec::with_capacity(widths.len());
+    for &part in parts {
+        row.clear();
+        frame.plain(part, widths.iter().copied(), &mut row)?;
+        for (batches, plain) in found.iter_mut().zip(&row) {
+            match plain {
+                Some(Plain { values, has_nulls: false }) => {
+                    batches.iter_mut().for_each(|batches| batches.push(*values))
+                }
+                _ => *batches = None,
+            }
+        }
+    }
+    Ok(found)
+}
+
+impl PlainColumn<'_> {
     fn array(&self, data_type: &DataType, len: usize, values: Buffer) -> Result<ArrayData> {
         if let DataType::FixedSizeList(..) = data_type {
             return lists(data_type, len, values)?.checked(&[]);

@@ -140,16 +140,23 @@ impl Picked {
     pub(in crate::compute) fn of(frame: &Frame<'_>, rows: impl Iterator<Item = u64>) -> Picked {
         let mut picked = Picked::default();
         let mut numbers = vec![u32::MAX; frame.num_parts()];
-        let mut hint = 0;
         let mut picks = Vec::with_capacity(rows.size_hint().0);
+        // The batch of the row before: its rows in the dataset, its number here, and its first row.
+        let (mut near, mut number, mut first) = (0..0, 0, 0);
         for row in rows {
-            let Some((part, inside)) = frame.locate(row, hint) else { continue };
-            hint = part;
-            if numbers[part] == u32::MAX {
-                numbers[part] = picked.parts.len() as u32;
-                picked.parts.push(part);
+            if !near.contains(&row) {
+                let Some(part) = frame.part_at(row) else { continue };
+                let inside = frame.rows_of(part);
+                let start = frame.start(part);
+                near = start..start + inside.len() as u64;
+                first = inside.start;
+                if numbers[part] == u32::MAX {
+                    numbers[part] = picked.parts.len() as u32;
+                    picked.parts.push(part);
+                }
+                number = numbers[part];
             }
-            picks.push((numbers[part], inside));
+            picks.push((number, first + (row - near.start) as usize));
         }
         Picked { len: picks.len(), picks: OnceLock::from(picks), ..picked }
     }
