@@ -1,5 +1,5 @@
-//! The rows that a condition has found. Which they are is known; a column is copied when it is first used, for all of them, by
-//! all threads. What asks for groups of them reads the rows where they are.
+//! The rows found by a condition. Their numbers are known; the first use of a column copies it for all of them, on all
+//! threads. Aggregations read the rows in place.
 
 use std::any::Any;
 use std::ops::Range;
@@ -29,7 +29,7 @@ pub(super) struct FilteredRows {
     batches: Vec<Range<usize>>,
     /// The copies of each column, a batch each.
     columns: Vec<OnceLock<Vec<ArrayData>>>,
-    /// Held while columns are copied: threads that ask for one at the same time wait for it.
+    /// Held while columns are copied: other threads wait for the copies.
     copying: Mutex<()>,
 }
 
@@ -147,8 +147,7 @@ impl Source for FilteredRows {
     }
 }
 
-/// If `dataset` is all rows that a condition has found: the rows among which they were found, with its columns, and which of
-/// these they are.
+/// If `dataset` is all rows found by a condition: the searched rows, with the columns of `dataset`, and the set of found ones.
 pub(in crate::compute) fn behind_filter(dataset: &Dataset) -> Option<(Dataset, Arc<RowSet>)> {
     let [Piece { source, columns, start: 0, rows: None }] = dataset.pieces() else { return None };
     let FilteredRows { dataset: base, rows, .. } = source.as_any().downcast_ref()?;

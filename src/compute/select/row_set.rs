@@ -1,4 +1,4 @@
-//! A set of a dataset's rows, such as those that a condition has found, in blocks: few rows as their numbers, many as bits.
+//! A set of a dataset's rows, such as those found by a condition, in blocks: few rows as their numbers, many as bits.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use crate::compute::frame::{BLOCK, Frame, RowRanks};
 use crate::error::Result;
 use crate::parallel;
 
-/// The most rows of a block that are kept as numbers, which take as many bytes as bits of all.
+/// The most rows of a block kept as numbers: as many bytes as the bits of all.
 const FEW: usize = BLOCK / 16;
 /// The numbers of a block's rows have 16 bits.
 const _: () = assert!(BLOCK <= 1 << 16);
@@ -66,7 +66,7 @@ impl BlockSet {
         }
     }
 
-    /// Row number `number` of the set, which there must be.
+    /// Row number `number` of the set; `None` past the last.
     fn get(&self, number: usize) -> Option<usize> {
         match self {
             BlockSet::Few(few) => few.get(number).map(|&row| row.into()),
@@ -83,7 +83,7 @@ impl BlockSet {
 }
 
 impl RowSet {
-    /// The rows whose bits `mask` sets, which has those of some rows of a batch.
+    /// The rows with a bit in the masks of `mask`, one for each range of rows of a batch.
     pub(super) fn of(frame: &Frame<'_>, mask: impl Fn(usize, &Range<usize>) -> Result<Mask> + Sync) -> Result<RowSet> {
         debug_assert_eq!(frame.block_rows(), BLOCK);
         let bytes = usize::try_from(frame.rows()).unwrap_or(usize::MAX).saturating_mul(8);
@@ -145,7 +145,7 @@ impl RowSet {
         block.checked_sub(1).map_or(0, |before| self.ends.get(before).copied().unwrap_or_else(|| self.len()))
     }
 
-    /// The dataset's row that is number `number` of the set.
+    /// The dataset's row with number `number` in the set.
     pub(super) fn get(&self, number: u64) -> Option<u64> {
         let block = self.ends.partition_point(|&end| end <= number);
         let row = self.blocks.get(block)?.get((number - self.before_block(block)) as usize)?;
