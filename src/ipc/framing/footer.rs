@@ -56,15 +56,16 @@ pub(in crate::ipc) fn read_footer(bytes: &Bytes) -> Result<(IpcSchema, Footer)> 
         return Err(Error::invalid(format!("the footer has a length of {len} bytes in a file of {size}")));
     };
     let len = size - 10 - start;
+    let mut more = Vec::new();
     let metadata = match rest.len().checked_sub(len) {
-        Some(at) => rest[at..].to_vec(),
+        Some(at) => &rest[at..],
         None => {
-            let mut metadata = vec![0; len];
-            bytes.read_at(start, &mut metadata)?;
-            metadata
+            more.resize(len, 0);
+            bytes.read_at(start, &mut more)?;
+            &more
         }
     };
-    let table = FlatTable::root(&metadata)?;
+    let table = FlatTable::root(metadata)?;
     let schema = table.table(1)?.ok_or_else(|| Error::invalid("the footer has no schema"))?;
     let schema = IpcSchema::parse(schema, metadata.len())?;
     let dictionaries = FooterBlocks::parse(table, 2)?;
