@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 C_PREFIX := $(abspath $(TARGET))/capi
 
-.PHONY: demo test test-rust features arrowwood-datafusion test-datafusion test-flight-sql test-datafusion-python test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-cluster bench-streams bench-builders \
+.PHONY: demo test test-rust features arrowwood-datafusion test-datafusion test-flight-sql test-datafusion-python test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-cluster bench-sql bench-streams bench-builders \
   bench-paged bench-instructions bench-serve \
   view test-view bench-view interop live torture torture-serve check-all fuzz docs rustdoc wheel sources crates publish-crates dist smoke smoke-jars workflows \
   needs lint msrv msrv-version clean
@@ -117,6 +117,18 @@ bench-cluster:
 	cargo build --release $(DATAFUSION) --bin arrowwood-datafusion --example cluster
 	$$(cargo metadata --no-deps --format-version 1 $(DATAFUSION) | \
 	  sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/release/examples/cluster $(CLUSTER_DATA)
+
+# Flight SQL beside plain DoGet; DataFusion over our files and tables beside its own reader of the same Arrow files, and of
+# Parquet; DuckDB over the Parquet. Takes 4 GB in SQL_DATA.
+SQL_DATA ?= $(TARGET)/sql-data
+bench-sql: RELEASE = $(or $(CARGO_TARGET_DIR),crates/datafusion/target)/release
+bench-sql:
+	cargo build --release $(DATAFUSION) --features parquet --bin arrowwood-datafusion --example figures
+	test -d $(CLIENTS) || $(PYTHON) -m venv $(CLIENTS)
+	$(CLIENTS)/bin/pip install --quiet pyarrow adbc-driver-flightsql adbc-driver-manager duckdb
+	$(CLIENTS)/bin/python bench/flight_sql.py --program $(RELEASE)/arrowwood-datafusion
+	$(RELEASE)/examples/figures $(SQL_DATA)
+	$(CLIENTS)/bin/python bench/hits.py $(SQL_DATA)
 
 # Single benchmarks, each with its table and plot in docs/benchmarks.md.
 bench-builders:

@@ -1,5 +1,6 @@
 //! What DataFusion takes over our files and tables, beside its own reader over the same Arrow files: `cargo run --release
-//! --example figures -- FOLDER`, which needs 2 GB of disk in the folder.
+//! --example figures -- FOLDER`, which needs 2 GB of disk in the folder. With `--features parquet`, also ten questions like
+//! ClickBench's over a table of ours and over the same rows in Parquet, which takes 2 GB more.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -129,11 +130,121 @@ async fn one_in_a_thousand(folder: &Path) -> Outcome<()> {
     Ok(())
 }
 
+/// Ten questions over 10 M rows of a web site's log, sorted by time, of ours and of Parquet: answers compared, and each
+/// question's times. Those that DuckDB gives to the same are compared by `bench/hits.py`.
+#[cfg(feature = "parquet")]
+mod hits {
+    use datafusion::arrow::datatypes::{DataType, TimeUnit};
+    use datafusion::arrow::util::pretty::pretty_format_batches;
+
+    use super::*;
+
+    const ROWS: i64 = 10_000_000;
+    const QUERIES: &str = include_str!("hits.sql");
+
+    /// A number that looks like chance.
+    fn mixed(n: i64) -> u64 {
+        let mut x = (n as u64).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ (x >> 31)
+    }
+
+    /// Few of the small numbers below `most`, and many of the smallest.
+    fn skewed(n: i64, most: u64) -> u64 {
+        let x = mixed(n) % most;
+        x * x / most * x / most
+    }
+
+    fn rows(start: i64, rows: i64) -> Outcome<RecordBatch> {
+        let each = || start..start + rows;
+        // 1 July 2013, and 31 days of it.
+        let time = |n: i64| 1_372_636_800_000_000 + n * 267_840;
+        let url = |n: i64| {
+            let site = skewed(n ^ 11, 5_000);
+            let host = if site % 400 == 7 { "google" } else { "site" };
+            format!("http://{host}{site}.example/{}/page-{}.html", mixed(site as i64) % 100, skewed(n ^ 13, 20_000))
+        };
+        let phrase = |n: i64| {
+            if mixed(n ^ 17) % 8 > 0 { String::new() } else { format!("words to look for {}", skewed(n ^ 19, 200_000)) }
+        };
+        let times = TimestampMicrosecondArray::from_iter_values(each().map(time));
+        Ok(RecordBatch::try_from_iter([
+            ("time", Arc::new(times) as ArrayRef),
+            ("counter", Arc::new(Int32Array::from_iter_values(each().map(|n| skewed(n ^ 3, 6_000) as i32)))),
+            ("region", Arc::new(Int32Array::from_iter_values(each().map(|n| skewed(n ^ 5, 5_000) as i32)))),
+            (
+                "visitor",
+                Arc::new(Int64Array::from_iter_values(
+                    each().map(|n| (mixed(skewed(n ^ 7, 1_500_000) as i64) >> 1) as i64),
+                )),
+            ),
+            ("url", Arc::new(StringArray::from_iter_values(each().map(url)))),
+            ("phrase", Arc::new(StringArray::from_iter_values(each().map(phrase)))),
+            (
+                "adv",
+                Arc::new(Int16Array::from_iter_values(
+                    each().map(|n| if mixed(n ^ 23) % 100 > 0 { 0 } else { (mixed(n) % 60) as i16 }),
+                )),
+            ),
+            ("width", Arc::new(Int16Array::from_iter_values(each().map(|n| 320 + (mixed(n ^ 29) % 16) as i16 * 100)))),
+        ])?)
+    }
+
+    fn make(path: &Path) -> Outcome<()> {
+        if path.exists() {
+            return Ok(());
+        }
+        let schema = rows(0, 1)?.schema();
+        assert_eq!(*schema.field(0).data_type(), DataType::Timestamp(TimeUnit::Microsecond, None));
+        let options = WriterOptions { sorted_by: Some("time".into()), sync: Sync::Never, ..WriterOptions::default() };
+        let mut writer = Writer::open(path, Some(schema), &options)?;
+        for start in (0..ROWS).step_by(BATCH as usize) {
+            writer.append(&rows(start, BATCH.min(ROWS - start))?)?;
+        }
+        writer.commit()?;
+        writer.close()?;
+        Ok(())
+    }
+
+    async fn answer(context: &SessionContext, sql: &str) -> Outcome<String> {
+        Ok(pretty_format_batches(&context.sql(sql).await?.collect().await?)?.to_string())
+    }
+
+    pub async fn ask(folder: &Path) -> Outcome<()> {
+        let path = folder.join("hits");
+        make(&path)?;
+        let parquet = folder.join("hits.parquet");
+        let parquet_path = parquet.to_str().unwrap_or_default();
+        let [ours, theirs] = [SessionContext::new(), SessionContext::new()];
+        ours.register_table("hits", Arc::new(Table::open(&path)?))?;
+        if !parquet.exists() {
+            ours.sql(&format!("copy hits to '{parquet_path}' stored as parquet")).await?.collect().await?;
+        }
+        theirs.register_parquet("hits", parquet_path, ParquetReadOptions::default()).await?;
+        let mut totals = [0.0, 0.0];
+        println!("question\tours ms\tParquet ms");
+        for (number, sql) in (1..).zip(QUERIES.lines()) {
+            let answers = [answer(&ours, sql).await?, answer(&theirs, sql).await?];
+            assert_eq!(answers[0], answers[1], "{sql}");
+            fs::write(folder.join(format!("hits-{number}.txt")), &answers[0])?;
+            let times = [seconds(&ours, sql, 3).await?, seconds(&theirs, sql, 3).await?];
+            println!("{number}\t{:.1}\t{:.1}", times[0] * 1e3, times[1] * 1e3);
+            totals = [totals[0] + times[0], totals[1] + times[1]];
+        }
+        println!("all\t{:.1}\t{:.1}", totals[0] * 1e3, totals[1] * 1e3);
+        Ok(())
+    }
+}
+
 #[tokio::main]
 async fn main() -> Outcome<()> {
     let folder = std::env::args().nth(1).unwrap_or_else(|| "target/figures".into());
     let folder = Path::new(&folder);
     fs::create_dir_all(folder)?;
     filter_and_group(folder).await?;
-    one_in_a_thousand(folder).await
+    one_in_a_thousand(folder).await?;
+    #[cfg(feature = "parquet")]
+    hits::ask(folder).await?;
+    Ok(())
 }
