@@ -1,4 +1,7 @@
 //! [`Statements`]: the SQL statements that are running, each in a [`Place`] by which it can be cancelled.
+//!
+//! A statement counts until the engine has dropped all of it, which may be after the end of its request: planning can't be
+//! interrupted.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,12 +27,22 @@ struct Entry {
 
 /// The entry of a running statement.
 pub(crate) struct Place {
-    number: u64,
-    statements: Statements,
+    held: Arc<Held>,
     cancelled: watch::Receiver<bool>,
 }
 
+/// Keeps a statement among those that are running.
+pub(crate) struct Held {
+    number: u64,
+    statements: Statements,
+}
+
 impl Place {
+    /// What keeps the statement counted until it is dropped.
+    pub fn held(&self) -> Arc<Held> {
+        self.held.clone()
+    }
+
     /// Waits until it is cancelled.
     pub async fn cancelled(&mut self) {
         if self.cancelled.wait_for(|is_cancelled| *is_cancelled).await.is_err() {
@@ -38,7 +51,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Held {
     fn drop(&mut self) {
         self.statements.lock().remove(&self.number);
     }
@@ -62,7 +75,7 @@ impl Statements {
         let number = self.last.fetch_add(1, Ordering::Relaxed);
         let (cancel, cancelled) = watch::channel(false);
         running.insert(number, Entry { id, token: token.map(str::to_owned), cancel });
-        Ok(Place { number, statements: self.clone(), cancelled })
+        Ok(Place { held: Arc::new(Held { number, statements: self.clone() }), cancelled })
     }
 
     /// Cancels statement `id` of the caller with this token; returns whether it is running.
@@ -73,5 +86,21 @@ impl Statements {
             entry.cancel.send_replace(true);
             true
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_counts_until_the_engine_has_dropped_it() {
+        let statements = Statements::default();
+        let place = statements.begin(None, 7, 1).unwrap();
+        let held = place.held();
+        drop(place);
+        assert!(statements.begin(None, 8, 1).is_err(), "the engine still plans it");
+        drop(held);
+        assert!(statements.begin(None, 8, 1).is_ok());
     }
 }

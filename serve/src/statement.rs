@@ -16,7 +16,7 @@ use crate::budget::too_long;
 use crate::engine::{SqlEngine, SqlError, SqlFuture, SqlMemory, SqlPlan, SqlQuery, SqlRows, SqlTables};
 use crate::receive::{Memory, UNIT};
 use crate::refusal::{Refusal, Result};
-use crate::running::Place;
+use crate::running::{Held, Place};
 use crate::session::Session;
 use crate::table::Table;
 
@@ -31,12 +31,13 @@ pub(crate) struct Statement {
 }
 
 impl Statement {
-    fn query(self, session: &Session) -> SqlQuery {
+    fn query(self, session: &Session, place: &Place) -> SqlQuery {
+        let memory = QueryMemory::of(&session.shared.queries, session.shared.limits.query_memory / 2);
         SqlQuery {
             text: self.text,
             parameters: self.parameters,
             tables: Arc::new(SessionTables { session: session.clone(), own: self.own }),
-            memory: Arc::new(QueryMemory::of(&session.shared.queries, session.shared.limits.query_memory / 2)),
+            memory: Arc::new(QueryMemory { _place: Some(place.held()), ..memory }),
             most: self.most,
         }
     }
@@ -61,9 +62,9 @@ fn place(session: &Session, id: u64) -> Result<Place> {
 
 /// The columns and the parameters of a statement.
 pub(crate) async fn plan(session: &Session, engine: &dyn SqlEngine, statement: Statement) -> Result<SqlPlan> {
-    let _place = place(session, 0)?;
+    let place = place(session, 0)?;
     let most = session.shared.limits.query_timeout;
-    let planned = timeout(most, engine.plan(statement.query(session))).await;
+    let planned = timeout(most, engine.plan(statement.query(session, &place))).await;
     planned.map_err(|_| too_long(most))?.map_err(refused)
 }
 
@@ -80,7 +81,7 @@ impl Running {
     pub async fn begin(session: &Session, engine: &dyn SqlEngine, statement: Statement, id: u64) -> Result<Running> {
         let mut left = session.shared.limits.query_timeout;
         let mut place = place(session, id)?;
-        let run = engine.run(statement.query(session));
+        let run = engine.run(statement.query(session, &place));
         let rows = within(session, &mut place, &mut left, run).await?;
         Ok(Running { rows, session: session.clone(), left, place })
     }
@@ -179,6 +180,8 @@ struct QueryMemory {
     all: Memory,
     most: usize,
     taken: Mutex<Taken>,
+    /// The query counts as running as long as the engine holds its memory.
+    _place: Option<Arc<Held>>,
 }
 
 #[derive(Default)]
@@ -189,7 +192,7 @@ struct Taken {
 
 impl QueryMemory {
     fn of(all: &Memory, most: usize) -> QueryMemory {
-        QueryMemory { all: all.clone(), most, taken: Mutex::default() }
+        QueryMemory { all: all.clone(), most, taken: Mutex::default(), _place: None }
     }
 }
 

@@ -247,3 +247,41 @@ proptest! {
         prop_assert_eq!(served.get("/healthz").status, 200);
     }
 }
+
+/// A message of Flight SQL, as commands, tickets and actions have it.
+fn sql_message(name: &str, value: &[u8]) -> Vec<u8> {
+    let url = format!("type.googleapis.com/arrow.flight.protocol.sql.{name}");
+    let mut bytes = vec![0x0a, u8::try_from(url.len()).unwrap()];
+    bytes.extend(url.into_bytes());
+    bytes.push(0x12);
+    bytes.push(u8::try_from(value.len()).unwrap());
+    bytes.extend(value);
+    bytes
+}
+
+#[test]
+fn sql_without_an_engine_says_what_to_install() {
+    let served = Served::start();
+    served.numbers("t", 10);
+    let statement = b"\x0a\x08select 1";
+    for name in ["CommandStatementQuery", "CommandGetTables", "CommandGetSqlInfo", "TicketStatementQuery"] {
+        let command = sql_message(name, if name == "CommandStatementQuery" { statement } else { b"" });
+        let asked = frame(&Descriptor { kind: 2, command: command.clone(), path: vec![] }.encode_to_vec());
+        let fetched = frame(&support::flight::Ticket { ticket: command }.encode_to_vec());
+        for (method, message) in [("GetFlightInfo", &asked), ("GetSchema", &asked), ("DoGet", &fetched)] {
+            let ended = call(&served, method, message.clone());
+            assert_eq!(ended.status, 12, "{method} {name}: {ended:?}");
+            assert!(ended.message.contains("arrowwood-datafusion"), "{method} {name}: {ended:?}");
+        }
+    }
+    let reply = served.send("GET", "/v1/sql?query=select+1", &[], &[]);
+    assert_eq!(reply.status, 501, "{}", reply.text());
+    // What lies is refused before that, and tables are there as before.
+    for value in [&b"\xff\xff"[..], b"\x0a\x7fshort", &[0x0a, 2, 0xff, 0xfe]] {
+        let command = sql_message("CommandStatementQuery", value);
+        let asked = frame(&Descriptor { kind: 2, command, path: vec![] }.encode_to_vec());
+        assert_eq!(call(&served, "GetFlightInfo", asked).status, 3, "{value:?}");
+    }
+    let asked = frame(&support::flight::Ticket { ticket: b"t?limit=2".to_vec() }.encode_to_vec());
+    assert_eq!(call(&served, "DoGet", asked).status, 0);
+}
