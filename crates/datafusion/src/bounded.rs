@@ -316,7 +316,8 @@ fn predicted(growth: Growth, args: &ScalarFunctionArgs) -> Result<u128> {
 
 // ---- || ----
 
-/// Makes `||` of texts a function that is bounded too.
+/// Makes `||` of texts a function that is bounded too. A chain is one function of all its parts: DataFusion names each
+/// function after its arguments, which of nested ones takes a time that grows with the cube of their number.
 #[derive(Debug)]
 struct Joining(Arc<ScalarUDF>);
 
@@ -325,12 +326,16 @@ impl ExprPlanner for Joining {
         if expr.op != BinaryOperator::StringConcat {
             return Ok(PlannerResult::Original(expr));
         }
-        let joined = ScalarFunction::new_udf(self.0.clone(), vec![expr.left, expr.right]);
-        Ok(PlannerResult::Planned(Expr::ScalarFunction(joined)))
+        let mut parts = match expr.left {
+            Expr::ScalarFunction(chain) if chain.func == self.0 => chain.args,
+            first => vec![first],
+        };
+        parts.push(expr.right);
+        Ok(PlannerResult::Planned(Expr::ScalarFunction(ScalarFunction::new_udf(self.0.clone(), parts))))
     }
 }
 
-/// Two texts as one; null if one of them is.
+/// Texts as one; null if one of them is.
 #[derive(Debug)]
 struct Joined {
     signature: Signature,
@@ -351,9 +356,13 @@ impl Hash for Joined {
     }
 }
 
-fn two(arg_types: &[DataType]) -> Result<[&DataType; 2]> {
-    let found: Vec<_> = arg_types.iter().collect();
-    <[&DataType; 2]>::try_from(found).map_err(|_| DataFusionError::Plan("|| has two sides".into()))
+/// The type of all texts of a chain.
+fn common(arg_types: &[DataType]) -> Result<DataType> {
+    let mut types = arg_types.iter();
+    let first = types.next().ok_or_else(|| DataFusionError::Plan("|| has two sides".into()))?;
+    types.try_fold(first.clone(), |left, right| {
+        BinaryTypeCoercer::new(&left, &Operator::StringConcat, right).get_result_type()
+    })
 }
 
 impl ScalarUDFImpl for Joined {
@@ -371,32 +380,87 @@ impl ScalarUDFImpl for Joined {
     }
 
     fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
-        let [left, right] = two(arg_types)?;
-        let (left, right) = BinaryTypeCoercer::new(left, &Operator::StringConcat, right).get_input_types()?;
-        Ok(vec![left, right])
+        Ok(vec![common(arg_types)?; arg_types.len()])
     }
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
-        let [left, right] = two(arg_types)?;
-        BinaryTypeCoercer::new(left, &Operator::StringConcat, right).get_result_type()
+        common(arg_types)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         self.most.check(predicted(Growth::Sum, &args)?, "||")?;
-        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
-        let field =
-            |(number, array): (usize, &ArrayRef)| Field::new(number.to_string(), array.data_type().clone(), true);
-        let schema = Arc::new(Schema::new(arrays.iter().enumerate().map(field).collect::<Vec<_>>()));
-        let options = RecordBatchOptions::new().with_row_count(arrays.first().map(|array| array.len()));
-        let batch = RecordBatch::try_new_with_options(schema, arrays, &options)?;
-        let side = |number: usize| Arc::new(Column::new(&number.to_string(), number)) as Arc<dyn PhysicalExpr>;
-        let found = BinaryExpr::new(side(0), Operator::StringConcat, side(1)).evaluate(&batch)?;
-        let is_scalar = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
-        match found {
-            ColumnarValue::Array(array) if is_scalar => {
-                Ok(ColumnarValue::Scalar(datafusion::common::ScalarValue::try_from_array(&array, 0)?))
-            }
-            other => Ok(other),
+        let mut parts = args.args.into_iter();
+        let first = parts.next().ok_or_else(|| DataFusionError::Plan("|| has two sides".into()))?;
+        parts.try_fold(first, |left, right| two(left, right, args.number_rows))
+    }
+}
+
+/// Two texts as one.
+fn two(left: ColumnarValue, right: ColumnarValue, rows: usize) -> Result<ColumnarValue> {
+    let sides = [left, right];
+    let is_scalar = sides.iter().all(|side| matches!(side, ColumnarValue::Scalar(_)));
+    let arrays = ColumnarValue::values_to_arrays(&sides)?;
+    let field = |(number, array): (usize, &ArrayRef)| Field::new(number.to_string(), array.data_type().clone(), true);
+    let schema = Arc::new(Schema::new(arrays.iter().enumerate().map(field).collect::<Vec<_>>()));
+    let options = RecordBatchOptions::new().with_row_count(Some(if is_scalar { 1 } else { rows }));
+    let batch = RecordBatch::try_new_with_options(schema, arrays, &options)?;
+    let side = |number: usize| Arc::new(Column::new(&number.to_string(), number)) as Arc<dyn PhysicalExpr>;
+    let found = BinaryExpr::new(side(0), Operator::StringConcat, side(1)).evaluate(&batch)?;
+    match found {
+        ColumnarValue::Array(array) if is_scalar => {
+            Ok(ColumnarValue::Scalar(datafusion::common::ScalarValue::try_from_array(&array, 0)?))
         }
+        other => Ok(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::util::pretty::pretty_format_batches;
+    use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+    use datafusion::logical_expr::LogicalPlan;
+    use datafusion::prelude::SessionContext;
+
+    use super::*;
+
+    fn context() -> SessionContext {
+        let mut builder = SessionStateBuilder::new().with_default_features();
+        let most = Arc::new(Most::default());
+        most.set(1 << 30);
+        bound(&mut builder, &most);
+        SessionContext::new_with_state(builder.build())
+    }
+
+    #[tokio::test]
+    async fn chains_of_texts_are_those_of_datafusion() {
+        let rows = "(values ('a', 1, null), ('b', 2, 'z'), (null, 3, '')) t (word, n, other)";
+        let large = "arrow_cast(word, 'LargeUtf8') || other || arrow_cast(word, 'Utf8View')";
+        for shown in
+            ["word || 'x' || other", "word || n || 'x' || word", "'a' || ('b' || word) || n", large, "'a' || 'b'"]
+        {
+            let sql = format!("select {shown} as joined from {rows}");
+            let [ours, own] = [context(), SessionContext::new()].map(async |context| {
+                let answer = context.sql(&sql).await.unwrap().collect().await.unwrap();
+                pretty_format_batches(&answer).unwrap().to_string()
+            });
+            assert_eq!(ours.await, own.await, "{sql}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_chain_of_texts_is_one_function() {
+        let state = context().state();
+        let sql = format!("select word{} from (values ('a')) t (word)", " || word".repeat(50));
+        let plan = state.create_logical_plan(&sql).await.unwrap();
+        let LogicalPlan::Projection(projection) = plan else { panic!("no projection") };
+        let mut functions = Vec::new();
+        let found = projection.expr[0].apply(|expr| {
+            if let Expr::ScalarFunction(function) = expr {
+                functions.push(function.args.len());
+            }
+            Ok(TreeNodeRecursion::Continue)
+        });
+        found.unwrap();
+        assert_eq!(functions, [51]);
     }
 }

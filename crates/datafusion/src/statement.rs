@@ -13,6 +13,8 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
 /// The most operators and keywords.
 const OPERATORS: usize = 2_000;
+/// The most operators that compute: a chain of these takes the longest, about a second.
+const COMPUTING: usize = 1_000;
 /// The most mentions of tables.
 const TABLES: usize = 64;
 
@@ -24,9 +26,14 @@ pub(crate) fn check_text(text: &str) -> Result<()> {
     let before = |back: usize| iter::repeat_n(&Token::EOF, back).chain(tokens.iter().copied());
     let links =
         tokens.iter().zip(before(1)).zip(before(2)).filter(|((token, last), second)| links(token, last, second));
-    let count = links.count();
+    let links: Vec<_> = links.map(|((token, _), _)| token).collect();
+    let count = links.len();
     if count > OPERATORS {
         return plan_err!("the statement has {count} operators and keywords; at most {OPERATORS} are expected");
+    }
+    let computing = links.iter().filter(|token| computes(token)).count();
+    if computing > COMPUTING {
+        return plan_err!("the statement has {computing} operators that compute; at most {COMPUTING} are expected");
     }
     Ok(())
 }
@@ -53,6 +60,12 @@ fn links(token: &Token, last: &Token, second: &Token) -> bool {
         | Token::EOF => false,
         _ => true,
     }
+}
+
+/// Whether an operator does more than compare.
+fn computes(token: &Token) -> bool {
+    let is_comparison = matches!(token, Token::Eq | Token::Neq | Token::Lt | Token::LtEq | Token::Gt | Token::GtEq);
+    !is_comparison && !matches!(token, Token::Word(_))
 }
 
 /// Refuses a plan of too many tables, whose joins would be put in order.
@@ -86,6 +99,11 @@ mod tests {
         ] {
             check_text(&text).unwrap();
         }
+        for next in [" + 1", "||'a'"] {
+            let refused = check_text(&format!("select 1{}", next.repeat(1_500))).unwrap_err();
+            assert!(refused.to_string().contains("at most 1000"), "{next}: {refused}");
+        }
+        check_text(&format!("select a from t where b = 1{}", " or b = 1".repeat(900))).unwrap();
         for (first, next) in [
             ("select 1", " + 1"),
             ("select a from t where b = 1", " or b = 1"),
