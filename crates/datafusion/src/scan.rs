@@ -56,8 +56,10 @@ pub struct Scan {
     condition: Option<Predicate>,
     schema: SchemaRef,
     is_copied: bool,
-    /// Whether what reads the rows keeps account of their memory.
+    /// Whether operators that read the rows keep account of their memory.
     is_counted: bool,
+    /// Whether batches may have more rows than the session wants.
+    is_whole: bool,
     stop: Stop,
     fetch: Option<usize>,
     /// Of all splits, and of each.
@@ -98,6 +100,7 @@ impl Scan {
             schema,
             is_copied,
             is_counted: false,
+            is_whole: false,
             stop: Stop::default(),
             fetch: limit,
             statistics,
@@ -109,9 +112,10 @@ impl Scan {
 
 #[cfg(feature = "engine")]
 impl Scan {
-    /// The same until `stop`; with rows that count for what they are, if what reads them keeps account.
-    pub(crate) fn served(&self, stop: Stop, is_counted: bool) -> Scan {
-        Scan { stop, is_counted, ..self.clone() }
+    /// The same until `stop`. With `is_counted`, rows count at their size for operators that keep account; with `is_whole`, a
+    /// batch has as many rows as are read at once.
+    pub(crate) fn served(&self, stop: Stop, is_counted: bool, is_whole: bool) -> Scan {
+        Scan { stop, is_counted, is_whole, ..self.clone() }
     }
 }
 
@@ -238,7 +242,7 @@ impl ExecutionPlan for Scan {
             is_copied: self.is_copied,
             counted: self.is_counted.then_some(Memory::Own),
             is_partitioned: !self.snapshot.partitions().is_empty(),
-            size: context.session_config().batch_size().max(1),
+            size: if self.is_whole { usize::MAX } else { context.session_config().batch_size().max(1) },
             left: self.fetch.unwrap_or(usize::MAX),
             ready: VecDeque::new(),
         };

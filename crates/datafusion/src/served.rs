@@ -1,4 +1,4 @@
-//! Plans as a server runs them: they can be given up, and keep account of the rows of files as they are.
+//! Plans as a server runs them: with an end, and with the rows of files counted at their size.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -10,18 +10,21 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::joins::{
     HashJoinExec, HashJoinExecBuilder, NestedLoopJoinExec, NestedLoopJoinExecBuilder,
 };
+use datafusion::physical_plan::projection::ProjectionExec;
 
 use crate::scan::Scan;
 use crate::stop::Stop;
 
 /// Operators that pass rows on and keep none.
 const STREAMING: &[&str] = &[
+    "ArrowwoodPart",
     "ArrowwoodScan",
     "CoalescePartitionsExec",
     "CooperativeExec",
@@ -30,27 +33,54 @@ const STREAMING: &[&str] = &[
     "LocalLimitExec",
     "ProjectionExec",
 ];
+/// Those of them that compute nothing from rows.
+const PASSING: &[&str] =
+    &["ArrowwoodScan", "CoalescePartitionsExec", "CooperativeExec", "GlobalLimitExec", "LocalLimitExec"];
 
-/// The plan as a server runs it. Scans and joins end after `stop`: DataFusion's joins go on by themselves as long as they
-/// find nothing. Joins make room for other tasks after each batch, as scans do. Where operators keep rows, those of files
-/// count for what they are.
+/// The plan as a server runs it. Scans and joins end after `stop`: joins of DataFusion check nothing as long as they find
+/// nothing. Joins make room for other tasks after each batch, as scans do. Rows of files in the memory of operators count
+/// at their size.
 pub(crate) fn served(plan: Arc<dyn ExecutionPlan>, stop: &Stop) -> Result<Arc<dyn ExecutionPlan>> {
-    let is_streaming = !plan.exists(|node| Ok(!STREAMING.contains(&node.name())))?;
-    let change = |node: Arc<dyn ExecutionPlan>| {
-        if let Some(scan) = node.downcast_ref::<Scan>() {
-            return Ok(Transformed::yes(Arc::new(scan.served(stop.clone(), !is_streaming)) as Arc<dyn ExecutionPlan>));
-        }
+    let is_whole = !plan.exists(|node| Ok(!passes(node)))?;
+    let plan = stopped(plan, stop, is_whole)?;
+    let cooperative = |node: Arc<dyn ExecutionPlan>| {
         if !node.name().contains("Join") && node.name() != "UnnestExec" {
             return Ok(Transformed::no(node));
         }
-        let node = stopping(node, stop)?;
         Ok(Transformed::yes(Arc::new(CooperativeExec::new(node)) as Arc<dyn ExecutionPlan>))
+    };
+    plan.transform_up(cooperative).data()
+}
+
+/// The plan, node for node, with scans and joins that end after `stop`. With `is_whole`, scans return as many rows in a
+/// batch as they read at once.
+pub(crate) fn stopped(plan: Arc<dyn ExecutionPlan>, stop: &Stop, is_whole: bool) -> Result<Arc<dyn ExecutionPlan>> {
+    let is_counted = keeps_rows(&plan)?;
+    let change = |node: Arc<dyn ExecutionPlan>| {
+        if let Some(scan) = node.downcast_ref::<Scan>() {
+            let scan = scan.served(stop.clone(), is_counted, is_whole);
+            return Ok(Transformed::yes(Arc::new(scan) as Arc<dyn ExecutionPlan>));
+        }
+        Ok(stopping(&node, stop)?.map_or(Transformed::no(node), Transformed::yes))
     };
     plan.transform_up(change).data()
 }
 
-/// The join with a condition that fails after `stop`.
-fn stopping(node: Arc<dyn ExecutionPlan>, stop: &Stop) -> Result<Arc<dyn ExecutionPlan>> {
+/// Whether operators of the plan keep rows, and account of them.
+pub(crate) fn keeps_rows(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
+    plan.exists(|node| Ok(!STREAMING.contains(&node.name())))
+}
+
+/// Whether a step returns rows as they come, at most with fewer columns.
+fn passes(node: &Arc<dyn ExecutionPlan>) -> bool {
+    match node.downcast_ref::<ProjectionExec>() {
+        Some(projection) => projection.expr().iter().all(|shown| shown.expr.is::<Column>()),
+        None => PASSING.contains(&node.name()),
+    }
+}
+
+/// A join with a condition that fails after `stop`; `None` for other steps.
+fn stopping(node: &Arc<dyn ExecutionPlan>, stop: &Stop) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let stopping = |filter: &JoinFilter| {
         let condition = Stopping { condition: filter.expression().clone(), stop: stop.clone() };
         Some(JoinFilter::new(Arc::new(condition), filter.column_indices().to_vec(), filter.schema().clone()))
@@ -58,17 +88,17 @@ fn stopping(node: Arc<dyn ExecutionPlan>, stop: &Stop) -> Result<Arc<dyn Executi
     if let Some(join) = node.downcast_ref::<HashJoinExec>()
         && let Some(filter) = join.filter()
     {
-        return HashJoinExecBuilder::from(join).with_filter(stopping(filter)).build_exec();
+        return HashJoinExecBuilder::from(join).with_filter(stopping(filter)).build_exec().map(Some);
     }
     if let Some(join) = node.downcast_ref::<NestedLoopJoinExec>()
         && let Some(filter) = join.filter()
     {
-        return Ok(Arc::new(NestedLoopJoinExecBuilder::from(join).with_filter(stopping(filter)).build()?));
+        return Ok(Some(Arc::new(NestedLoopJoinExecBuilder::from(join).with_filter(stopping(filter)).build()?)));
     }
-    Ok(node)
+    Ok(None)
 }
 
-/// A condition, until the query is given up.
+/// A condition, until the end of the query.
 #[derive(Debug)]
 struct Stopping {
     condition: Arc<dyn PhysicalExpr>,
@@ -116,5 +146,35 @@ impl PhysicalExpr for Stopping {
 
     fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.condition.fmt_sql(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use datafusion::physical_plan::collect;
+    use datafusion::prelude::SessionContext;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn joins_that_find_nothing_end_with_the_time_of_the_query() {
+        let context = SessionContext::new();
+        let numbers = "(select value as n from generate_series(1, 3000))";
+        let joins = [
+            format!("select * from {numbers} a join {numbers} b on a.n + b.n < 0"),
+            format!("select * from {numbers} a join {numbers} b on a.n % 2 = b.n % 2 and a.n + b.n < 0"),
+        ];
+        for sql in joins {
+            let run = async |time: Duration| {
+                let plan = context.sql(&sql).await.unwrap().create_physical_plan().await.unwrap();
+                collect(stopped(plan, &Stop::after(time), false).unwrap(), context.task_ctx()).await
+            };
+            let found = run(Duration::from_secs(3600)).await.unwrap();
+            assert!(found.iter().all(|batch| batch.num_rows() == 0), "{sql}");
+            let ended = run(Duration::ZERO).await.unwrap_err().to_string();
+            assert!(ended.contains("--query-timeout"), "{sql}: {ended}");
+        }
     }
 }

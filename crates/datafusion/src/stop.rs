@@ -2,21 +2,42 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+#[cfg(feature = "engine")]
+use std::time::Duration;
+use std::time::Instant;
 
 use datafusion::common::exec_err;
 use datafusion::error::Result;
 
-/// Whether a query is given up. Tokio drops a task only where it waits; this ends what does not.
+/// Ends a query that is given up, or out of time. Tokio drops a task only where it waits; this ends what does not.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stop(Arc<AtomicBool>);
+pub(crate) struct Stop {
+    is_given_up: Arc<AtomicBool>,
+    latest: Option<Instant>,
+}
 
+#[cfg(feature = "engine")]
 impl Stop {
-    #[cfg(feature = "engine")]
-    pub fn stop(&self) {
-        self.0.store(true, Ordering::Relaxed);
+    /// Ends the query after this time, if nothing else does.
+    pub fn after(time: Duration) -> Stop {
+        Stop { latest: Instant::now().checked_add(time), ..Stop::default() }
     }
 
+    pub fn stop(&self) {
+        self.is_given_up.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Stop {
     pub fn check(&self) -> Result<()> {
-        if self.0.load(Ordering::Relaxed) { exec_err!("the query was given up") } else { Ok(()) }
+        if self.is_given_up.load(Ordering::Relaxed) {
+            return exec_err!("the query was given up");
+        }
+        match self.latest {
+            Some(latest) if Instant::now() >= latest => {
+                exec_err!("the query took longer than it may (--query-timeout)")
+            }
+            _ => Ok(()),
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
-use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{exec_err, internal_err, plan_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -22,6 +22,8 @@ use crate::cluster::messages::{FilterMessage, PartMessage};
 use crate::cluster::snapshots::Asked;
 use crate::condition::Condition;
 use crate::scan::{Request, Scan};
+use crate::served::{keeps_rows, stopped};
+use crate::stop::Stop;
 
 /// The most partitions of a part.
 pub(crate) const PART_PARTITIONS: u32 = 64;
@@ -57,6 +59,18 @@ impl Part {
         }
         Ok(part)
     }
+}
+
+/// The plan of a task as a server runs it, node for node: parts and joins end after `stop`, and rows count at their size for
+/// operators that keep account.
+pub(crate) fn served(plan: Arc<dyn ExecutionPlan>, stop: &Stop) -> Result<Arc<dyn ExecutionPlan>> {
+    let is_counted = keeps_rows(&plan)?;
+    let plan = plan.transform_up(|node| {
+        let Some(part) = node.downcast_ref::<Part>() else { return Ok(Transformed::no(node)) };
+        let rows = part.rows.as_ref().map(|rows| Arc::new(rows.served(stop.clone(), is_counted, false)));
+        Ok(Transformed::yes(Arc::new(Part { rows, ..part.clone() }) as Arc<dyn ExecutionPlan>))
+    });
+    stopped(plan.data()?, stop, false)
 }
 
 /// What the message asks for of the rows that the query has fixed.

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use arrowwood_serve::{WorkerBody, WorkerCaller, WorkerEngine, WorkerFuture, WorkerRequest};
 use bytes::Bytes;
@@ -36,7 +37,8 @@ use crate::cluster::messages::{ExecuteMessage, OpenRequest, OpenResponse, Opened
 use crate::cluster::part::PartCodec;
 use crate::cluster::snapshots::{Asked, Snapshots};
 use crate::cluster::version::version;
-use crate::cluster::{hosts, panics, plan};
+use crate::cluster::{hosts, panics, part, plan};
+use crate::stop::Stop;
 
 /// The request that fixes the rows of a query.
 pub(crate) const OPEN: &str = "/arrowwood.Cluster/Open";
@@ -46,6 +48,8 @@ const EXECUTE: &str = "/worker.WorkerService/ExecuteTask";
 
 /// Who asks, as the server has found it.
 const CALLER: HeaderName = HeaderName::from_static("arrowwood-caller");
+/// The milliseconds that a query may take.
+const TIMEOUT: HeaderName = HeaderName::from_static("arrowwood-query-timeout");
 /// The most bytes of a small request, and of a plan.
 const SMALL: usize = 1 << 20;
 const PLAN: usize = 16 << 20;
@@ -148,6 +152,9 @@ fn session(
     bound(&mut builder, most);
     let caller = headers.get(CALLER).and_then(|caller| caller.to_str().ok());
     let caller = caller.ok_or_else(|| DataFusionError::Internal("a call names no caller".into()))?.to_owned();
+    let time = headers.get(TIMEOUT).and_then(|time| time.to_str().ok()?.parse().ok());
+    let time = time.ok_or_else(|| DataFusionError::Internal("a call has no time".into()))?;
+    let stop = Stop::after(Duration::from_millis(time));
     let mut forwarded = HeaderMap::new();
     if let Some(authorization) = headers.get(AUTHORIZATION) {
         forwarded.insert(AUTHORIZATION, authorization.clone());
@@ -160,9 +167,9 @@ fn session(
         .with_distributed_channel_resolver(peers.clone())
         .with_distributed_worker_connection_buffer_budget_bytes(UNDER_WAY)?
         .with_distributed_passthrough_headers(forwarded)?
-        .with_distributed_worker_plan_rewrite_handler(|event: WorkerPlanRewriteEvent| {
+        .with_distributed_worker_plan_rewrite_handler(move |event: WorkerPlanRewriteEvent| {
             plan::check(&event.plan)?;
-            Ok(WorkerPlanRewriteEventResponse::new(event.plan))
+            Ok(WorkerPlanRewriteEventResponse::new(part::served(event.plan, &stop)?))
         });
     Ok(state.build())
 }
@@ -286,6 +293,8 @@ async fn engine(
         return refused(StatusCode::INTERNAL_SERVER_ERROR, "a name with odd bytes");
     };
     request.headers_mut().insert(CALLER, key);
+    let time = u64::try_from(caller.query_timeout().as_millis()).unwrap_or(u64::MAX);
+    request.headers_mut().insert(TIMEOUT, time.into());
     let response = match calls.ready().await {
         Ok(ready) => ready.call(request).await,
         Err(never) => match never {},
@@ -342,8 +351,6 @@ impl Body for Watched {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn watched(seconds: u64, is_valid: bool) -> Watched {
