@@ -119,16 +119,16 @@ bench-cluster:
 	  sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/release/examples/cluster $(CLUSTER_DATA)
 
 # Flight SQL beside plain DoGet; DataFusion over our files and tables beside its own reader of the same Arrow files, and of
-# Parquet; DuckDB over the Parquet. Takes 4 GB in SQL_DATA.
+# Parquet; DuckDB over the Parquet. Takes 4 GB in SQL_DATA; with QUICK=--quick, a twentieth.
 SQL_DATA ?= $(TARGET)/sql-data
 bench-sql: RELEASE = $(or $(CARGO_TARGET_DIR),crates/datafusion/target)/release
 bench-sql:
 	cargo build --release $(DATAFUSION) --features parquet --bin arrowwood-datafusion --example figures
 	test -d $(CLIENTS) || $(PYTHON) -m venv $(CLIENTS)
 	$(CLIENTS)/bin/pip install --quiet pyarrow adbc-driver-flightsql adbc-driver-manager duckdb
-	$(CLIENTS)/bin/python bench/flight_sql.py --program $(RELEASE)/arrowwood-datafusion
-	$(RELEASE)/examples/figures $(SQL_DATA)
-	$(CLIENTS)/bin/python bench/hits.py $(SQL_DATA)
+	$(CLIENTS)/bin/python bench/flight_sql.py --program $(RELEASE)/arrowwood-datafusion $(QUICK)
+	$(RELEASE)/examples/figures $(SQL_DATA) $(QUICK)
+	$(CLIENTS)/bin/python bench/hits.py $(SQL_DATA) $(QUICK)
 
 # Single benchmarks, each with its table and plot in docs/benchmarks.md.
 bench-builders:

@@ -1,6 +1,8 @@
-//! What DataFusion takes over our files and tables, beside its own reader over the same Arrow files: `cargo run --release
-//! --example figures -- FOLDER`, which needs 2 GB of disk in the folder. With `--features parquet`, also ten questions like
-//! ClickBench's over a table of ours and over the same rows in Parquet, which takes 2 GB more.
+//! What DataFusion takes over our files and tables, beside its own readers of the same rows in Arrow files and in Parquet:
+//! `make bench-sql`, or `cargo run --release --features parquet --example figures -- FOLDER [--quick] [PART...]`.
+//!
+//! The folder takes 4 GB. Parts are `group`, `few` and `hits`, which needs the feature. Answers of all sides are compared in
+//! each round, and rounds go in turns.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -13,6 +15,7 @@ use arrowwood::{Dataset, Sync, WriteOptions, Writer, WriterOptions, write};
 use arrowwood_datafusion::Table;
 use datafusion::arrow::array::*;
 use datafusion::arrow::datatypes::Int8Type;
+use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::execution::options::ArrowReadOptions;
 use datafusion::prelude::*;
 
@@ -26,10 +29,11 @@ fn ticks(start: i64, rows: i64) -> Outcome<RecordBatch> {
     let each = || start..start + rows;
     let keys = Int8Array::from_iter_values(each().map(|n| (n * 7919 % 5) as i8));
     let symbols = DictionaryArray::<Int8Type>::try_new(keys, Arc::new(StringArray::from(SYMBOLS.to_vec())))?;
+    // Prices are halves, which are added exactly in whatever order.
     Ok(RecordBatch::try_from_iter([
         ("ts", Arc::new(Int64Array::from_iter_values(each())) as ArrayRef),
         ("symbol", Arc::new(symbols)),
-        ("price", Arc::new(Float64Array::from_iter_values(each().map(|n| (n * 31 % 60_000) as f64 / 100.0)))),
+        ("price", Arc::new(Float64Array::from_iter_values(each().map(|n| (n * 31 % 1_200) as f64 / 2.0)))),
     ])?)
 }
 
@@ -58,16 +62,33 @@ fn table(path: &Path, rows: i64) -> Outcome<()> {
     Ok(())
 }
 
-/// The median of the seconds that a query takes, with its planning.
-async fn seconds(context: &SessionContext, sql: &str, times: usize) -> Outcome<f64> {
-    let mut taken = Vec::new();
-    for _ in 0..times {
-        let begun = Instant::now();
-        context.sql(sql).await?.collect().await?;
-        taken.push(begun.elapsed().as_secs_f64());
+/// The answer of a query, with the seconds that it took and its planning.
+async fn asked(context: &SessionContext, sql: &str) -> Outcome<(f64, String)> {
+    let begun = Instant::now();
+    let batches = context.sql(sql).await?.collect().await?;
+    let taken = begun.elapsed().as_secs_f64();
+    Ok((taken, pretty_format_batches(&batches)?.to_string()))
+}
+
+/// The medians of the seconds that two sides take in turns, after a round that does not count; and their answer.
+async fn in_turns(sides: [(&SessionContext, &str); 2], rounds: usize) -> Outcome<([f64; 2], String)> {
+    let mut taken = [Vec::new(), Vec::new()];
+    let mut answer = String::new();
+    for round in 0..=rounds {
+        let [ours, own] = [asked(sides[0].0, sides[0].1).await?, asked(sides[1].0, sides[1].1).await?];
+        assert_eq!(ours.1, own.1, "{}", sides[0].1);
+        if round > 0 {
+            taken[0].push(ours.0);
+            taken[1].push(own.0);
+        }
+        answer = ours.1;
     }
-    taken.sort_by(f64::total_cmp);
-    Ok(taken[times / 2])
+    Ok((taken.map(median), answer))
+}
+
+fn median(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    numbers[numbers.len() / 2]
 }
 
 /// Has the system forget what it holds of the files of a folder.
@@ -81,37 +102,38 @@ fn forget(folder: &Path) -> Outcome<()> {
     Ok(())
 }
 
-async fn filter_and_group(folder: &Path) -> Outcome<()> {
-    let path = folder.join("ticks.arrow");
-    file(&path, 5_600_000)?;
+async fn filter_and_group(folder: &Path, share: i64) -> Outcome<()> {
+    let rows = 5_600_000 / share;
+    let path = folder.join(format!("ticks-{rows}.arrow"));
+    file(&path, rows)?;
     let context = SessionContext::new();
     context.register_table("ours", Arc::new(Table::open(&path)?))?;
     context.register_arrow("own", path.to_str().unwrap_or_default(), ArrowReadOptions::default()).await?;
-    for what in ["symbol, avg(price)", "symbol, count(*)"] {
-        let sql = |table: &str| format!("select {what} from {table} where price > 100 group by symbol");
-        let ours = seconds(&context, &sql("ours"), 15).await?;
-        let own = seconds(&context, &sql("own"), 15).await?;
-        println!("5.6 M rows, {what}: ours {:.1} ms, DataFusion's {:.1} ms, {:.2}", ours * 1e3, own * 1e3, ours / own);
+    for what in ["symbol, avg(price) as mean", "symbol, count(*) as n"] {
+        let sql = |table: &str| format!("select {what} from {table} where price > 100 group by symbol order by symbol");
+        let ([ours, own], _) = in_turns([(&context, &sql("ours")), (&context, &sql("own"))], 15).await?;
+        println!("{rows} rows, {what}: ours {:.1} ms, DataFusion's {:.1} ms, {:.2}", ours * 1e3, own * 1e3, ours / own);
     }
     Ok(())
 }
 
-async fn one_in_a_thousand(folder: &Path) -> Outcome<()> {
-    const ROWS: i64 = 56_000_000;
-    let path: PathBuf = folder.join("ticks");
-    table(&path, ROWS)?;
+async fn one_in_a_thousand(folder: &Path, share: i64) -> Outcome<()> {
+    let rows = 56_000_000 / share;
+    let path: PathBuf = folder.join(format!("ticks-{rows}"));
+    table(&path, rows)?;
     let location = format!("{}/", path.display());
     let context = SessionContext::new();
     context.register_table("ours", Arc::new(Table::open(&path)?))?;
     context.register_arrow("own", &location, ArrowReadOptions::default()).await?;
-    let from = ROWS / 3;
-    let to = from + ROWS / 1000;
+    let from = rows / 3;
+    let to = from + rows / 1000;
     let sql = |table: &str| {
-        format!("select symbol, avg(price) from {table} where ts >= {from} and ts < {to} group by symbol")
+        format!(
+            "select symbol, avg(price) as mean from {table} where ts >= {from} and ts < {to} group by symbol order by symbol"
+        )
     };
-    let ours = seconds(&context, &sql("ours"), 15).await?;
-    let own = seconds(&context, &sql("own"), 5).await?;
-    println!("0.1 % of 56 M rows: ours {:.2} ms, DataFusion's {:.1} ms, 1/{:.0}", ours * 1e3, own * 1e3, own / ours);
+    let ([ours, own], _) = in_turns([(&context, &sql("ours")), (&context, &sql("own"))], 7).await?;
+    println!("0.1 % of {rows} rows: ours {:.2} ms, DataFusion's {:.1} ms, 1/{:.0}", ours * 1e3, own * 1e3, own / ours);
     drop(context);
     forget(&path)?;
     let context = SessionContext::new();
@@ -130,16 +152,14 @@ async fn one_in_a_thousand(folder: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// Ten questions over 10 M rows of a web site's log, sorted by time, of ours and of Parquet: answers compared, and each
-/// question's times. Those that DuckDB gives to the same are compared by `bench/hits.py`.
+/// Ten questions like ClickBench's over 10 M rows of a web site's log, sorted by time: of a table of ours, and of Parquet that
+/// DataFusion has written. The answers are left for `bench/hits.py`, which compares those of DuckDB with them.
 #[cfg(feature = "parquet")]
 mod hits {
     use datafusion::arrow::datatypes::{DataType, TimeUnit};
-    use datafusion::arrow::util::pretty::pretty_format_batches;
 
     use super::*;
 
-    const ROWS: i64 = 10_000_000;
     const QUERIES: &str = include_str!("hits.sql");
 
     /// A number that looks like chance.
@@ -191,7 +211,7 @@ mod hits {
         ])?)
     }
 
-    fn make(path: &Path) -> Outcome<()> {
+    fn make(path: &Path, all: i64) -> Outcome<()> {
         if path.exists() {
             return Ok(());
         }
@@ -199,52 +219,58 @@ mod hits {
         assert_eq!(*schema.field(0).data_type(), DataType::Timestamp(TimeUnit::Microsecond, None));
         let options = WriterOptions { sorted_by: Some("time".into()), sync: Sync::Never, ..WriterOptions::default() };
         let mut writer = Writer::open(path, Some(schema), &options)?;
-        for start in (0..ROWS).step_by(BATCH as usize) {
-            writer.append(&rows(start, BATCH.min(ROWS - start))?)?;
+        for start in (0..all).step_by(BATCH as usize) {
+            writer.append(&rows(start, BATCH.min(all - start))?)?;
         }
         writer.commit()?;
         writer.close()?;
         Ok(())
     }
 
-    async fn answer(context: &SessionContext, sql: &str) -> Outcome<String> {
-        Ok(pretty_format_batches(&context.sql(sql).await?.collect().await?)?.to_string())
-    }
-
-    pub async fn ask(folder: &Path) -> Outcome<()> {
+    pub async fn ask(folder: &Path, share: i64) -> Outcome<()> {
+        let folder = folder.join(format!("hits-{share}"));
+        fs::create_dir_all(&folder)?;
         let path = folder.join("hits");
-        make(&path)?;
+        make(&path, 10_000_000 / share)?;
         let parquet = folder.join("hits.parquet");
         let parquet_path = parquet.to_str().unwrap_or_default();
-        let [ours, theirs] = [SessionContext::new(), SessionContext::new()];
+        let [ours, own] = [SessionContext::new(), SessionContext::new()];
         ours.register_table("hits", Arc::new(Table::open(&path)?))?;
         if !parquet.exists() {
             ours.sql(&format!("copy hits to '{parquet_path}' stored as parquet")).await?.collect().await?;
         }
-        theirs.register_parquet("hits", parquet_path, ParquetReadOptions::default()).await?;
+        own.register_parquet("hits", parquet_path, ParquetReadOptions::default()).await?;
         let mut totals = [0.0, 0.0];
-        println!("question\tours ms\tParquet ms");
+        println!("| question | ours ms | Parquet ms |\n|---|---:|---:|");
         for (number, sql) in (1..).zip(QUERIES.lines()) {
-            let answers = [answer(&ours, sql).await?, answer(&theirs, sql).await?];
-            assert_eq!(answers[0], answers[1], "{sql}");
-            fs::write(folder.join(format!("hits-{number}.txt")), &answers[0])?;
-            let times = [seconds(&ours, sql, 3).await?, seconds(&theirs, sql, 3).await?];
-            println!("{number}\t{:.1}\t{:.1}", times[0] * 1e3, times[1] * 1e3);
-            totals = [totals[0] + times[0], totals[1] + times[1]];
+            let (taken, answer) = in_turns([(&ours, sql), (&own, sql)], 5).await?;
+            fs::write(folder.join(format!("hits-{number}.txt")), answer)?;
+            println!("| {number} | {:.1} | {:.1} |", taken[0] * 1e3, taken[1] * 1e3);
+            totals = [totals[0] + taken[0], totals[1] + taken[1]];
         }
-        println!("all\t{:.1}\t{:.1}", totals[0] * 1e3, totals[1] * 1e3);
+        println!("| all | {:.1} | {:.1} |", totals[0] * 1e3, totals[1] * 1e3);
         Ok(())
     }
 }
 
 #[tokio::main]
 async fn main() -> Outcome<()> {
-    let folder = std::env::args().nth(1).unwrap_or_else(|| "target/figures".into());
-    let folder = Path::new(&folder);
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let share = if arguments.iter().any(|argument| argument == "--quick") { 20 } else { 1 };
+    let mut named = arguments.iter().filter(|argument| !argument.starts_with("--"));
+    let folder = Path::new(named.next().map_or("target/figures", String::as_str));
+    let parts: Vec<_> = named.collect();
+    let has = |part: &str| parts.is_empty() || parts.iter().any(|named| *named == part);
     fs::create_dir_all(folder)?;
-    filter_and_group(folder).await?;
-    one_in_a_thousand(folder).await?;
+    if has("group") {
+        filter_and_group(folder, share).await?;
+    }
+    if has("few") {
+        one_in_a_thousand(folder, share).await?;
+    }
     #[cfg(feature = "parquet")]
-    hits::ask(folder).await?;
+    if has("hits") {
+        hits::ask(folder, share).await?;
+    }
     Ok(())
 }
