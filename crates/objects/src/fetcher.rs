@@ -130,14 +130,14 @@ impl Fetcher {
         Err(Error::new(ErrorKind::Busy, message))
     }
 
-    /// Fetches `missing`, which nobody else does, and records what came.
-    fn fetch(&self, missing: &[Range<usize>]) -> Result<()> {
-        let asked = requests(missing, self.version.size as usize);
-        let done = self.request(asked.clone());
+    /// Sends the requests `asked`, writes the parts `own` of what comes, which nobody else fetches, and records them.
+    fn fetch(&self, asked: Vec<Range<usize>>, own: Vec<Range<usize>>) -> Result<()> {
+        let own: Arc<[_]> = own.into();
+        let done = self.request(asked, own.clone());
         let mut state = self.lock()?;
-        missing.iter().for_each(|range| state.coming.remove(range.clone()));
+        own.iter().for_each(|range| state.coming.remove(range.clone()));
         match &done {
-            Ok(()) => asked.into_iter().for_each(|range| state.present.insert(range)),
+            Ok(()) => own.iter().for_each(|range| state.present.insert(range.clone())),
             Err(e) if e.kind() == ErrorKind::FileChanged => state.changed = Some(e.clone()),
             Err(_) => (),
         }
@@ -146,8 +146,8 @@ impl Fetcher {
         done
     }
 
-    /// Sends requests for `ranges`, several at a time, and waits until all were answered.
-    fn request(&self, ranges: Vec<Range<usize>>) -> Result<()> {
+    /// Sends requests for `ranges`, several at a time, and waits until all were answered and the parts `own` written.
+    fn request(&self, ranges: Vec<Range<usize>>, own: Arc<[Range<usize>]>) -> Result<()> {
         let threads = Threads::of_process()?;
         let permits = threads.permits.clone();
         let object = self.object.clone();
@@ -156,7 +156,7 @@ impl Fetcher {
         threads.wait(async move {
             let one = |range: Range<usize>| async {
                 let _permit = permits.acquire().await;
-                object.read_into(&file, range, &version).await
+                object.read_into(&file, range, &own, &version).await
             };
             let answers = stream::iter(ranges.into_iter().map(one)).buffer_unordered(REQUESTS);
             answers.try_for_each(|()| async { Ok(()) }).await
@@ -182,9 +182,13 @@ impl Fetch for Fetcher {
                 state = waited.unwrap_or_else(PoisonError::into_inner).0;
                 continue;
             }
+            // Requests are longer than that. What others have or fetch of them is not written: somebody may have checked it,
+            // and a store need not answer the same twice.
+            let asked = requests(&own, self.version.size as usize);
+            let own = state.coming.missing_of(&state.present.missing_of(&asked));
             own.iter().for_each(|range| state.coming.insert(range.clone()));
             drop(state);
-            self.fetch(&own).map_err(|e| e.at(&self.object.location.name))?;
+            self.fetch(asked, own).map_err(|e| e.at(&self.object.location.name))?;
             state = self.lock()?;
         }
     }

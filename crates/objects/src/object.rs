@@ -127,13 +127,26 @@ impl Object {
         Ok((version, bytes))
     }
 
-    /// Reads bytes `range` of the object that is `version` into `file`, at the same offsets.
-    pub(crate) async fn read_into(&self, file: &File, range: Range<usize>, version: &Version) -> Result<()> {
+    /// Reads bytes `range` of the object that is `version`, and writes the parts `own` of them, which are in order, to `file`
+    /// at the same offsets.
+    pub(crate) async fn read_into(
+        &self,
+        file: &File,
+        range: Range<usize>,
+        own: &[Range<usize>],
+        version: &Version,
+    ) -> Result<()> {
         let range = range.start as u64..range.end as u64;
         let answer = self.get(GetRange::Bounded(range.clone()), Some(version)).await?;
-        let take = |at, piece: Bytes| {
-            let written = file.write_all_at(&piece, at);
-            written.map_err(|e| Error::io("writing what was fetched to a file of the cache", &e))
+        let take = |at: u64, piece: Bytes| {
+            let (start, end) = (at as usize, at as usize + piece.len());
+            let first = own.partition_point(|part| part.end <= start);
+            for part in own[first..].iter().take_while(|part| part.start < end) {
+                let part = part.start.max(start)..part.end.min(end);
+                let written = file.write_all_at(&piece[part.start - start..part.end - start], part.start as u64);
+                written.map_err(|e| Error::io("writing what was fetched to a file of the cache", &e))?;
+            }
+            Ok(())
         };
         self.pieces(answer, range, take).await
     }

@@ -1,8 +1,10 @@
 //! Stores that lie, stall and break off: one error each, in time, and never a wrong value.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrowwood::{ErrorKind, Open};
+use arrow_array::{ArrayRef, BooleanArray, FixedSizeBinaryArray, Int64Array, RecordBatch};
+use arrowwood::{Dataset, ErrorKind, Open};
 use arrowwood_objects::{open, open_with};
 
 use super::requests::{indexed, numbers};
@@ -77,6 +79,25 @@ fn a_replaced_object_stays_changed_and_what_was_fetched_is_not_mixed() {
     let again = rows.row(75_000).and_then(|row| row.get(0).map(|value| value.to_string()));
     assert_eq!(again.unwrap_err().kind(), ErrorKind::FileChanged);
     assert_eq!(open_with(&server.url(), Open::new(), &options()).unwrap().len().unwrap(), 100_000);
+}
+
+/// Requests are longer than what is missing, and each answer may differ.
+#[test]
+fn what_was_fetched_is_never_written_again() {
+    const ROWS: i64 = 100_000;
+    let wide: ArrayRef = Arc::new(FixedSizeBinaryArray::try_from_iter((0..ROWS).map(|_| [7; 64])).unwrap());
+    let n: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS));
+    let flag: ArrayRef = Arc::new(BooleanArray::from_iter((0..ROWS).map(|row| Some(row % 2 == 0))));
+    let batch = RecordBatch::try_from_iter([("wide", wide), ("flag", flag), ("n", n)]).unwrap();
+    // Batches too large to be fetched whole, whose flags have 2,500 bytes. A request for them goes on into the numbers behind them.
+    let server = Server::of_bytes(indexed(&Dataset::try_from(vec![batch]).unwrap(), 20_000));
+    let rows = open_with(&server.url(), Open::new(), &options()).unwrap();
+    let sum = |name: &str| rows.column(name).unwrap().sum().unwrap().to_string();
+    let honest = (ROWS * (ROWS - 1) / 2).to_string();
+    assert_eq!(sum("n"), honest);
+    server.lie(Lie::OtherBytes);
+    assert_ne!(sum("flag"), (ROWS / 2).to_string(), "the server did not lie");
+    assert_eq!(sum("n"), honest);
 }
 
 #[test]

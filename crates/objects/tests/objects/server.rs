@@ -35,6 +35,8 @@ pub enum Lie {
     Replaced,
     /// The object has become another one, and the condition of the request is ignored.
     ReplacedInSecret,
+    /// Other bytes of the same object.
+    OtherBytes,
     /// A header that doesn't end.
     EndlessHeader,
     /// No tag, nor a time.
@@ -235,6 +237,7 @@ impl State {
                 self.send(out, asked)?;
                 out.write_all(&vec![7; 1 << 20]).map(|()| true)
             }
+            Lie::OtherBytes => out.write_all(&vec![0xff; len as usize]).map(|()| true),
             _ => self.send(out, asked).map(|()| true),
         }
     }
