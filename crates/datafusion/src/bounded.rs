@@ -8,8 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int64Type, IntervalMonthDayNanoType, Schema};
-use datafusion::common::DFSchema;
+use datafusion::arrow::datatypes::{
+    DataType, Field, FieldRef, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, Schema,
+};
+use datafusion::common::{DFSchema, exec_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::expr::ScalarFunction;
@@ -47,6 +49,8 @@ enum Growth {
     Pattern,
     /// As large as the arguments together.
     Sum,
+    /// The elements of a list as texts, with another between each two.
+    Listed,
 }
 
 const FUNCTIONS: &[(&str, Growth)] = &[
@@ -65,30 +69,52 @@ const FUNCTIONS: &[(&str, Growth)] = &[
     ("array_append", Growth::Sum),
     ("array_prepend", Growth::Sum),
     ("make_array", Growth::Sum),
-    ("array_to_string", Growth::Sum),
+    ("array_to_string", Growth::Listed),
 ];
 
 /// The most memory of its own that the process may have when a large result is made.
 #[derive(Debug, Default)]
-pub(crate) struct Most(AtomicU64);
+pub(crate) struct Most {
+    bytes: AtomicU64,
+    /// What results that are being made will take.
+    reserved: AtomicU64,
+}
+
+/// The memory for a result, until it is made and the process has it.
+#[derive(Debug)]
+struct Reserved<'a>(&'a AtomicU64, u64);
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(self.1, Ordering::Relaxed);
+    }
+}
 
 impl Most {
     /// That for queries of so many bytes.
     pub fn set(&self, bytes: usize) {
-        self.0.store(OWN.saturating_add((bytes as u64).saturating_mul(4)), Ordering::Relaxed);
+        self.bytes.store(OWN.saturating_add((bytes as u64).saturating_mul(4)), Ordering::Relaxed);
     }
 
-    fn check(&self, bytes: u128, name: &str) -> Result<()> {
+    /// Reserves memory for a result, so that several at once don't take the same.
+    fn reserve(&self, bytes: u128, name: &str) -> Result<Reserved<'_>> {
         if bytes < SMALL {
-            return Ok(());
+            return Ok(Reserved(&self.reserved, 0));
         }
-        let most = self.0.load(Ordering::Relaxed);
+        let most = self.bytes.load(Ordering::Relaxed);
         let has = own_memory().unwrap_or(0);
-        if u128::from(has) + bytes <= u128::from(most) {
-            return Ok(());
+        let left = |reserved: u64| most.saturating_sub(has).saturating_sub(reserved);
+        let fits = |reserved| {
+            let bytes = u64::try_from(bytes).ok().filter(|&bytes| bytes <= left(reserved))?;
+            Some(reserved + bytes)
+        };
+        match self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) {
+            Ok(reserved) => Ok(Reserved(&self.reserved, fits(reserved).unwrap_or(reserved) - reserved)),
+            Err(reserved) => {
+                let message = format!("{name} would make {bytes} bytes, and there are {} left", left(reserved));
+                Err(DataFusionError::ResourcesExhausted(message))
+            }
         }
-        let message = format!("{name} would make {bytes} bytes, and there are {} left", most.saturating_sub(has));
-        Err(DataFusionError::ResourcesExhausted(message))
     }
 }
 
@@ -177,7 +203,7 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        self.most.check(predicted(self.growth, &args)?, self.name())?;
+        let _reserved = self.most.reserve(predicted(self.growth, &args)?, self.name())?;
         self.inner.invoke_with_args(args)
     }
 }
@@ -216,6 +242,20 @@ impl Argument {
         bytes.into()
     }
 
+    /// The mean number of elements of a list, those of lists in it included.
+    fn elements(&self) -> u128 {
+        let mut inner = self.array.clone();
+        loop {
+            inner = match inner.data_type() {
+                DataType::List(_) => inner.as_list::<i32>().values().clone(),
+                DataType::LargeList(_) => inner.as_list::<i64>().values().clone(),
+                DataType::FixedSizeList(..) => inner.as_fixed_size_list().values().clone(),
+                _ => break,
+            };
+        }
+        inner.len().div_ceil(self.array.len().max(1)) as u128
+    }
+
     /// The same with values as whole numbers.
     fn counted(self) -> Result<Argument> {
         let array = if self.array.data_type().is_integer() {
@@ -232,14 +272,31 @@ impl Argument {
     }
 }
 
+/// Refuses steps whose parts have different signs: a month later and 30 days earlier may be the same day, and a list of such
+/// days would not end.
+fn check_steps(steps: &ArrayRef) -> Result<()> {
+    if !matches!(steps.data_type(), DataType::Interval(_)) {
+        return Ok(());
+    }
+    let steps = cast(steps, &DataType::Interval(IntervalUnit::MonthDayNano))?;
+    let is_mixed = |step: IntervalMonthDayNano| {
+        let signs = [i64::from(step.months), i64::from(step.days), step.nanoseconds].map(i64::signum);
+        signs.contains(&1) && signs.contains(&-1)
+    };
+    if steps.as_primitive::<IntervalMonthDayNanoType>().iter().flatten().any(is_mixed) {
+        return exec_err!("a step of months, days and seconds goes in one direction: got parts of different signs");
+    }
+    Ok(())
+}
+
 /// Times as nanoseconds, about. An interval has months of 28 days.
 fn counts(array: &ArrayRef) -> Result<ArrayRef> {
     const DAY: i64 = 86_400_000_000_000;
     Ok(match array.data_type() {
         DataType::Interval(_) => {
-            let intervals = cast(array, &DataType::Interval(datafusion::arrow::datatypes::IntervalUnit::MonthDayNano))?;
+            let intervals = cast(array, &DataType::Interval(IntervalUnit::MonthDayNano))?;
             let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>();
-            let count = |value: datafusion::arrow::datatypes::IntervalMonthDayNano| {
+            let count = |value: IntervalMonthDayNano| {
                 let days = i64::from(value.months) * 28 + i64::from(value.days);
                 days.saturating_mul(DAY).saturating_add(value.nanoseconds)
             };
@@ -277,7 +334,17 @@ fn predicted(growth: Growth, args: &ScalarFunctionArgs) -> Result<u128> {
             let all: Vec<_> = [first, second, third].into_iter().flatten().chain(arguments).collect();
             sum(&|row| all.iter().map(|argument| argument.bytes(row)).sum())
         }
+        (Growth::Listed, Some(list), Some(between), other) => {
+            /// The longest text of a number or a time.
+            const LONGEST: u128 = 40;
+            sum(&|row| {
+                let other = other.as_ref().map_or(0, |other| other.bytes(row));
+                let each = between.bytes(row).saturating_add(other).saturating_add(LONGEST);
+                list.bytes(row).saturating_add(list.elements().saturating_mul(each))
+            })
+        }
         (Growth::Range, Some(first), second, third) => {
+            third.iter().try_for_each(|third| check_steps(&third.array))?;
             let first = first.counted()?;
             let second = second.map(Argument::counted).transpose()?;
             let third = third.map(Argument::counted).transpose()?;
@@ -388,7 +455,7 @@ impl ScalarUDFImpl for Joined {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        self.most.check(predicted(Growth::Sum, &args)?, "||")?;
+        let _reserved = self.most.reserve(predicted(Growth::Sum, &args)?, "||")?;
         let mut parts = args.args.into_iter();
         let first = parts.next().ok_or_else(|| DataFusionError::Plan("|| has two sides".into()))?;
         parts.try_fold(first, |left, right| two(left, right, args.number_rows))
@@ -445,6 +512,37 @@ mod tests {
             });
             assert_eq!(ours.await, own.await, "{sql}");
         }
+    }
+
+    #[tokio::test]
+    async fn steps_that_come_back_are_refused() {
+        let list = |of: &str| format!("select cardinality(generate_series({of}))");
+        for of in [
+            "timestamp '2020-04-01', timestamp '2021-01-01', interval '1 month -30 days'",
+            "date '2021-01-01', date '2020-01-01', interval '1 month -31 days'",
+        ] {
+            let answer = context().sql(&list(of)).await;
+            let error = match answer {
+                Ok(rows) => rows.collect().await.unwrap_err(),
+                Err(e) => e,
+            };
+            assert!(error.to_string().contains("one direction"), "{of}: {error}");
+        }
+        let whole = list("date '2020-01-01', date '2021-01-01', interval '1 month 2 days'");
+        assert_eq!(context().sql(&whole).await.unwrap().collect().await.unwrap()[0].num_rows(), 1);
+    }
+
+    #[test]
+    fn results_made_at_the_same_time_share_the_memory() {
+        let most = Most::default();
+        most.set(1 << 40);
+        let half = u128::from(most.bytes.load(Ordering::Relaxed)) / 5 * 3;
+        let first = most.reserve(half, "repeat").unwrap();
+        let error = most.reserve(half, "repeat").unwrap_err();
+        assert!(error.to_string().contains("repeat would make"), "{error}");
+        drop(first);
+        drop(most.reserve(half, "repeat").unwrap());
+        assert_eq!(most.reserved.load(Ordering::Relaxed), 0);
     }
 
     #[tokio::test]
