@@ -142,6 +142,14 @@ impl Access {
         Ok(())
     }
 
+    /// Refuses a caller that may write no table at all, before the body that says which one.
+    pub fn check_writes(&self, caller: &Caller) -> Result<()> {
+        if caller.rights().writes_nothing() || self.read_only {
+            return Err(Refusal::forbidden("the token has no right to write a table, or the server is read-only"));
+        }
+        Ok(())
+    }
+
     /// Whether the caller may append to table `name`.
     pub fn may_write(&self, caller: &Caller, name: &str) -> bool {
         self.check_write(caller, name).is_ok()

@@ -48,6 +48,8 @@ pub(crate) async fn rows(
     let schema = schema_of(&session, &table).await?;
     let shared = session.shared.clone();
     let received = receive(&parts.headers, body, &shared.limits, &shared.memory).await?;
+    // The body may have taken minutes.
+    session.check_valid()?;
     let (rows, share) = decoded(&session, received, form, schema).await?;
     let sequence = numbered.as_ref().map(|numbered| numbered.sequence);
     let receipt = append(&session, &table, rows, ack, numbered, share).await?;
@@ -362,6 +364,7 @@ pub(crate) async fn line_protocol(
 ) -> Result<Response<Outgoing>> {
     trace.is_write = true;
     allow(parts, &[Method::POST])?;
+    session.check_writes()?;
     // Clients send parameters of any version of InfluxDB.
     let parameters: Vec<_> = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes()).collect();
     let precision = parameters.iter().find(|(name, _)| name == "precision").map(|(_, value)| value.as_ref());
@@ -369,6 +372,7 @@ pub(crate) async fn line_protocol(
     let ack = ack_of(header(&parts.headers, "ack")?)?;
     let shared = session.shared.clone();
     let Received { bytes, share } = receive(&parts.headers, body, &shared.limits, &shared.memory).await?;
+    session.check_valid()?;
     let text = String::from_utf8(bytes).map_err(|_| Refusal::bad_request("line protocol is UTF-8"))?;
     let is_small = share.num_permits() * UNIT <= SMALL;
     // The work on the lines, or on their rows, keeps their memory, even if the client has aborted the request.

@@ -5,7 +5,6 @@ use std::io;
 use arrow_schema::SchemaRef;
 use arrowwood::{Dataset, Error};
 use bytes::Bytes;
-use hyper::StatusCode;
 
 use crate::frames::Framing;
 use crate::outgoing::{Outgoing, Step, Steps};
@@ -46,9 +45,7 @@ impl Results {
     /// The next bytes, and whether they are the last.
     async fn next(mut self) -> Result<(Results, Vec<Bytes>, bool)> {
         let of_table = |e: Error| Refusal::of_table(&e);
-        if !self.session.is_valid() {
-            return Err(Refusal::new(StatusCode::UNAUTHORIZED, "unauthorized", "the token was revoked"));
-        }
+        self.session.check_valid()?;
         let mut bytes = Vec::new();
         if !std::mem::replace(&mut self.is_begun, true) {
             bytes.extend(self.maker.heading(&self.schema).map_err(of_table)?);

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use hyper::StatusCode;
 use serde_json::{Value as Json, json};
 use tokio::sync::{Semaphore, watch};
 
@@ -77,6 +78,15 @@ impl Session {
         self.shared.access.is_valid(&self.caller)
     }
 
+    /// Refuses what is asked with a token that was revoked, or has other rights by now.
+    pub fn check_valid(&self) -> Result<()> {
+        if self.is_valid() {
+            Ok(())
+        } else {
+            Err(Refusal::new(StatusCode::UNAUTHORIZED, "unauthorized", "the token was revoked"))
+        }
+    }
+
     pub fn is_stopping(&self) -> bool {
         self.shared.is_stopping()
     }
@@ -115,6 +125,11 @@ impl Session {
 
     pub fn check_write(&self, name: &str) -> Result<()> {
         self.shared.access.check_write(&self.caller, name)
+    }
+
+    /// Refuses a caller that may write no table at all.
+    pub fn check_writes(&self) -> Result<()> {
+        self.shared.access.check_writes(&self.caller)
     }
 
     /// The table named `name`.

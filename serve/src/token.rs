@@ -46,6 +46,11 @@ impl Rights {
         self.write.iter().any(|pattern| matches(pattern.as_bytes(), name.as_bytes()))
     }
 
+    /// Whether no table may be written.
+    pub(crate) fn writes_nothing(&self) -> bool {
+        self.write.is_empty()
+    }
+
     /// Whether every table may be read.
     pub(crate) fn may_read_all(&self) -> bool {
         self.read.iter().any(|pattern| pattern == "*")

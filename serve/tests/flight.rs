@@ -4,9 +4,11 @@
 mod support;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrowwood::{Dataset, open};
+use arrowwood_serve::{Limits, Options};
 use proptest::prelude::*;
 use prost::Message;
 use support::flight::{Data, Descriptor, METHODS, SERVICE, call, frame, framed};
@@ -22,6 +24,20 @@ fn batch(start: i64, rows: i64) -> RecordBatch {
 /// The messages of a `DoPut` of some batches into table `t`.
 fn put(batches: &[RecordBatch]) -> Vec<Data> {
     flight::put(Descriptor::path("t"), batches)
+}
+
+/// Neither by what they announce, nor by taking their time.
+#[test]
+fn calls_hold_no_memory_for_rows_that_they_may_not_write_or_do_not_send() {
+    let reading = Served::with(|_| Options { read_only: true, ..options() });
+    for method in ["DoPut", "DoExchange"] {
+        let ended = call(&reading, method, frame(&vec![0; 100 << 10]));
+        assert!(ended.message.contains("at most 65536 bytes"), "{ended:?}");
+    }
+    let limits = Limits { part: Duration::from_millis(50), ..Limits::default() };
+    let served = Served::with(|_| Options { limits, ..options() });
+    let ended = flight::trickled(&served, "DoPut", frame(&[0; 600]), Duration::from_millis(20));
+    assert!(ended.message.contains("no part of a message came"), "{ended:?}");
 }
 
 fn table(served: &Served) -> Vec<Vec<String>> {

@@ -10,14 +10,17 @@ use hyper::StatusCode;
 use hyper::body::{Body, Frame, Incoming};
 use prost::Message;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use super::messages::PREFIX;
 use crate::refusal::{Refusal, Result};
 use crate::session::Session;
 
 /// The maximum size in bytes of a request message.
-const QUESTION: usize = 64 << 10;
+pub(crate) const QUESTION: usize = 64 << 10;
+
+/// Longer than any connection lasts, and short enough to be added to a time.
+const FOREVER: Duration = Duration::from_secs(30 * 365 * 86_400);
 
 /// The messages of a call's request.
 pub(crate) struct Calls {
@@ -26,6 +29,8 @@ pub(crate) struct Calls {
     buffer: BytesMut,
     /// The share of the message that begins the buffer.
     share: Option<OwnedSemaphorePermit>,
+    /// When the first part of the message that begins the buffer was waited for.
+    begun: Option<Instant>,
     /// Whether the body is over, or has broken off.
     ended: Option<Result<(), ()>>,
     /// The maximum time between two messages of a client.
@@ -41,12 +46,12 @@ pub(crate) struct Called {
 impl Calls {
     pub fn new(body: Incoming, session: Session) -> Calls {
         let rest = session.shared.limits.stall;
-        Calls { body, session, buffer: BytesMut::new(), share: None, ended: None, rest }
+        Calls { body, session, buffer: BytesMut::new(), share: None, begun: None, ended: None, rest }
     }
 
-    /// The same, without a time limit: the client is listening.
+    /// The same, without a time limit between messages: the client is listening.
     pub fn unhurried(self) -> Calls {
-        Calls { rest: Duration::MAX, ..self }
+        Calls { rest: FOREVER, ..self }
     }
 
     /// The next message, of at most `most` bytes; `None` at the end. Dropping the future loses nothing.
@@ -74,6 +79,7 @@ impl Calls {
                     None => self.session.shared.memory.share(end)?,
                 };
                 if self.buffer.len() >= end {
+                    self.begun = None;
                     self.buffer.advance(PREFIX);
                     let message = self.buffer.split_to(end - PREFIX).freeze();
                     return Ok(Some(Called { message, share }));
@@ -93,13 +99,21 @@ impl Calls {
 
     /// Waits for the next part of the body.
     async fn receive(&mut self) -> Result<()> {
-        let patience = if self.buffer.is_empty() { self.rest } else { self.session.shared.limits.part };
+        let now = Instant::now();
+        let part = self.session.shared.limits.part;
+        let (patience, latest) = if self.buffer.is_empty() {
+            (self.rest, now + self.rest)
+        } else {
+            // A message may take the time of twenty parts in total, as a body may.
+            let begun = *self.begun.get_or_insert(now);
+            (part, (now + part).min(begun + 20 * part))
+        };
         let slow = |_| {
             let detail = format!("no part of a message came for {} seconds", patience.as_secs());
             Refusal::new(StatusCode::REQUEST_TIMEOUT, "timeout", detail)
         };
         let frame = tokio::select! {
-            frame = timeout(patience, self.body.frame()) => frame.map_err(slow)?,
+            frame = timeout_at(latest, self.body.frame()) => frame.map_err(slow)?,
             () = self.session.stopping() => return Err(Refusal::unavailable("the server is stopping")),
         };
         self.take(frame);

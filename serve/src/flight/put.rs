@@ -4,10 +4,9 @@ use std::collections::VecDeque;
 use std::{io, slice};
 
 use bytes::Bytes;
-use hyper::StatusCode;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::calls::{Called, Calls, decoded};
+use super::calls::{Called, Calls, QUESTION, decoded};
 use super::messages::{FlightData, FlightDescriptor, PutResult, all_framed};
 use super::target::target_of;
 use crate::ingest::{Destination, Passed, lost};
@@ -64,9 +63,14 @@ fn descriptor_of(message: Bytes) -> Result<(FlightDescriptor, Bytes)> {
     Ok((first.descriptor.ok_or_else(missing)?, first.header))
 }
 
+/// The maximum size of a message. Whoever writes nothing takes no memory for rows: it asks a question at most.
+fn most_of(session: &Session) -> usize {
+    session.check_writes().map_or(QUESTION, |()| session.shared.limits.body + AROUND)
+}
+
 async fn first(session: &Session, calls: &mut Calls) -> Result<Called> {
     let nothing = || Refusal::bad_request("the call has no message");
-    calls.next(session.shared.limits.body + AROUND).await?.ok_or_else(nothing)
+    calls.next(most_of(session)).await?.ok_or_else(nothing)
 }
 
 /// The first message of a call that sends rows: its descriptor, and its schema if it has one.
@@ -76,7 +80,7 @@ pub(super) async fn opening(session: &Session, calls: &mut Calls) -> Result<(Fli
 
 /// The metadata of the next message, possibly empty; `None` at the end.
 pub(super) async fn header_of(session: &Session, calls: &mut Calls) -> Result<Option<Bytes>> {
-    let Some(Called { message, .. }) = calls.next(session.shared.limits.body + AROUND).await? else { return Ok(None) };
+    let Some(Called { message, .. }) = calls.next(most_of(session)).await? else { return Ok(None) };
     decoded::<FlightData>(message).map(|data| Some(data.header))
 }
 
@@ -201,9 +205,7 @@ impl Put {
     /// Passes on a message, and further ones that have arrived, of the same kind. Returns `false` if the message is
     /// held until batches passed on before have released their memory.
     async fn pass_with_others(&mut self, called: Called) -> Result<bool> {
-        if !self.session.is_valid() {
-            return Err(Refusal::new(StatusCode::UNAUTHORIZED, "unauthorized", "the token was revoked"));
-        }
+        self.session.check_valid()?;
         if self.session.is_stopping() {
             return Err(Refusal::unavailable("the server is stopping"));
         }

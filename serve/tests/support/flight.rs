@@ -1,12 +1,20 @@
 //! Arrow Flight by hand, so that a call may say what no client would.
 
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
 use arrow_array::RecordBatch;
 use arrowwood::{Dataset, StreamEncoder};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
+use hyper::body::{Body, Frame};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
+use tokio::time::Interval;
 
 use super::{Served, TIMEOUT};
 
@@ -67,8 +75,46 @@ pub fn frame(message: &[u8]) -> Vec<u8> {
     frame
 }
 
+/// A request of which a byte comes each time that `tick` has passed.
+pub struct Trickle {
+    rest: VecDeque<u8>,
+    tick: Interval,
+}
+
+impl Trickle {
+    /// To be made within a runtime.
+    fn of(bytes: Vec<u8>, tick: Duration) -> Trickle {
+        Trickle { rest: bytes.into(), tick: tokio::time::interval(tick) }
+    }
+}
+
+impl Body for Trickle {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        ready!(self.tick.poll_tick(context));
+        Poll::Ready(self.rest.pop_front().map(|byte| Ok(Frame::data(Bytes::copy_from_slice(&[byte])))))
+    }
+}
+
 /// Makes a call whose request is `body`, whatever that is.
 pub fn call(served: &Served, method: &str, body: Vec<u8>) -> Ended {
+    made(served, method, || Full::new(Bytes::from(body)))
+}
+
+/// The same, a byte at a time.
+pub fn trickled(served: &Served, method: &str, body: Vec<u8>, tick: Duration) -> Ended {
+    made(served, method, || Trickle::of(body, tick))
+}
+
+fn made<B>(served: &Served, method: &str, body: impl FnOnce() -> B) -> Ended
+where
+    B: Body<Data = Bytes, Error = Infallible> + Send + Unpin + 'static,
+{
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let stream = tokio::net::TcpStream::connect(("127.0.0.1", served.port)).await.unwrap();
@@ -79,7 +125,7 @@ pub fn call(served: &Served, method: &str, body: Vec<u8>) -> Ended {
         let request = Request::post(format!("http://127.0.0.1:{}{SERVICE}/{method}", served.port))
             .header("content-type", "application/grpc")
             .header("te", "trailers")
-            .body(Full::new(Bytes::from(body)))
+            .body(body())
             .unwrap();
         let response = tokio::time::timeout(TIMEOUT, sender.send_request(request)).await.unwrap().unwrap();
         assert_eq!(response.status(), 200, "{method}");
