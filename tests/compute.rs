@@ -267,3 +267,47 @@ fn the_mean_of_no_values_is_none() {
     let dataset = Dataset::try_from(vec![batch]).unwrap();
     assert_eq!(dataset.column("n").unwrap().mean().unwrap(), None);
 }
+
+fn numbers(from: i64, to: i64) -> Dataset {
+    let n: ArrayRef = Arc::new(Int64Array::from_iter_values(from..to));
+    Dataset::try_from(vec![RecordBatch::try_from_iter([("n", n)]).unwrap()]).unwrap()
+}
+
+/// The newest rows, filtered again and again, as a service keeps them: on a stack that a chain of filters would overflow.
+#[test]
+fn a_window_that_is_filtered_for_ever_does_not_grow() {
+    let slide = || {
+        let mut window = numbers(0, 3);
+        for next in 3..3_000 {
+            let all = Dataset::concat(&[window, numbers(next, next + 1)]).unwrap();
+            let kept = all.filter(&col("n").ge(next - 3)).unwrap();
+            window = kept.slice(1, kept.len().unwrap() - 1).unwrap();
+        }
+        cells(&window)
+    };
+    let thread = std::thread::Builder::new().stack_size(256 << 10).spawn(slide).unwrap();
+    assert_eq!(thread.join().unwrap(), ["n=2997", "n=2998", "n=2999"]);
+}
+
+#[test]
+fn collected_rows_hold_nothing_else() {
+    let all = Int64Array::from_iter_values(0..100_000);
+    let buffer = all.values().inner().clone();
+    let batch = RecordBatch::try_from_iter([("n", Arc::new(all) as ArrayRef)]).unwrap();
+    let few = Dataset::try_from(vec![batch]).unwrap().filter(&col("n").eq(7)).unwrap();
+    assert!(buffer.strong_count() > 1, "the rows are read in place");
+    let copied = few.collect().unwrap();
+    drop(few);
+    assert_eq!(buffer.strong_count(), 1);
+    assert_eq!(cells(&copied), ["n=7"]);
+}
+
+/// As the text of the number is read: a hundredth is no float.
+#[test]
+fn quantiles_of_decimals_are_the_nearest_floats() {
+    for (digits, expected) in [(57, "0.57"), (30, "0.3"), (-7, "-0.07"), (123_456_789, "1234567.89")] {
+        let decimals = Decimal128Array::from(vec![digits]).with_precision_and_scale(20, 2).unwrap();
+        let found = of_array(Arc::new(decimals)).quantile(0.5).unwrap().unwrap();
+        assert_eq!(found, expected.parse::<f64>().unwrap());
+    }
+}

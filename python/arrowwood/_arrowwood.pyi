@@ -484,8 +484,9 @@ class Dataset:
         """Return the rows for which `predicate` is true, in their order; ``ds[ds["price"] > 100]`` is the same.
 
         The predicate is computed now. A column of the rows is copied when it is first used; single rows and
-        :meth:`aggregate` read them in place. In a table sorted by a column, only the rows between the predicate's
-        bounds are read.
+        :meth:`aggregate` read them in place. Until the result is gone, it holds the rows that it was made from;
+        :meth:`collect` copies what was found, and holds nothing else. In a table sorted by a column, only the rows
+        between the predicate's bounds are read.
 
         Raises:
             ColumnNotFound: there is no such column.
@@ -693,7 +694,7 @@ class Dataset:
         """The dataset as a pyarrow table, without copying."""
     def collect(self) -> Dataset:
         """Combine all rows into one record batch in memory, using several threads; returns the dataset itself if it is
-        one batch.
+        one batch, unless it holds the rows that it was filtered from.
 
         Text of more than 2 GiB in one column takes several batches, unless its offsets have 64 bits.
 
@@ -830,7 +831,7 @@ class Column:
         """The exact `q` quantile: the value below which a share `q` of the values lies, with linear interpolation.
 
         Numbers are converted to 64-bit floats: integers beyond 2⁵³ and decimals are rounded first. Nulls and NaN are
-        skipped; ``None`` if there is nothing else. Takes two passes over the column, rarely more, and no copy.
+        skipped; ``None`` if there is nothing else. Takes one or two passes over the column, rarely more, and no copy.
 
         Raises:
             InvalidArgument: `q` is not between 0 and 1.

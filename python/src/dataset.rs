@@ -484,7 +484,7 @@ impl Dataset {
     }
 
     /// Combine all rows into one record batch in memory, using several threads; returns the dataset itself if it is
-    /// one batch.
+    /// one batch, unless it holds the rows that it was filtered from.
     ///
     /// Text of more than 2 GiB in one column takes several batches, unless its offsets have 64 bits.
     ///

@@ -69,6 +69,10 @@ impl Source for Fitted {
         self.stored.locate_from_end(back)
     }
 
+    fn holds_others(&self) -> bool {
+        self.stored.holds_others()
+    }
+
     fn column(&self, batch: usize, column: usize) -> Result<&Unchecked> {
         match self.fit.as_it_is(column) {
             Some(number) => self.stored.column(batch, number),

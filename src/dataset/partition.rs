@@ -79,6 +79,10 @@ impl Source for WithConstants {
         self.stored.locate_from_end(back)
     }
 
+    fn holds_others(&self) -> bool {
+        self.stored.holds_others()
+    }
+
     fn column(&self, batch: usize, column: usize) -> Result<&Unchecked> {
         if column < self.stored_columns() {
             self.stored.column(batch, column)

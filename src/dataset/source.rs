@@ -44,6 +44,11 @@ pub(crate) trait Source: Debug + Send + Sync {
         Ok(Some((batch, (row - start) as usize)))
     }
 
+    /// Whether it holds rows of another source beside its own.
+    fn holds_others(&self) -> bool {
+        false
+    }
+
     /// A column of a batch, with unchecked values.
     fn column(&self, batch: usize, column: usize) -> Result<&Unchecked>;
 

@@ -167,16 +167,16 @@ pub(in crate::compute) fn each_float(rows: &Rows<'_>, mut work: impl FnMut(u32, 
         Int64 => each::<8, _>(rows, work, |raw| i64::from_le_bytes(raw) as f64),
         UInt64 => each::<8, _>(rows, work, |raw| u64::from_le_bytes(raw) as f64),
         Decimal32(_, s) => {
-            let unit = power(*s);
-            each::<4, _>(rows, work, |raw| f64::from(i32::from_le_bytes(raw)) * unit);
+            let number = scaled(*s);
+            each::<4, _>(rows, work, |raw| number(i32::from_le_bytes(raw).into()));
         }
         Decimal64(_, s) => {
-            let unit = power(*s);
-            each::<8, _>(rows, work, |raw| i64::from_le_bytes(raw) as f64 * unit);
+            let number = scaled(*s);
+            each::<8, _>(rows, work, |raw| number(i64::from_le_bytes(raw) as f64));
         }
         Decimal128(_, s) => {
-            let unit = power(*s);
-            each::<16, _>(rows, work, |raw| i128::from_le_bytes(raw) as f64 * unit);
+            let number = scaled(*s);
+            each::<16, _>(rows, work, |raw| number(i128::from_le_bytes(raw) as f64));
         }
         Decimal256(_, s) => {
             let scale = *s;
@@ -197,8 +197,10 @@ pub(in crate::compute) fn each_float(rows: &Rows<'_>, mut work: impl FnMut(u32, 
     Ok(())
 }
 
-fn power(scale: i8) -> f64 {
-    10f64.powi(-i32::from(scale))
+/// The number that digits with a scale are. Divides: a tenth is no float, but ten is.
+fn scaled(scale: i8) -> impl Fn(f64) -> f64 {
+    let power = 10f64.powi(i32::from(scale).abs());
+    move |digits| if scale >= 0 { digits / power } else { digits * power }
 }
 
 /// Calls `work` with group, lane and number of each row of integers, digits of decimals, times or booleans.

@@ -50,8 +50,8 @@ type Between = ([u64; 2], f64);
 
 impl Column {
     /// The exact `q`-quantile, with linear interpolation between two values. Nulls and NaN are ignored; other numbers
-    /// are converted to the nearest float. `None` if there are no values. Takes one pass over the column and a sample of it,
-    /// rarely two passes more, and no copy.
+    /// are converted to the nearest float. `None` if there are no values. Takes one or two passes over the column, rarely more,
+    /// and no copy.
     ///
     /// # Errors
     /// `InvalidArgument` unless `q` is between 0 and 1; `Unsupported` for types other than numbers.

@@ -29,7 +29,8 @@ impl Dataset {
     /// are read; of indexed columns, only blocks of rows that may have some.
     ///
     /// Which rows they are is found out now; a column of them is copied to new memory when it is first used. Single rows, and
-    /// [`Dataset::aggregate`], read them where they are.
+    /// [`Dataset::aggregate`], read them where they are. Until the result is dropped, it holds the rows that it was made from:
+    /// [`Dataset::collect`] copies what was found, and holds nothing else.
     ///
     /// ```
     /// # use arrowwood::*;
@@ -58,7 +59,10 @@ impl Dataset {
             };
             let frame = Frame::of(&inside)?;
             let rows = Arc::new(rows);
-            if fits(&inside, &frame, &rows)? {
+            // Found rows of a part of found rows are copied at once: else a window that is filtered again and again would hold
+            // all that it has ever seen.
+            let is_flat = !inside.pieces().iter().any(|piece| piece.source.holds_others());
+            if is_flat && fits(&inside, &frame, &rows)? {
                 return Ok(Dataset::of_source(Arc::new(FilteredRows::new(inside, rows)?)));
             }
             gather_picked(&inside, &frame, pick(&frame, &Condition::Rows(rows))?)

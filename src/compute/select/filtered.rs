@@ -115,6 +115,10 @@ impl Source for FilteredRows {
         Ok((batch < self.batches.len()).then_some(batch))
     }
 
+    fn holds_others(&self) -> bool {
+        true
+    }
+
     fn column(&self, batch: usize, column: usize) -> Result<&Unchecked> {
         self.checked(batch, column).map(Unchecked::of)
     }
