@@ -112,18 +112,24 @@ impl Run {
         }
         let mut busy = Instant::now();
         loop {
-            match self.coming.recv_timeout(TICK) {
-                Ok(first) => {
-                    let mut group = vec![first];
-                    group.extend(self.coming.try_iter().take(GROUP - 1));
-                    self.commit(group);
-                    self.note_schema();
-                    busy = Instant::now();
-                }
-                Err(RecvTimeoutError::Timeout) if busy.elapsed() >= self.writing.idle && self.may_end() => break,
-                Err(RecvTimeoutError::Timeout) => self.note_durable(),
+            let first = match self.coming.recv_timeout(TICK) {
+                Ok(first) => Some(first),
+                Err(RecvTimeoutError::Timeout) if busy.elapsed() >= self.writing.idle => match self.first_or_end() {
+                    Some(first) => Some(first),
+                    None => break,
+                },
+                Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => break,
-            }
+            };
+            let Some(first) = first else {
+                self.note_durable();
+                continue;
+            };
+            let mut group = vec![first];
+            group.extend(self.coming.try_iter().take(GROUP - 1));
+            self.commit(group);
+            self.note_schema();
+            busy = Instant::now();
         }
         if let Some(writer) = self.writer.take() {
             let end = writer.rows();
@@ -134,19 +140,15 @@ impl Run {
         }
     }
 
-    /// Whether no batch waits; then no further batch is sent to this thread.
-    fn may_end(&self) -> bool {
+    /// The first of the batches that wait; if there are none, no further ones are sent to this thread.
+    fn first_or_end(&self) -> Option<Batches> {
         let mut state = self.table.queue.state.lock().unwrap_or_else(PoisonError::into_inner);
         // Batches are sent under the lock.
-        let Ok(batches) = self.coming.try_recv() else {
+        let first = self.coming.try_recv().ok();
+        if first.is_none() {
             (state.sender, state.schema) = (None, None);
-            return true;
-        };
-        if let Some(sender) = &state.sender {
-            // The receiver is this thread's.
-            let _ = sender.send(batches);
         }
-        false
+        first
     }
 
     fn note_schema(&self) {
