@@ -311,3 +311,27 @@ fn quantiles_of_decimals_are_the_nearest_floats() {
         assert_eq!(found, expected.parse::<f64>().unwrap());
     }
 }
+
+/// Of each size that is treated in another way, with and without nulls, few shares and many.
+#[test]
+fn quantiles_are_those_of_sorted_values_at_each_size() {
+    for rows in [1, 2, 3, 1_000, 131_071, 131_072, 200_000, 1_048_576, 1_048_577] {
+        let value = |row: u32| (row % 5 > 0).then(|| f64::from(row.wrapping_mul(2_654_435_761) >> 8) - 5e6);
+        let values: Vec<Option<f64>> = (0..rows).map(value).collect();
+        let mut sorted: Vec<f64> = values.iter().flatten().copied().collect();
+        sorted.sort_by(f64::total_cmp);
+        let column = of_array(Arc::new(Float64Array::from(values)));
+        for count in [1, 3, 40] {
+            let shares: Vec<f64> = (0..count).map(|share| f64::from(share) / f64::from(count) + 0.01).collect();
+            let expected = (!sorted.is_empty()).then(|| {
+                let quantile = |share: &f64| {
+                    let place = share * (sorted.len() - 1) as f64;
+                    let (low, high) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+                    low + (high - low) * place.fract()
+                };
+                shares.iter().map(quantile).collect::<Vec<_>>()
+            });
+            assert_eq!(column.quantiles(&shares).unwrap(), expected, "{rows} rows, {count} shares");
+        }
+    }
+}

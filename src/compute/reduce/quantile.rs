@@ -3,7 +3,8 @@
 //! Of a large column, a sample tells between which two values each quantile lies, but for one column in thousands. One pass
 //! counts the values below them, and collects those between them, among which the quantile is found by its rank.
 //!
-//! If it lies elsewhere, or too many values between them, values are counted: they are mapped to 64-bit integers in the same
+//! Of a small column, or of few values, all are collected. If a quantile lies elsewhere, or too many values between those of the
+//! sample, values are counted: they are mapped to 64-bit integers in the same
 //! order; one pass counts them by their first 16 bits, which locates the requested ranks; values with the right prefix are
 //! collected, or counted again by their next 16 bits while they are too many.
 
@@ -40,6 +41,8 @@ const SAMPLE: u64 = 1 << 20;
 
 /// The fewest rows in a sample that tells where a quantile lies.
 const FEWEST_SAMPLED: u64 = 1 << 13;
+/// Rows up to which collecting all values takes no longer than a sample.
+const FEWEST_ROWS: u64 = 1 << 17;
 /// Rows beyond which there are too many between two of the largest sample.
 const MOST_ROWS: u64 = 1 << 28;
 /// Rows whose values are collected at a time.
@@ -119,7 +122,7 @@ impl Column {
         let rows = self.len()?;
         // As many as leave a share of the rows between two of them that is few.
         let size = (rows / (FEW / 8)).saturating_pow(2).clamp(FEWEST_SAMPLED, SAMPLE);
-        if rows <= FEW || rows > MOST_ROWS || shares.len() > AT_ONCE {
+        if rows < FEWEST_ROWS || rows > MOST_ROWS || shares.len() > AT_ONCE {
             return Ok(None);
         }
         let mut sampled = Vec::with_capacity(size as usize);
@@ -146,6 +149,9 @@ impl Column {
     /// there are no values.
     fn ranked(&self, shares: &[f64], numbers: Numbers) -> Result<(u64, Vec<Between>)> {
         let values = ColumnValues::of(self, numbers)?;
+        if self.len()? <= FEW {
+            return Ok(select(values.collected(&[BitPrefix::ALL])?.concat(), shares));
+        }
         let first = values.count(&[BitPrefix::ALL])?;
         let count: u64 = first[0].iter().sum();
         if count == 0 {
@@ -176,6 +182,27 @@ impl Column {
         }
         Ok(())
     }
+}
+
+/// The number of values, and for each share the two of them that its quantile lies between, and where.
+fn select(mut values: Vec<u64>, shares: &[f64]) -> (u64, Vec<Between>) {
+    let Some(last) = values.len().checked_sub(1) else { return (0, Vec::new()) };
+    let is_sorted = shares.len() > AT_ONCE;
+    if is_sorted {
+        values.sort_unstable();
+    }
+    let found = shares.iter().map(|share| {
+        let place = share * last as f64;
+        let at = place.floor() as usize;
+        let (low, next) = if is_sorted {
+            (values[at], values.get(at + 1).copied())
+        } else {
+            let (_, &mut low, above) = values.select_nth_unstable(at);
+            (low, above.iter().min().copied())
+        };
+        ([low, next.filter(|_| place.fract() > 0.0).unwrap_or(low)], place.fract())
+    });
+    (last as u64 + 1, found.collect())
 }
 
 /// Interpolates between two numbers by the share `part`.
@@ -414,6 +441,13 @@ impl<'a> ColumnValues<'a> {
 
     /// The values with each prefix, in order.
     fn sorted(&self, prefixes: &[BitPrefix]) -> Result<Vec<Vec<u64>>> {
+        let mut all = self.collected(prefixes)?;
+        all.iter_mut().for_each(|values| values.sort_unstable());
+        Ok(all)
+    }
+
+    /// The values with each prefix.
+    fn collected(&self, prefixes: &[BitPrefix]) -> Result<Vec<Vec<u64>>> {
         let mut all = vec![Vec::new(); prefixes.len()];
         self.each_wave(
             |block| {
@@ -427,7 +461,6 @@ impl<'a> ColumnValues<'a> {
             },
             |found: Vec<Vec<u64>>| all.iter_mut().zip(found).for_each(|(all, found)| all.extend(found)),
         )?;
-        all.iter_mut().for_each(|values| values.sort_unstable());
         Ok(all)
     }
 
