@@ -378,8 +378,11 @@ impl Batches {
     }
 
     fn answer(self, answers: Answers) {
+        let Batches { rows, _share: share, reply, .. } = self;
+        // Their memory is free once they are answered: the client may need it for the next ones.
+        drop((rows, share));
         // A disconnected client gets no answer; it will send the batches again.
-        let _ = self.reply.send(answers);
+        let _ = reply.send(answers);
     }
 }
 
