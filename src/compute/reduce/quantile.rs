@@ -122,7 +122,7 @@ impl Column {
         let rows = self.len()?;
         // As many as leave a share of the rows between two of them that is few.
         let size = (rows / (FEW / 8)).saturating_pow(2).clamp(FEWEST_SAMPLED, SAMPLE);
-        if rows < FEWEST_ROWS || rows > MOST_ROWS || shares.len() > AT_ONCE {
+        if !(FEWEST_ROWS..=MOST_ROWS).contains(&rows) || shares.len() > AT_ONCE {
             return Ok(None);
         }
         let mut sampled = Vec::with_capacity(size as usize);
