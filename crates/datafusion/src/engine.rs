@@ -6,6 +6,7 @@ use arrowwood::{Dataset, ErrorKind};
 use arrowwood_serve::{SqlEngine, SqlError, SqlFuture, SqlPlan, SqlQuery, SqlRows};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::error::ArrowError;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
@@ -261,16 +262,26 @@ impl SqlRows for Answer {
 
 /// What a client is told of an error.
 pub(crate) fn error_of(error: &DataFusionError) -> SqlError {
-    match error.find_root() {
+    /// The engine has no kind of error of its own for this.
+    const SPILLED_ALL: &str = "exceeded the allowable limit";
+    let root = error.find_root();
+    let is_of_files = match root {
+        DataFusionError::IoError(_) => true,
+        DataFusionError::ArrowError(inner, _) => matches!(**inner, ArrowError::IoError(..)),
+        _ => false,
+    };
+    if is_of_files && root.to_string().contains(SPILLED_ALL) {
+        return SqlError::Memory(format!("the query would write more than {SPILLED} times its memory to the disk"));
+    }
+    match root {
+        _ if is_of_files => SqlError::Engine(error.strip_backtrace()),
         DataFusionError::ResourcesExhausted(message) => SqlError::Memory(message.clone()),
         DataFusionError::NotImplemented(message) => SqlError::Statement(format!("DataFusion has no {message}")),
         DataFusionError::External(inner) => match inner.downcast_ref::<arrowwood::Error>() {
             Some(error) => SqlError::Table(error.clone()),
             None => SqlError::Engine(error.strip_backtrace()),
         },
-        DataFusionError::Internal(_) | DataFusionError::ExecutionJoin(_) | DataFusionError::IoError(_) => {
-            SqlError::Engine(error.strip_backtrace())
-        }
+        DataFusionError::Internal(_) | DataFusionError::ExecutionJoin(_) => SqlError::Engine(error.strip_backtrace()),
         _ => SqlError::Statement(error.strip_backtrace()),
     }
 }
