@@ -143,7 +143,7 @@ impl Access {
     }
 
     /// Refuses a caller that may write no table at all, before the body that says which one.
-    pub fn check_writes(&self, caller: &Caller) -> Result<()> {
+    pub fn check_writer(&self, caller: &Caller) -> Result<()> {
         if caller.rights().writes_nothing() || self.read_only {
             return Err(Refusal::forbidden("the token has no right to write a table, or the server is read-only"));
         }

@@ -364,7 +364,7 @@ pub(crate) async fn line_protocol(
 ) -> Result<Response<Outgoing>> {
     trace.is_write = true;
     allow(parts, &[Method::POST])?;
-    session.check_writes()?;
+    session.check_writer()?;
     // Clients send parameters of any version of InfluxDB.
     let parameters: Vec<_> = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes()).collect();
     let precision = parameters.iter().find(|(name, _)| name == "precision").map(|(_, value)| value.as_ref());

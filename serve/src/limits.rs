@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 /// Limits of what a client controls.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -37,6 +39,14 @@ pub struct Limits {
     pub grace: Duration,
     /// How long a table that nobody appends to stays open for writing.
     pub writer: Duration,
+}
+
+impl Limits {
+    /// When the next part of a body must have come that began at `begun`: it may take the time of twenty parts in total. What is
+    /// slower is treated as an attack.
+    pub(crate) fn latest(&self, begun: Instant) -> Instant {
+        (Instant::now() + self.part).min(begun + 20 * self.part)
+    }
 }
 
 impl Default for Limits {

@@ -102,9 +102,9 @@ async fn collect(mut received: Received, mut body: Incoming, limits: &Limits, me
     let broken = |_| Refusal::bad_request("the body broke off");
     let begun = Instant::now();
     loop {
-        // A body may take the time of twenty parts in total: anything slower is treated as an attack.
-        let latest = (Instant::now() + limits.part).min(begun + 20 * limits.part);
-        let Some(frame) = timeout_at(latest, body.frame()).await.map_err(slow)? else { return Ok(received) };
+        let Some(frame) = timeout_at(limits.latest(begun), body.frame()).await.map_err(slow)? else {
+            return Ok(received);
+        };
         let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
         let len = received.bytes.len() + data.len();
         if len > limits.body {

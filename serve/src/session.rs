@@ -128,8 +128,8 @@ impl Session {
     }
 
     /// Refuses a caller that may write no table at all.
-    pub fn check_writes(&self) -> Result<()> {
-        self.shared.access.check_writes(&self.caller)
+    pub fn check_writer(&self) -> Result<()> {
+        self.shared.access.check_writer(&self.caller)
     }
 
     /// The table named `name`.

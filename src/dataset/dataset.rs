@@ -65,6 +65,11 @@ impl Dataset {
         &self.pieces
     }
 
+    /// Whether it holds other rows beside its own, such as those that it was filtered from.
+    pub(crate) fn holds_others(&self) -> bool {
+        self.pieces.iter().any(|piece| piece.source.holds_others())
+    }
+
     /// The index of batches by row; the first call counts all rows.
     pub(crate) fn index(&self) -> Result<&Index> {
         match self.index.get() {

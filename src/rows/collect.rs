@@ -30,9 +30,9 @@ const BLOCK: usize = 1 << 20;
 const BEYOND_CACHES: usize = 32 << 20;
 
 impl Dataset {
-    /// Copies all rows into one record batch in memory; a dataset of one batch is returned as it is, unless it
-    /// holds the rows that it was [filtered](Dataset::filter) from. More than 2 GiB of
-    /// text in one column takes several batches, unless its offsets have 64 bits.
+    /// Copies all rows into one record batch in memory; a dataset of one batch is returned as it is, unless it holds the rows
+    /// that it was [filtered](Dataset::filter) from. More than 2 GiB of text in one column takes several batches, unless its
+    /// offsets have 64 bits.
     ///
     /// # Errors
     /// `InvalidData` for a damaged value, `Io` if memory runs out, `Unsupported` if the batches' dictionaries can't be
@@ -53,8 +53,7 @@ impl Dataset {
 
 fn collect(dataset: &Dataset) -> Result<Dataset> {
     let rows = BatchRows::of(dataset)?;
-    let holds_others = dataset.pieces().iter().any(|piece| piece.source.holds_others());
-    if rows.index.len() < 2 && !holds_others {
+    if rows.index.len() < 2 && !dataset.holds_others() {
         return Ok(dataset.clone());
     }
     let fields = dataset.schema().fields();

@@ -4,7 +4,8 @@
 //! $ cargo build --release -p arrowwood-cli && cargo run --release -p arrowwood-bench --bin serve -- target/release/arrowwood
 //! ```
 //! The server is a process of its own, everything goes over loopback. Ways take turns, medians are printed. With `--small` behind
-//! the program it only shows that all of it runs; with names of parts, such as `producers`, it measures these. What needs other systems is in `bench/serve.py`.
+//! the program it only shows that all of it runs; with names of parts, such as `producers`, it measures these. What needs other
+//! systems is in `bench/serve.py`.
 
 use std::collections::VecDeque;
 use std::fs;

@@ -104,12 +104,10 @@ impl Most {
         let most = self.bytes.load(Ordering::Relaxed);
         let has = own_memory().unwrap_or(0);
         let left = |reserved: u64| most.saturating_sub(has).saturating_sub(reserved);
-        let fits = |reserved| {
-            let bytes = u64::try_from(bytes).ok().filter(|&bytes| bytes <= left(reserved))?;
-            Some(reserved + bytes)
-        };
-        match self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) {
-            Ok(reserved) => Ok(Reserved(&self.reserved, fits(reserved).unwrap_or(reserved) - reserved)),
+        let wanted = u64::try_from(bytes).unwrap_or(u64::MAX);
+        let more = |reserved| (wanted <= left(reserved)).then(|| reserved + wanted);
+        match self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
+            Ok(_) => Ok(Reserved(&self.reserved, wanted)),
             Err(reserved) => {
                 let message = format!("{name} would make {bytes} bytes, and there are {} left", left(reserved));
                 Err(DataFusionError::ResourcesExhausted(message))

@@ -264,17 +264,16 @@ impl SqlRows for Answer {
 pub(crate) fn error_of(error: &DataFusionError) -> SqlError {
     /// The engine has no kind of error of its own for this.
     const SPILLED_ALL: &str = "exceeded the allowable limit";
-    let root = error.find_root();
-    let is_of_files = match root {
-        DataFusionError::IoError(_) => true,
-        DataFusionError::ArrowError(inner, _) => matches!(**inner, ArrowError::IoError(..)),
-        _ => false,
+    let of_files = |message: String| {
+        if message.contains(SPILLED_ALL) {
+            SqlError::Memory(format!("the query would write more than {SPILLED} times its memory to the disk"))
+        } else {
+            SqlError::Engine(error.strip_backtrace())
+        }
     };
-    if is_of_files && root.to_string().contains(SPILLED_ALL) {
-        return SqlError::Memory(format!("the query would write more than {SPILLED} times its memory to the disk"));
-    }
-    match root {
-        _ if is_of_files => SqlError::Engine(error.strip_backtrace()),
+    match error.find_root() {
+        DataFusionError::IoError(e) => of_files(e.to_string()),
+        DataFusionError::ArrowError(e, _) if matches!(**e, ArrowError::IoError(..)) => of_files(e.to_string()),
         DataFusionError::ResourcesExhausted(message) => SqlError::Memory(message.clone()),
         DataFusionError::NotImplemented(message) => SqlError::Statement(format!("DataFusion has no {message}")),
         DataFusionError::External(inner) => match inner.downcast_ref::<arrowwood::Error>() {

@@ -99,14 +99,11 @@ impl Calls {
 
     /// Waits for the next part of the body.
     async fn receive(&mut self) -> Result<()> {
-        let now = Instant::now();
-        let part = self.session.shared.limits.part;
+        let limits = &self.session.shared.limits;
         let (patience, latest) = if self.buffer.is_empty() {
-            (self.rest, now + self.rest)
+            (self.rest, Instant::now() + self.rest)
         } else {
-            // A message may take the time of twenty parts in total, as a body may.
-            let begun = *self.begun.get_or_insert(now);
-            (part, (now + part).min(begun + 20 * part))
+            (limits.part, limits.latest(*self.begun.get_or_insert_with(Instant::now)))
         };
         let slow = |_| {
             let detail = format!("no part of a message came for {} seconds", patience.as_secs());

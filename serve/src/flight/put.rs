@@ -65,7 +65,7 @@ fn descriptor_of(message: Bytes) -> Result<(FlightDescriptor, Bytes)> {
 
 /// The maximum size of a message. Whoever writes nothing takes no memory for rows: it asks a question at most.
 fn most_of(session: &Session) -> usize {
-    session.check_writes().map_or(QUESTION, |()| session.shared.limits.body + AROUND)
+    session.check_writer().map_or(QUESTION, |()| session.shared.limits.body + AROUND)
 }
 
 async fn first(session: &Session, calls: &mut Calls) -> Result<Called> {
@@ -137,7 +137,7 @@ impl Put {
         loop {
             let ahead: usize = self.waiting.iter().map(|passed| passed.bytes).sum();
             let may_receive = self.ended.is_none() && self.held.is_none() && ahead < AHEAD;
-            let most = self.session.shared.limits.body + AROUND;
+            let most = most_of(&self.session);
             let Some(first) = self.waiting.front_mut() else {
                 if let Some(ended) = self.ended.take() {
                     return ended.map(|()| None);
@@ -249,7 +249,7 @@ impl Put {
 
     /// The next message, if it has arrived, and is valid; an error is found again by the next call.
     fn arrived(&mut self) -> Option<Called> {
-        self.calls.arrived(self.session.shared.limits.body + AROUND).ok().flatten()
+        self.calls.arrived(most_of(&self.session)).ok().flatten()
     }
 
     /// Keeps a dictionary for the batches after it.

@@ -3,10 +3,10 @@
 //! Of a large column, a sample tells between which two values each quantile lies, but for one column in thousands. One pass
 //! counts the values below them, and collects those between them, among which the quantile is found by its rank.
 //!
-//! Of a small column, or of few values, all are collected. If a quantile lies elsewhere, or too many values between those of the
-//! sample, values are counted: they are mapped to 64-bit integers in the same
-//! order; one pass counts them by their first 16 bits, which locates the requested ranks; values with the right prefix are
-//! collected, or counted again by their next 16 bits while they are too many.
+//! Of a small column, or of few values, all are collected. If a quantile lies elsewhere, or too many values between those of
+//! the sample, values are counted: they are mapped to 64-bit integers in the same order; one pass counts them by their first
+//! 16 bits, which locates the requested ranks; values with the right prefix are collected, or counted again by their next 16
+//! bits while they are too many.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -149,25 +149,20 @@ impl Column {
     /// there are no values.
     fn ranked(&self, shares: &[f64], numbers: Numbers) -> Result<(u64, Vec<Between>)> {
         let values = ColumnValues::of(self, numbers)?;
+        let all = || Ok(select(values.collected(&[BitPrefix::ALL])?.pop().unwrap_or_default(), shares));
         if self.len()? <= FEW {
-            return Ok(select(values.collected(&[BitPrefix::ALL])?.concat(), shares));
+            return all();
         }
         let first = values.count(&[BitPrefix::ALL])?;
         let count: u64 = first[0].iter().sum();
-        if count == 0 {
-            return Ok((0, Vec::new()));
+        if count <= FEW {
+            return all();
         }
         let places: Vec<f64> = shares.iter().map(|share| share * (count - 1) as f64).collect();
         let ranks: Vec<u64> = places.iter().flat_map(|place| [place.floor() as u64, place.ceil() as u64]).collect();
         let mut at = Vec::with_capacity(ranks.len());
-        if count <= FEW {
-            let sorted = values.sorted(&[BitPrefix::ALL])?;
-            let wanted = |&rank: &u64| Wanted { prefix: BitPrefix::ALL, rank, count };
-            at.extend(ranks.iter().map(|rank| wanted(rank).value(&[BitPrefix::ALL], &sorted)));
-        } else {
-            for ranks in ranks.chunks(AT_ONCE) {
-                at.extend(values.at(&first[0], ranks)?);
-            }
+        for ranks in ranks.chunks(AT_ONCE) {
+            at.extend(values.at(&first[0], ranks)?);
         }
         let ends = at.as_chunks::<2>().0;
         Ok((count, places.iter().zip(ends).map(|(place, ends)| (*ends, place.fract())).collect()))

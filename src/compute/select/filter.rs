@@ -61,8 +61,7 @@ impl Dataset {
             let rows = Arc::new(rows);
             // Found rows of a part of found rows are copied at once: else a window that is filtered again and again would hold
             // all that it has ever seen.
-            let is_flat = !inside.pieces().iter().any(|piece| piece.source.holds_others());
-            if is_flat && fits(&inside, &frame, &rows)? {
+            if !inside.holds_others() && fits(&inside, &frame, &rows)? {
                 return Ok(Dataset::of_source(Arc::new(FilteredRows::new(inside, rows)?)));
             }
             gather_picked(&inside, &frame, pick(&frame, &Condition::Rows(rows))?)
