@@ -124,11 +124,17 @@ impl Dataset {
         if self.pieces().len() < 2 {
             return Ok(true);
         }
-        let mut last: Option<Key> = None;
+        let mut ends = Vec::with_capacity(self.pieces().len());
         for piece in self.pieces() {
             let part = Dataset::of_pieces(self.schema().clone(), vec![piece.clone()]);
             let Some(end) = part.len()?.checked_sub(1) else { continue };
-            let [first, end] = [part.row(0)?, part.row(end)?].map(|row| row.get(0).map(|value| Key::of(&value)));
+            ends.push([part.slice(0, 1)?, part.slice(end, 1)?]);
+        }
+        // All at once, and nothing around them: each is a page of its own.
+        ends.iter().flatten().for_each(Dataset::prefetch);
+        let mut last: Option<Key> = None;
+        for ends in &ends {
+            let [first, end] = ends.each_ref().map(|row| row.row(0)?.get(0).map(|value| Key::of(&value)));
             let first = first?;
             if last.is_some_and(|last| first.is_none_or(|first| first < last)) {
                 return Ok(false);

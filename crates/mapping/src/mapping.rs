@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -48,6 +48,8 @@ struct MappedFile {
     /// Device and inode of the file, which identify it.
     identity: (u64, u64),
     watched: WatchedFile,
+    /// Whether the pages of the watch's marks were asked for.
+    is_asked: AtomicBool,
 }
 
 impl Mapping {
@@ -81,7 +83,13 @@ impl Mapping {
             sys::MemoryRegion::of_file(&file, len, mode, path).map_err(|e| Error::io("mapping the file", &e))?;
         let identity = (metadata.dev(), metadata.ino());
         let watched = WatchedFile::new(&metadata);
-        let origin = MappedFile { path: path.to_path_buf(), file: RwLock::new(Some(file)), identity, watched };
+        let origin = MappedFile {
+            path: path.to_path_buf(),
+            file: RwLock::new(Some(file)),
+            identity,
+            watched,
+            is_asked: AtomicBool::new(false),
+        };
         Ok(Mapping(Arc::new(Mapped { region, mode, is_patched: false, origin: Some(origin) })))
     }
 
@@ -124,6 +132,7 @@ impl Mapping {
                 file: RwLock::new(None),
                 identity: *identity,
                 watched: WatchedFile::none(),
+                is_asked: AtomicBool::new(false),
             }
         });
         Ok(Mapping(Arc::new(Mapped { region, mode: Mode::Read, is_patched: true, origin })))
@@ -305,6 +314,10 @@ impl Mapping {
             return origin.watched.look(file, self.len() as u64);
         }
         if let Some(marks) = origin.watched.marks() {
+            // Once: the first touch of a page loads as much around it as the device reads ahead.
+            if !origin.is_asked.swap(true, Ordering::Relaxed) {
+                marks.iter().for_each(|(at, expected)| self.0.region.prefetch(*at as usize, expected.len()));
+            }
             // Does not open the file: lost pages are faults, and those of a file that grew again are zeros.
             let is_there = |(at, expected): &watch::FixedBytes| {
                 let mut found = vec![0; expected.len()];

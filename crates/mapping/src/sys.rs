@@ -294,6 +294,12 @@ impl MemoryRegion {
         (first, middle, last)
     }
 
+    /// [`prefetch`] of bytes that others may be storing to. Panics if they are not inside, which callers rule out.
+    pub(crate) fn prefetch(&self, offset: usize, len: usize) {
+        assert!(offset <= self.len && len <= self.len - offset, "bytes past the mapping");
+        prefetch_at(self.base.as_ptr().wrapping_add(offset), len);
+    }
+
     /// Loads bytes, an aligned 8-byte word at a time (relaxed), in no order. Panics if they are not inside, which
     /// callers rule out.
     #[inline]
@@ -610,15 +616,20 @@ fn check(answer: i32) -> io::Result<()> {
 /// Asks the system to load the pages of `bytes` and none around them, without waiting for them. A hint: if it is refused,
 /// pages are loaded when they are touched, together with as much around them as the device reads ahead.
 pub fn prefetch(bytes: &[u8]) {
+    prefetch_at(bytes.as_ptr(), bytes.len());
+}
+
+/// The same of `len` bytes at an address, which may be written to.
+fn prefetch_at(start: *const u8, len: usize) {
     #[cfg(target_os = "linux")]
-    if !bytes.is_empty() {
-        let before = bytes.as_ptr().addr() % page_size();
-        let start = bytes.as_ptr().wrapping_sub(before);
-        // SAFETY: the pages of the range are those of borrowed bytes, so they are mapped; their contents don't change.
-        unsafe { libc::madvise(start.cast_mut().cast(), before + bytes.len(), libc::MADV_WILLNEED) };
+    if len > 0 {
+        let before = start.addr() % page_size();
+        let page = start.wrapping_sub(before).cast_mut();
+        // SAFETY: this advice changes no byte, whatever is there; where nothing is mapped, it is refused.
+        unsafe { libc::madvise(page.cast(), before + len, libc::MADV_WILLNEED) };
     }
     #[cfg(not(target_os = "linux"))]
-    let _ = bytes;
+    let _ = (start, len);
 }
 
 /// Copies bytes past the caches, to memory that is not read soon: saves reading what is overwritten. Other threads see

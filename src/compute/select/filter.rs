@@ -24,6 +24,9 @@ use crate::types::type_name;
 /// Blocks per batch of the result.
 const BLOCKS: usize = BATCH / BLOCK;
 
+/// A binary search over that many rows stays within a few pages.
+const NEAR: u64 = 4096;
+
 impl Dataset {
     /// The rows for which `predicate` is true, in order. In a sorted table, only the rows between the bounds on its column
     /// are read; of indexed columns, only blocks of rows that may have some.
@@ -136,12 +139,17 @@ impl Dataset {
         if bounds.is_empty() || !self.is_ascending() {
             return Ok(self.clone());
         }
-        let frame = Frame::of(self)?;
+        let (frame, column) = (Frame::of(self)?, self.sorted_column()?);
         let mut rows = 0..frame.rows();
         for (operator, literal) in bounds {
             let first = |operator, wanted| {
                 let condition = col(sorted.name()).compare(operator, literal.clone());
-                first_row(&frame, &Condition::of(&condition, self.schema(), &|name| self.index_of(name))?, wanted)
+                let condition = Condition::of(&condition, self.schema(), &|name| self.index_of(name))?;
+                first_row(&column, |row| {
+                    let lost = || Error::internal("a sorted column has a row that its dataset has not");
+                    let (part, row) = frame.locate(row, usize::MAX).ok_or_else(lost)?;
+                    Ok(condition.mask(&frame, part, &(row..row + 1), true)?.is_set(0) == wanted)
+                })
             };
             match operator {
                 Operator::Gt | Operator::Ge => rows.start = rows.start.max(first(operator, true)?),
@@ -182,7 +190,8 @@ impl Dataset {
             return Err(Error::argument("between needs rows of one table, got parts of several"));
         }
         let ends = Ends::of(column.schema().field(0), (low, high))?;
-        let ends = || Ok((first_cell(&column, &ends.low, true)?, first_cell(&column, &ends.high, false)?));
+        let first = |test: &Test, wanted| first_row(&column, |row| Ok(test.holds(&column.row(row)?.get(0)?) == wanted));
+        let ends = || Ok((first(&ends.low, true)?, first(&ends.high, false)?));
         let (from, to) = self.watched(ChangeCheck::Now, ends)?;
         self.slice(from, to.saturating_sub(from))
     }
@@ -254,29 +263,20 @@ fn day(value: &Value<'_>) -> Option<Literal> {
     }
 }
 
-/// The first row of a column for which the test is `wanted`, if that holds for all following rows. Reads single cells.
-fn first_cell(column: &Dataset, test: &Test, wanted: bool) -> Result<u64> {
+/// The first row of a sorted column for which `holds`, if that is so for all rows behind it. Asks for the pages that it is
+/// going to touch: they lie far apart, and the first touch of each would load as much as the device reads ahead.
+fn first_row(column: &Dataset, holds: impl Fn(u64) -> Result<bool>) -> Result<u64> {
     let mut low = 0;
     let mut high = column.len()?;
+    let mut is_near = false;
     while low < high {
         let middle = low + (high - low) / 2;
-        if test.holds(&column.row(middle)?.get(0)?) == wanted {
-            high = middle;
-        } else {
-            low = middle + 1;
+        if !is_near {
+            is_near = high - low <= NEAR;
+            let touched = if is_near { low..high } else { middle..middle + 1 };
+            column.slice(touched.start, touched.end - touched.start)?.prefetch();
         }
-    }
-    Ok(low)
-}
-
-/// The first row for which the condition is `wanted`, if that holds for all following rows.
-fn first_row(frame: &Frame<'_>, condition: &Condition, wanted: bool) -> Result<u64> {
-    let mut low = 0;
-    let mut high = frame.rows();
-    while low < high {
-        let middle = low + (high - low) / 2;
-        let Some((part, row)) = frame.locate(middle, usize::MAX) else { break };
-        if condition.mask(frame, part, &(row..row + 1), true)?.is_set(0) == wanted {
+        if holds(middle)? {
             high = middle;
         } else {
             low = middle + 1;
