@@ -21,7 +21,7 @@ use crate::outgoing::Outgoing;
 use crate::producers::{LARGEST, Numbered, position_in};
 use crate::query::{Query, header, header_number, short};
 use crate::queue::{Ack, Answers, Batches, Receipt};
-use crate::receive::{Received, SMALL, UNIT, receive};
+use crate::receive::{Received, SMALL, UNIT, is_small, receive};
 use crate::refusal::{Refusal, Result};
 use crate::response::{allow, empty, json_response, with_type};
 use crate::session::{Session, Trace};
@@ -238,8 +238,13 @@ async fn append(
     numbered: Option<Numbered>,
     share: OwnedSemaphorePermit,
 ) -> Result<Receipt> {
+    let is_small = is_small(&share);
     let (batches, answers) = whole(rows, ack, numbered, Arc::new(share))?;
-    table.append(batches, &session.shared.writing)?;
+    if is_small {
+        table.append_here(batches, &session.shared.writing)?;
+    } else {
+        table.append(batches, &session.shared.writing)?;
+    }
     only(answers.await)
 }
 
@@ -374,7 +379,7 @@ pub(crate) async fn line_protocol(
     let Received { bytes, share } = receive(&parts.headers, body, &shared.limits, &shared.memory).await?;
     session.check_valid()?;
     let text = String::from_utf8(bytes).map_err(|_| Refusal::bad_request("line protocol is UTF-8"))?;
-    let is_small = share.num_permits() * UNIT <= SMALL;
+    let is_small = is_small(&share);
     // The work on the lines, or on their rows, keeps their memory, even if the client has aborted the request.
     let share = Arc::new(share);
     let held = share.clone();

@@ -1,12 +1,13 @@
-//! [`Queue`]: the batches waiting for a table's writer.
+//! [`Queue`]: the batches waiting for a table's writer, and the writer.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use arrow_schema::SchemaRef;
-use arrowwood::Dataset;
+use arrowwood::{Dataset, Writer};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::producers::Numbered;
@@ -66,6 +67,10 @@ pub(crate) struct Receipt {
 #[derive(Default)]
 pub(crate) struct Queue {
     pub state: Mutex<State>,
+    /// The number of requests whose batches no thread has taken yet.
+    pub waiting: AtomicUsize,
+    /// Locked by the thread that commits. No thread that has it waits for a lock other than `state`.
+    pub committer: Mutex<Committer>,
 }
 
 /// The thread that takes the batches, and its channel.
@@ -73,7 +78,20 @@ pub(crate) struct Queue {
 pub(crate) struct State {
     pub sender: Option<Sender<Batches>>,
     pub thread: Option<thread::JoinHandle<()>>,
-    /// The table's schema while the thread has it open: no other process changes it then.
+    /// The table's schema while its writer is open: no other process changes it then.
     pub schema: Option<SchemaRef>,
     pub is_closed: bool,
+}
+
+/// The writer of a table, and what is known of it.
+#[derive(Default)]
+pub(crate) struct Committer {
+    /// Open while there are batches, and for a while afterwards.
+    pub writer: Option<Writer>,
+    /// Whether producers may have positions that are not on the disk yet: those of a commit without rows follow no row.
+    pub has_unsynced_positions: bool,
+    /// The time of the last commit.
+    pub used: Option<Instant>,
+    /// How long it took.
+    pub took: Duration,
 }

@@ -23,6 +23,11 @@ pub(crate) const UNIT: usize = 4 << 10;
 /// Bodies up to this size are decompressed and parsed at once, larger ones by a thread for blocking work.
 pub(crate) const SMALL: usize = 64 << 10;
 
+/// Whether what has that share of the memory is little work.
+pub(crate) fn is_small(share: &OwnedSemaphorePermit) -> bool {
+    share.num_permits() * UNIT <= SMALL
+}
+
 /// Memory shared by requests: for uncommitted rows, or for queries.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory(Arc<Semaphore>);

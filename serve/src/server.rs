@@ -165,7 +165,12 @@ impl Server {
             access: Access::new(tokens, options.read_only, hosts, port),
             memory: Memory::new(limits.ingest_memory),
             queries: Memory::new(limits.query_memory),
-            writing: Writing { metrics: metrics.clone(), idle: limits.writer, medium: options.medium.clone() },
+            writing: Writing {
+                metrics: metrics.clone(),
+                idle: limits.writer,
+                here: Arc::default(),
+                medium: options.medium.clone(),
+            },
             decoding: Arc::new(Semaphore::new(cores())),
             audit: options.audit.clone(),
             is_view,

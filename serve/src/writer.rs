@@ -1,12 +1,12 @@
-//! Many producers, one commit: a thread for each written table, which owns the table's writer.
+//! Many producers, one commit: a writer for each written table, and a thread that commits what waits for it.
 //!
-//! Batches that arrive during a commit or a sync wait, and go into the next one together. Only an invalid batch is
-//! refused.
+//! Batches that arrive during a commit or a sync wait, and go into the next one together. A request whose batches wait for
+//! no others commits them itself. Only an invalid batch is refused.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use hyper::StatusCode;
 
 use crate::metrics::Metrics;
 use crate::producers::{Ahead, Numbered, Position, RowSpan, Verdict, judge};
-use crate::queue::{Ack, Answers, Batches, Receipt};
+use crate::queue::{Ack, Answers, Batches, Committer, Receipt};
 use crate::refusal::{Refusal, Result};
 use crate::table::Table;
 
@@ -25,6 +25,8 @@ use crate::table::Table;
 const GROUP: usize = 4_096;
 /// The interval at which the thread checks for durable rows, and whether it is still needed.
 const TICK: Duration = Duration::from_millis(100);
+/// The time of a commit, with its sync, for which a thread of the server may be blocked.
+const QUICK: Duration = Duration::from_millis(1);
 
 /// The state shared by the threads.
 #[derive(Clone)]
@@ -32,11 +34,30 @@ pub(crate) struct Writing {
     pub metrics: Arc<Metrics>,
     /// The time after which an idle table is closed.
     pub idle: Duration,
+    /// Locked by the thread of the server that commits rows itself.
+    pub here: Arc<Mutex<()>>,
     /// The disk of the tables.
     pub medium: Medium,
 }
 
 impl Table {
+    /// Commits few rows on this thread and answers them, if no others wait or are being committed: waking another thread, and
+    /// being woken by it, takes as long as a quick sync. Otherwise passes them to the table's thread. Blocks a thread of the
+    /// server, one at most, for a commit that is expected to take less than [`QUICK`].
+    pub fn append_here(self: &Arc<Self>, batches: Batches, writing: &Writing) -> Result<()> {
+        // A thread that only tries to lock would go ahead of the table's, which waits for the lock, again and again.
+        let is_alone = self.queue.waiting.load(Ordering::Relaxed) == 0;
+        if is_alone
+            && let Ok(_here) = writing.here.try_lock()
+            && let Ok(mut committer) = self.queue.committer.try_lock()
+            && committer.is_quick()
+        {
+            committer.commit(self, writing, vec![batches]);
+            return Ok(());
+        }
+        self.append(batches, writing)
+    }
+
     /// Passes batches to the table's thread, starting it if necessary.
     pub fn append(self: &Arc<Self>, batches: Batches, writing: &Writing) -> Result<()> {
         let mut state = self.queue.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,6 +66,7 @@ impl Table {
         }
         let mut batches = batches;
         if let Some(sender) = &state.sender {
+            self.queue.waiting.fetch_add(1, Ordering::Relaxed);
             match sender.send(batches) {
                 Ok(()) => return Ok(()),
                 Err(unsent) => batches = unsent.0,
@@ -53,16 +75,18 @@ impl Table {
         let (sender, coming) = channel();
         let before = state.thread.take();
         let (table, writing) = (self.clone(), writing.clone());
-        let run = Run { table, writing, writer: None, has_unsynced_positions: true, coming, before };
+        let run = Run { table, writing, coming, before };
         let spawned = thread::Builder::new().name("arrowwood-write".into()).spawn(move || run.run());
         let failed = |e: std::io::Error| Refusal::of_table(&Error::io("starting a thread", &e));
         state.thread = Some(spawned.map_err(failed)?);
+        // Those that were sent to a thread that has stopped are lost.
+        self.queue.waiting.store(1, Ordering::Relaxed);
         let sent = sender.send(batches).map_err(|_| Refusal::internal("the table's writer has stopped"));
         state.sender = Some(sender);
         sent
     }
 
-    /// The schema, while the table's thread has it open for writing.
+    /// The schema, while the table is open for writing.
     pub fn schema_written(&self) -> Option<SchemaRef> {
         self.queue.state.lock().unwrap_or_else(PoisonError::into_inner).schema.clone()
     }
@@ -79,16 +103,17 @@ impl Table {
             let _ = thread.join();
         }
     }
+
+    fn committer(&self) -> MutexGuard<'_, Committer> {
+        // A commit takes the writer out, so that none is left by one that panicked.
+        self.queue.committer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The thread of a table.
 struct Run {
     table: Arc<Table>,
     writing: Writing,
-    /// Open while there are batches, and for a while afterwards.
-    writer: Option<Writer>,
-    /// Whether producers may have positions that are not on the disk yet: those of a commit without rows follow no row.
-    has_unsynced_positions: bool,
     coming: Receiver<Batches>,
     /// The previous thread, which may still be closing the table.
     before: Option<thread::JoinHandle<()>>,
@@ -110,34 +135,32 @@ impl Run {
             // In any case, the table's lock is free now.
             let _ = before.join();
         }
-        let mut busy = Instant::now();
         loop {
             let first = match self.coming.recv_timeout(TICK) {
                 Ok(first) => Some(first),
-                Err(RecvTimeoutError::Timeout) if busy.elapsed() >= self.writing.idle => match self.first_or_end() {
+                Err(RecvTimeoutError::Timeout) if self.is_idle() => match self.first_or_end() {
                     Some(first) => Some(first),
                     None => break,
                 },
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => break,
             };
-            let Some(first) = first else {
-                self.note_durable();
-                continue;
-            };
-            let mut group = vec![first];
-            group.extend(self.coming.try_iter().take(GROUP - 1));
-            self.commit(group);
-            self.note_schema();
-            busy = Instant::now();
-        }
-        if let Some(writer) = self.writer.take() {
-            let end = writer.rows();
-            match writer.close() {
-                Ok(()) => self.table.made_durable(end),
-                Err(e) => eprintln!("arrowwood: closing a table: {e}"),
+            let mut committer = self.table.committer();
+            match first {
+                Some(first) => {
+                    let mut group = vec![first];
+                    group.extend(self.coming.try_iter().take(GROUP - 1));
+                    self.table.queue.waiting.fetch_sub(group.len(), Ordering::Relaxed);
+                    committer.commit(&self.table, &self.writing, group);
+                }
+                None => committer.note_durable(&self.table),
             }
         }
+        self.table.committer().close(&self.table);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.table.committer().used.is_none_or(|used| used.elapsed() >= self.writing.idle)
     }
 
     /// The first of the batches that wait; if there are none, no further ones are sent to this thread.
@@ -146,31 +169,56 @@ impl Run {
         // Batches are sent under the lock.
         let first = self.coming.try_recv().ok();
         if first.is_none() {
-            (state.sender, state.schema) = (None, None);
+            state.sender = None;
         }
         first
     }
+}
 
-    fn note_schema(&self) {
-        let schema = self.writer.as_ref().map(|writer| writer.schema().clone());
-        self.table.queue.state.lock().unwrap_or_else(PoisonError::into_inner).schema = schema;
+impl Committer {
+    fn commit(&mut self, table: &Table, writing: &Writing, group: Vec<Batches>) {
+        let begun = Instant::now();
+        self.commit_all(table, writing, group);
+        self.used = Some(Instant::now());
+        self.took = begun.elapsed();
+        self.note_schema(table);
     }
 
-    fn note_durable(&self) {
+    fn is_quick(&self) -> bool {
+        self.writer.is_some() && self.took < QUICK
+    }
+
+    fn note_schema(&self, table: &Table) {
+        let schema = self.writer.as_ref().map(|writer| writer.schema().clone());
+        table.queue.state.lock().unwrap_or_else(PoisonError::into_inner).schema = schema;
+    }
+
+    fn note_durable(&self, table: &Table) {
         if let Some(writer) = &self.writer {
-            self.table.made_durable(writer.durable_rows());
+            table.made_durable(writer.durable_rows());
         }
     }
 
-    fn commit(&mut self, group: Vec<Batches>) {
-        let mut writer = match self.open() {
+    fn close(&mut self, table: &Table) {
+        if let Some(writer) = self.writer.take() {
+            let end = writer.rows();
+            match writer.close() {
+                Ok(()) => table.made_durable(end),
+                Err(e) => eprintln!("arrowwood: closing a table: {e}"),
+            }
+            self.note_schema(table);
+        }
+    }
+
+    fn commit_all(&mut self, table: &Table, writing: &Writing, group: Vec<Batches>) {
+        let mut writer = match self.open(table, writing) {
             Ok(writer) => writer,
             Err(e) => {
                 group.into_iter().for_each(|batches| batches.refuse(Refusal::of_table(&e)));
                 return;
             }
         };
-        let mut ahead = Ahead::of(&self.table.producers, writer.positions().len());
+        let mut ahead = Ahead::of(&table.producers, writer.positions().len());
         let mut appended = append_all(&mut writer, &mut ahead, group);
         let positions = ahead.positions();
         let positions: Vec<(&str, i64)> = positions.iter().map(|(name, value)| (name.as_str(), *value)).collect();
@@ -184,14 +232,14 @@ impl Run {
         ahead.committed();
         let receipts = || appended.iter().flat_map(|it| &it.receipts);
         let rows = receipts().filter(|receipt| !receipt.is_duplicate).map(|receipt| receipt.rows).sum();
-        self.writing.metrics.committed(receipts().count(), rows);
+        writing.metrics.committed(receipts().count(), rows);
         for it in appended.extract_if(.., |it| it.batches.ack == Ack::Visible) {
             it.acknowledge(&writer);
         }
-        match self.sync(&mut writer, &appended) {
+        match self.sync(writing, &mut writer, &appended) {
             Ok(()) => {
                 appended.into_iter().for_each(|it| it.acknowledge(&writer));
-                self.table.made_durable(writer.durable_rows());
+                table.made_durable(writer.durable_rows());
                 self.writer = Some(writer);
             }
             Err(e) => appended.into_iter().for_each(|it| {
@@ -203,7 +251,7 @@ impl Run {
         }
     }
 
-    fn open(&mut self) -> arrowwood::Result<Writer> {
+    fn open(&mut self, table: &Table, writing: &Writing) -> arrowwood::Result<Writer> {
         if let Some(mut writer) = self.writer.take() {
             // After a failed background sync this writer refuses to write; a new one is opened.
             let is_closed = writer.commit().is_err_and(|e| e.kind() == ErrorKind::Closed);
@@ -211,23 +259,23 @@ impl Run {
                 return Ok(writer);
             }
         }
-        let options = WriterOptions { medium: self.writing.medium.clone(), ..WriterOptions::default() };
+        let options = WriterOptions { medium: writing.medium.clone(), ..WriterOptions::default() };
         // Never creates a table: it may have been removed.
-        let writer = Writer::open(&self.table.path, None, &options)?;
-        self.table.producers.load(&writer.positions());
+        let writer = Writer::open(&table.path, None, &options)?;
+        table.producers.load(&writer.positions());
         self.has_unsynced_positions = true;
         Ok(writer)
     }
 
     /// Syncs rows that clients wait for.
-    fn sync(&mut self, writer: &mut Writer, waiting: &[Appended]) -> arrowwood::Result<()> {
+    fn sync(&mut self, writing: &Writing, writer: &mut Writer, waiting: &[Appended]) -> arrowwood::Result<()> {
         let Some(end) = waiting.iter().map(|it| it.end).max() else { return Ok(()) };
         if writer.durable_rows() >= end && !self.has_unsynced_positions {
             return Ok(());
         }
         let begun = Instant::now();
         let synced = writer.sync();
-        self.writing.metrics.synced(begun.elapsed());
+        writing.metrics.synced(begun.elapsed());
         self.has_unsynced_positions &= synced.is_err();
         synced
     }
