@@ -6,11 +6,15 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::{DataType, Fields, UnionMode};
 
+use super::prefetch::prefetch;
 use super::unchecked::Unchecked;
 use super::validate;
 use crate::error::{Error, Result};
 use crate::types::layout::children;
 use crate::types::{fixed_size, layout};
+
+/// The most bytes of a buffer that are asked for before they are checked.
+const ASKED: usize = 8 << 20;
 
 impl Unchecked {
     /// Checks everything about the array: the number and lengths of buffers and children, and values. `known`
@@ -46,8 +50,17 @@ impl Unchecked {
 
 fn check_all(array: &Unchecked, known: &[&ArrayData]) -> Result<()> {
     check_structure(array)?;
+    ask_for(array);
     validate::check(array)?;
     check_dictionaries(array, known)
+}
+
+/// Asks for the pages that a check is about to read: those of a dictionary, or of its keys, are often fewer than what the
+/// device reads ahead.
+fn ask_for(array: &Unchecked) {
+    if !array.data_type().is_nested() && !validate::is_trivial(array.data_type()) {
+        prefetch(array, 0..array.len(), ASKED);
+    }
 }
 
 /// Checks the dictionaries in an array that are not known.
@@ -224,6 +237,9 @@ impl CheckedUpTo {
         debug_assert!(from <= to, "rows are among what becomes longer");
         let mut nulls = Vec::with_capacity(done.nulls.len());
         count_nulls(&array, from, &mut done.nulls.iter().copied(), &mut nulls)?;
+        if from == 0 {
+            ask_for(&array);
+        }
         if from < to || !is_longer {
             validate::check(&array.slice(from, to - from))?;
         }

@@ -9,14 +9,12 @@ use super::unchecked::{Unchecked, span};
 use crate::map;
 use crate::types::{Role, fixed_size_or_none, layout};
 
-/// The most bytes of a buffer that are asked for: one value may be as long as its file.
-const MOST: usize = 1 << 20;
-
 /// Asks the system to load the pages of rows `rows`, as far as they are known by the numbers of the rows: not those of
-/// dictionaries, nor what views and list views point to.
-pub(crate) fn prefetch(array: &Unchecked, rows: Range<usize>) {
+/// dictionaries, nor what views and list views point to. Of each buffer at most `most` bytes: one value may be as long as its
+/// file.
+pub(crate) fn prefetch(array: &Unchecked, rows: Range<usize>, most: usize) {
     each_range(array, rows, &mut |buffer, bytes| {
-        let end = bytes.end.min(bytes.start.saturating_add(MOST));
+        let end = bytes.end.min(bytes.start.saturating_add(most));
         buffer.get(bytes.start..end).into_iter().for_each(map::prefetch);
     });
 }

@@ -25,6 +25,9 @@ use crate::map::{ChangeCheck, guard, watched};
 use crate::parallel;
 use crate::types::type_name;
 
+/// The most bytes of a buffer that [`Dataset::prefetch`] asks for.
+const ASKED: usize = 1 << 20;
+
 /// An immutable, zero-copy table of rows over one or many record batches. Clones are cheap.
 #[derive(Clone, Debug)]
 pub struct Dataset {
@@ -223,7 +226,7 @@ impl Dataset {
         let ask = |part: Part<'_>| -> Result<()> {
             let columns = part.piece.columns.iter();
             let columns = columns.map(|&column| part.piece.source.column(part.batch, column));
-            columns.filter_map(Result::ok).for_each(|array| prefetch(array, part.rows.clone()));
+            columns.filter_map(Result::ok).for_each(|array| prefetch(array, part.rows.clone(), ASKED));
             Ok(())
         };
         for piece in self.pieces.iter().filter(|piece| matches!(behind(piece, 0), Ok(None))) {

@@ -90,6 +90,11 @@ impl Scan {
         }
         let sorted = sorted_column(&snapshot, &schema);
         let rows = rows.select_at(&read).map_err(external)?;
+        let len = rows.len().map_err(external)?;
+        if len <= CHUNK && len < snapshot.len().map_err(external)? {
+            // Of few rows that were found, the first touch of each column would load as much as the device reads ahead.
+            rows.prefetch();
+        }
         let splits = split(&rows, splits)?;
         let statistics = known(&rows, &splits, (&schema, sorted), condition.is_some())?;
         let properties = properties(&schema, sorted, splits.len());
