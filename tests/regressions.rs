@@ -367,3 +367,102 @@ fn a_small_file_is_not_unpacked_to_any_size() {
         assert_eq!(opened(8 << 20).column("n").unwrap().sum().unwrap().to_string(), "0");
     }
 }
+
+/// Rows that are all null, above a dictionary that has no nulls of its own, in a struct and in a list.
+fn nulls_above_dictionaries(values: ArrayRef) -> Vec<ArrayRef> {
+    let coded = DataType::Dictionary(DataType::Int32.into(), values.data_type().clone().into());
+    let coded = Arc::new(Field::new("d", coded, false));
+    // Below a null any key is as good as another: these are null, which pyarrow makes of them.
+    let keys = |rows| Int32Array::from(vec![None; rows]);
+    let below = |rows| Arc::new(DictionaryArray::new(keys(rows), values.slice(0, 0))) as ArrayRef;
+    let nulls = arrow_buffer::NullBuffer::new_null(2);
+    let structs = StructArray::new(vec![coded.clone()].into(), vec![below(2)], Some(nulls.clone()));
+    let lists = FixedSizeListArray::new(coded, 3, below(6), Some(nulls));
+    vec![Arc::new(structs), Arc::new(lists)]
+}
+
+#[test]
+fn nulls_above_a_dictionary_without_nulls_have_keys_of_values() {
+    // Their keys were 0 of a dictionary without values: a table that could not be read, and that `repair` emptied.
+    let text = Arc::new(StringArray::from(vec!["a"])) as ArrayRef;
+    let numbers = Arc::new(Int64Array::from(vec![7])) as ArrayRef;
+    for rows in [text, numbers].into_iter().flat_map(nulls_above_dictionaries) {
+        let rows = single(rows);
+        let whole = |dataset: &Dataset| {
+            dataset.validate(|_, _| ()).unwrap();
+            for batch in dataset.to_record_batches() {
+                batch.unwrap().columns().iter().for_each(|column| column.to_data().validate_full().unwrap());
+            }
+            assert!(values(dataset).unwrap().iter().all(serde_json::Value::is_null));
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t");
+        let mut writer = Writer::open(&path, Some(rows.schema().clone()), &WriterOptions::default()).unwrap();
+        writer.append_dataset(&rows).unwrap();
+        writer.close().unwrap();
+        let stored = open(&path).unwrap();
+        whole(&stored);
+        assert!(check(&path, |_, _| ()).unwrap().is_good());
+        let mut builder = Builder::new(rows.schema().clone()).unwrap();
+        builder.append_dataset(&rows).unwrap();
+        whole(&builder.finish().unwrap());
+        whole(&Dataset::concat(&[rows.clone(), stored]).unwrap().collect().unwrap());
+    }
+}
+
+#[test]
+fn nothing_found_is_collected() {
+    // The dictionary of the first batch was looked for, of none.
+    let coded: DictionaryArray<Int8Type> = ["a", "b"].into_iter().collect();
+    let rows = single(Arc::new(coded));
+    let none = rows.filter(&col("c").eq("c")).unwrap();
+    for found in
+        [none.clone(), none.filter(&col("c").eq("a")).unwrap(), Dataset::concat(&[none.clone(), none]).unwrap()]
+    {
+        let collected = found.collect().unwrap();
+        assert_eq!((collected.len().unwrap(), collected.schema()), (0, rows.schema()));
+    }
+}
+
+#[test]
+fn many_groups_have_keys_and_extremes_of_bytes_of_one_length() {
+    // They were taken for texts with offsets.
+    let count = 70_000_u32;
+    let bytes = |n: u32, width: usize| n.to_be_bytes().into_iter().cycle().take(width).collect::<Vec<_>>();
+    for width in [3, 4, 16, 20] {
+        for has_nulls in [false, true] {
+            let value = |n: u32| (!has_nulls || !n.is_multiple_of(1000)).then(|| bytes(n / 2, width));
+            let keys =
+                FixedSizeBinaryArray::try_from_sparse_iter_with_size((0..count).map(value), width as i32).unwrap();
+            let numbers = Int64Array::from_iter_values((0..count).map(|n| i64::from(n / 2)));
+            let columns = [("k", Arc::new(keys) as ArrayRef, true), ("n", Arc::new(numbers) as ArrayRef, true)];
+            let rows = Dataset::try_from(vec![RecordBatch::try_from_iter_with_nullable(columns).unwrap()]).unwrap();
+            let distinct: std::collections::HashSet<_> = (0..count).map(value).collect();
+            let by_bytes = rows.aggregate(&["k"]).column("n", Function::Sum).finish().unwrap();
+            assert_eq!(by_bytes.len().unwrap(), distinct.len() as u64, "{width} bytes");
+            let by_number = rows.aggregate(&["n"]).named("most", "k", Function::Max).finish().unwrap();
+            assert_eq!(by_number.len().unwrap(), u64::from(count / 2));
+            let row = by_number.row(77).unwrap();
+            let expected = bytes(77, width);
+            assert!(matches!(row.get(1).unwrap(), Value::Bytes(found) if found == expected), "{width} bytes");
+        }
+    }
+}
+
+#[test]
+fn sums_of_decimals_have_the_digits_of_their_type() {
+    let of = |value: i128| {
+        let decimals = Decimal128Array::from(vec![value, value]).with_precision_and_scale(38, 0).unwrap();
+        let rows = single(Arc::new(decimals));
+        rows.aggregate::<&str>(&[]).column("c", Function::Sum).finish()
+    };
+    let most = 10_i128.pow(38) - 2;
+    for value in [most / 2, -most / 2] {
+        let sum = of(value).unwrap();
+        assert!(
+            matches!(sum.row(0).unwrap().get(0).unwrap(), Value::Decimal { digits, .. } if digits.to_i128() == Some(2 * value))
+        );
+        let above = of(value + value.signum()).unwrap_err();
+        assert_eq!(above.kind(), ErrorKind::InvalidArgument, "{above}");
+    }
+}

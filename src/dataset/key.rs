@@ -27,7 +27,19 @@ impl Key {
             Value::Decimal { digits, .. } => Key::Decimal(*digits),
             Value::Str(text) => Key::Bytes(text.as_bytes().to_vec()),
             Value::Bytes(bytes) => Key::Bytes(bytes.to_vec()),
+            Value::Uuid(bytes) => Key::Bytes(bytes.to_vec()),
             _ => return None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uuids_are_in_the_order_of_their_bytes() {
+        let [low, high] = [[0; 16], [1; 16]].map(|bytes| Key::of(&Value::Uuid(&bytes)));
+        assert!(low.is_some() && low < high);
     }
 }

@@ -86,6 +86,10 @@ impl IncomingRows {
         if let Storage::Keys { number, .. } = node.kind {
             #[cfg_attr(not(test), expect(unused_mut, reason = "a test breaks them"))]
             let mut keys = keys_of(array, rows.clone(), &mut entries[number])?;
+            if node.nulls.is_none() && !keys.is_empty() && entries[number].len() == 0 {
+                // All are null by their struct or list, without validity of their own: their key must be that of a value.
+                entries[number].add_any(node.field.data_type())?;
+            }
             #[cfg(test)]
             super::broken::forget_key(&mut keys);
             self.keys[number] = (rows.start, keys);
@@ -190,7 +194,11 @@ impl IncomingRows {
             Storage::Keys { number, width } => {
                 let keys = self.keys(number, rows)?;
                 let most = keys.iter().max().map_or(0, |&key| key as usize + 1);
-                into.put_entries(number, &entries[number], most.min(entries[number].len()))?;
+                let known = entries[number].len();
+                if most > known && node.nulls.is_none() {
+                    return Err(Error::internal("a key of no value, in a column without nulls"));
+                }
+                into.put_entries(number, &entries[number], most.min(known))?;
                 put_numbers(into, node.region + 1, at, keys, width)?;
             }
             Storage::List { width, counter } => {

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use arrow_array::Array;
+use arrow_array::{Array, RecordBatch};
 use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, FieldRef, Schema};
@@ -55,6 +55,9 @@ fn collect(dataset: &Dataset) -> Result<Dataset> {
     let rows = BatchRows::of(dataset)?;
     if rows.index.len() < 2 && !dataset.holds_others() {
         return Ok(dataset.clone());
+    }
+    if rows.count == 0 {
+        return Dataset::try_from(vec![RecordBatch::new_empty(dataset.schema().clone())]);
     }
     let fields = dataset.schema().fields();
     let widths = (0..fields.len()).map(|column| rows.width(column, fields[column].data_type()));

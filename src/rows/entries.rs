@@ -3,9 +3,11 @@
 use std::hash::BuildHasher;
 use std::ops::Range;
 
+use arrow_schema::DataType;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use crate::error::Error;
+use crate::error::{Error, Result};
+use crate::types::layout;
 
 /// Distinct texts, or values as bytes, numbered in the order of their arrival.
 #[derive(Debug)]
@@ -73,6 +75,16 @@ impl Entries {
             text.map_or(0, |text| hasher.hash_one(text))
         });
         Some(key)
+    }
+
+    /// Adds any value that a field of type `data_type` may have: empty text, or zeros.
+    pub fn add_any(&mut self, data_type: &DataType) -> Result<()> {
+        let values = match data_type {
+            DataType::Dictionary(_, values) => values,
+            other => other,
+        };
+        let width = layout(values).plain_width().unwrap_or(0);
+        self.key(&vec![0; width]).map(drop).ok_or_else(|| self.full())
     }
 
     /// Removes all texts but the first `len`.

@@ -173,7 +173,7 @@ pub(super) fn array(
         (GroupState::Floats(sums), Function::Sum) => floats(data_type, rows, sums.iter().map(|sum| Some(sum.total()))),
         (GroupState::Floats(sums), _) => floats(data_type, rows, sums.iter().map(|sum| mean(sum.total(), sum.count))),
         (GroupState::Integers(sums), Function::Sum) => {
-            integers(data_type, rows, sums.iter().map(|sum| Some(i256::from_i128(sum.sum))))
+            totals_of(data_type, rows, sums.iter().map(|sum| i256::from_i128(sum.sum)).collect())
         }
         (GroupState::Integers(sums), _) => {
             let total = |sum: i128| if scale == 0 { sum as f64 } else { decimal_to_f64(i256::from_i128(sum), scale) };
@@ -181,11 +181,11 @@ pub(super) fn array(
         }
         (GroupState::Decimals(sums), _) => {
             let totals: Option<Vec<i256>> = sums.iter().map(|sum| sum.sum).collect();
-            let totals = totals.ok_or_else(|| too_large(data_type))?.into_iter();
+            let totals = totals.ok_or_else(|| too_large(data_type))?;
             if function == Function::Sum {
-                return integers(data_type, rows, totals.map(Some));
+                return totals_of(data_type, rows, totals);
             }
-            let means = totals.zip(sums).map(|(total, sum)| mean(decimal_to_f64(total, scale), sum.count));
+            let means = totals.into_iter().zip(sums).map(|(total, sum)| mean(decimal_to_f64(total, scale), sum.count));
             floats(data_type, rows, means)
         }
         (GroupState::Moments(all), _) => {
@@ -239,6 +239,18 @@ pub(super) fn of_rows(
 
 fn nulls_of(data_type: &DataType, rows: usize) -> ArrayData {
     ArrayData::new_null(data_type, rows)
+}
+
+/// Sums of integers or decimals. A decimal type has fewer numbers than its bits: those with its digits.
+fn totals_of(data_type: &DataType, rows: usize, totals: Vec<i256>) -> Result<ArrayData> {
+    use DataType::*;
+    if let Decimal32(digits, _) | Decimal64(digits, _) | Decimal128(digits, _) | Decimal256(digits, _) = data_type {
+        let above = i256::from_i128(10).checked_pow(u32::from(*digits)).unwrap_or(i256::MAX);
+        if totals.iter().any(|total| *total >= above || *total <= -above) {
+            return Err(too_large(data_type));
+        }
+    }
+    integers(data_type, rows, totals.into_iter().map(Some))
 }
 
 fn too_large(data_type: &DataType) -> Error {

@@ -219,9 +219,10 @@ impl<'w, 'a> Wave<'w, 'a> {
         Ok(WaveColumn::Chunks(arrays.into_iter().collect::<Result<_>>()?))
     }
 
-    /// A column of text or bytes, as views; `None` for others, and if that can't be.
+    /// A column of text or bytes of any length, as views; `None` for others, and if that can't be.
     fn views(&self, first: usize, column: usize) -> Result<Option<Vec<ArrayData>>> {
-        if !is_text_or_binary(self.needed.of.field(column).data_type()) {
+        let data_type = self.needed.of.field(column).data_type();
+        if !is_text_or_binary(data_type) || matches!(data_type, DataType::FixedSizeBinary(_)) {
             return Ok(None);
         }
         let chunks = (0..self.orders.len()).map(|chunk| ViewedChunk::of(spans_of(self.frame, first + chunk, column)?));
