@@ -27,6 +27,8 @@ use crate::response::{allow, empty, json_response, with_type};
 use crate::session::{Session, Trace};
 use crate::table::{Kind, Table};
 
+/// The maximum number of rows that the thread that has received them commits itself.
+const FEW: u64 = 64;
 /// The maximum number of characters in a producer's name.
 const PRODUCER: usize = 200;
 
@@ -238,7 +240,8 @@ async fn append(
     numbered: Option<Numbered>,
     share: OwnedSemaphorePermit,
 ) -> Result<Receipt> {
-    let is_small = is_small(&share);
+    // Few bytes may hold many: those of a dictionary.
+    let is_small = is_small(&share) && rows.len().is_ok_and(|rows| rows <= FEW);
     let (batches, answers) = whole(rows, ack, numbered, Arc::new(share))?;
     if is_small {
         table.append_here(batches, &session.shared.writing)?;

@@ -202,6 +202,8 @@ async fn create(session: Session, parts: &Parts, body: Incoming, name: &str) -> 
     let query = Query::parse(parts.uri.query(), ingest::CREATE_PARAMETERS)?;
     let limits = Limits { body: SCHEMA, ..session.shared.limits.clone() };
     let received = receive(&parts.headers, body, &limits, &session.shared.memory).await?;
+    // The body may have taken minutes.
+    session.check_valid()?;
     let text = String::from_utf8(received.bytes).map_err(|_| Refusal::bad_request("the schema is not UTF-8"))?;
     let schema = parse_schema(&text).map_err(|e| Refusal::bad_request(e.message()))?;
     let options = ingest::table_options(&query)?;

@@ -273,6 +273,7 @@ impl Table {
     fn watch_on(&self) -> Result<()> {
         let mut watched = Instant::now();
         let mut patience = DURABLE.0;
+        let mut asked = Instant::now();
         let rows = self.rows()?;
         let end = self.progress.borrow().end;
         let mut coming = followed(&rows, Some(end))?;
@@ -299,7 +300,10 @@ impl Table {
                     progress.durable_end = progress.durable_end.max(own);
                 });
                 thread::sleep(REST);
-            } else if is_behind {
+            }
+            // Also of a table whose rows never stop coming.
+            if is_behind && asked.elapsed() >= patience {
+                asked = Instant::now();
                 let durable_end = self.durable_end(known.end)?;
                 let is_new = durable_end > known.durable_end;
                 patience = if is_new { DURABLE.0 } else { (2 * patience).min(DURABLE.1) };

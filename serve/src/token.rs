@@ -323,7 +323,6 @@ impl Tokens {
         let now = stamp(path);
         let is_same = now == seen.1;
         *seen = (Instant::now(), now);
-        drop(seen);
         if is_same {
             return;
         }
@@ -331,6 +330,7 @@ impl Tokens {
             eprintln!("arrowwood: no token is valid: {e}");
             Vec::new()
         });
+        // Under the lock of `seen`: a thread that has read an older version does not write it over this one.
         *self.by_id.write().unwrap_or_else(PoisonError::into_inner) = by_id(tokens);
     }
 }

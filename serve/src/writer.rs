@@ -259,6 +259,10 @@ impl Committer {
                 return Ok(writer);
             }
         }
+        if !table.is_same() {
+            let detail = "the table was removed or replaced since the call began; begin again";
+            return Err(Error::new(ErrorKind::FileChanged, detail).at(&table.path));
+        }
         let options = WriterOptions { medium: writing.medium.clone(), ..WriterOptions::default() };
         // Never creates a table: it may have been removed.
         let writer = Writer::open(&table.path, None, &options)?;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Read;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -107,6 +108,37 @@ fn followers_of_durable_rows_are_never_ahead_of_the_disk() {
         }
         assert_eq!(seen, [2 * round, 2 * round + 1]);
     }
+}
+
+#[test]
+fn followers_of_durable_rows_get_those_of_a_table_that_never_rests() {
+    let served = Served::start();
+    let mut writer = served.writer("t", "n: int not null");
+    let mut durable = follow(&served, "?from=0&durable=true");
+    let is_over = AtomicBool::new(false);
+    let seen = thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in 0.. {
+                writer.append_row(&[Value::Int(n)]).unwrap();
+                writer.commit().unwrap();
+                if n % 50 == 0 {
+                    writer.sync().unwrap();
+                }
+                thread::sleep(Duration::from_millis(1));
+                if is_over.load(Ordering::Relaxed) || n == 30_000 {
+                    return;
+                }
+            }
+        });
+        let mut seen = Vec::new();
+        while seen.len() < 200 {
+            seen.extend(numbers(&durable.next().unwrap().unwrap()));
+        }
+        is_over.store(true, Ordering::Relaxed);
+        seen
+    });
+    // They came while rows did, not once these had come to rest.
+    assert!(seen.len() < 20_000 && seen.iter().zip(0..).all(|(&n, row)| n == row), "{} rows", seen.len());
 }
 
 #[test]

@@ -164,6 +164,17 @@ def test_flights_are_found_and_their_parts_are_the_whole(served):
     assert as_rows(client.do_get(endpoint.ticket).read_all()) == [{"n": n} for n in range(10)]
 
 
+def test_a_ticket_is_of_the_table_that_it_was_made_for(served):
+    folder, client = served
+    [endpoint] = client.get_flight_info(flight.FlightDescriptor.for_path("ticks")).endpoints
+    (folder / "ticks").rename(folder / "old")
+    with aw.writer(folder / "ticks", schema=pa.table(aw.open(folder / "old")).schema) as writer:
+        writer.append(ticks(0, 5))
+    with pytest.raises(pa.ArrowException, match="replaced"):
+        client.do_get(endpoint.ticket).read_all()
+
+
+
 def test_batches_are_acknowledged_and_seen_by_everybody(served):
     folder, client = served
     sent = ticks(10_000, 300)

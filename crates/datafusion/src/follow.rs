@@ -14,7 +14,7 @@ use datafusion::physical_plan::streaming::PartitionStream;
 use datafusion::prelude::col;
 
 use crate::external;
-use crate::scan::adopted;
+use crate::scan::{adopted, is_ordered_alike};
 
 /// How long a thread waits for rows before it looks whether anybody still wants them.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -51,7 +51,7 @@ pub fn follow(dataset: &Dataset, start: Option<u64>) -> arrowwood::Result<Stream
     arrowwood::follow(dataset, start, None)?;
     let schema = Arc::new(Schema::new(dataset.schema().fields().clone()));
     let rows = Arc::new(Followed { dataset: dataset.clone(), start, schema: schema.clone() });
-    let order = dataset.sorted_by().filter(|field| !field.data_type().is_floating());
+    let order = dataset.sorted_by().filter(|field| is_ordered_alike(field.data_type()));
     let order = order.map(|field| col(datafusion::common::Column::from_name(field.name())).sort(true, false));
     let table = StreamingTable::try_new(schema, vec![rows]).map_err(|e| {
         let message = format!("making a stream for DataFusion: {e}");

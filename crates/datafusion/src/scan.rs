@@ -29,6 +29,8 @@ use crate::{external, statistics};
 
 /// Rows that are filtered or copied at once: few enough for one thread and its caches.
 const CHUNK: u64 = 1 << 17;
+/// The most bytes of rows that are copied at once.
+const COPIED: u64 = 64 << 20;
 /// Fewer rows than these are not worth another split.
 const SPLIT: u64 = 1 << 14;
 
@@ -151,9 +153,13 @@ fn is_compared_whole(data_type: &DataType) -> bool {
 /// The number among those of `schema` of the column in whose order all rows are, as DataFusion orders them.
 fn sorted_column(snapshot: &Dataset, schema: &SchemaRef) -> Option<usize> {
     let field = snapshot.sorted_by()?;
-    let is_ordered_alike = !field.data_type().is_floating() && *field.data_type() != DataType::Date64;
-    let (number, _) = schema.column_with_name(field.name()).filter(|_| is_ordered_alike)?;
+    let (number, _) = schema.column_with_name(field.name()).filter(|_| is_ordered_alike(field.data_type()))?;
     snapshot.is_ascending().then_some(number)
+}
+
+/// Whether DataFusion orders values of a sorted column as its table does: not NaN, nor the milliseconds of a day.
+pub(crate) fn is_ordered_alike(data_type: &DataType) -> bool {
+    !data_type.is_floating() && *data_type != DataType::Date64
 }
 
 /// `rows` as ranges of about one size, `wanted` of them where there are enough rows.
@@ -289,6 +295,19 @@ impl ExecutionPlan for Scan {
     }
 }
 
+/// The first of `rows`, at least one of them, as many as may be copied at once.
+fn light(mut rows: Dataset) -> arrowwood::Result<Dataset> {
+    loop {
+        let (len, bytes) = (rows.len()?, rows.nbytes()?);
+        if bytes <= COPIED || len <= 1 {
+            return Ok(rows);
+        }
+        // As many as fit if all are of one size; fewer each time.
+        let fit = u128::from(len) * u128::from(COPIED) / u128::from(bytes);
+        rows = rows.head(fit.clamp(1, u128::from(len / 2)) as u64)?;
+    }
+}
+
 /// The batches of one split.
 struct Batches {
     rows: Dataset,
@@ -311,9 +330,15 @@ impl Batches {
     /// Reads the next rows.
     fn read(&mut self) -> arrowwood::Result<()> {
         let mut rows = self.rows.slice(self.next, CHUNK)?;
-        self.next += CHUNK;
+        if self.condition.is_some() || self.is_copied {
+            rows = light(rows)?;
+        }
+        self.next += rows.len()?;
         if let Some(condition) = &self.condition {
             rows = rows.filter(condition)?;
+            if (self.left as u64) < rows.len()? {
+                rows = rows.head(self.left as u64)?;
+            }
         } else if self.is_copied {
             // To collect one batch would copy nothing.
             rows = rows.take(&(0..rows.len()? as i64).collect::<Vec<_>>())?;

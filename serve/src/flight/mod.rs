@@ -38,12 +38,12 @@ use crate::reading::{self, Selection};
 use crate::refusal::{Refusal, Result};
 use crate::response::allow;
 use crate::session::{Session, Trace};
-use crate::table::Table;
+use crate::table::{Kind, Table};
 
 /// The maximum number of endpoints of a flight, and the minimum rows of each.
 const ENDPOINTS: (u64, u64) = (16, 1 << 20);
 /// The parameters of a ticket.
-const PARAMETERS: &[&str] = &["from", "to", "columns", "column", "where", "limit", "follow", "durable"];
+const PARAMETERS: &[&str] = &["from", "to", "columns", "column", "where", "limit", "follow", "durable", "numbering"];
 
 /// Answers a call.
 pub(crate) async fn answer(
@@ -168,8 +168,7 @@ async fn flight_info(session: Session, descriptor: FlightDescriptor) -> Result<R
 
 /// The description of rows, and their endpoints: here, in parts. Blocks.
 fn info_of(table: Arc<Table>, descriptor: FlightDescriptor, query: &Query) -> Result<FlightInfo> {
-    let name = table.name.clone();
-    let selection = Selection::of(table, query)?;
+    let selection = Selection::of(table.clone(), query)?;
     let schema = selection.schema_message().map_err(|e| Refusal::of_table(&e))?.into();
     let rows = selection.end_row - selection.first_row;
     let is_whole = query.get("where")?.is_none() && query.get("limit")?.is_none();
@@ -177,7 +176,7 @@ fn info_of(table: Arc<Table>, descriptor: FlightDescriptor, query: &Query) -> Re
     let starts = (selection.first_row..selection.end_row).step_by(usize::try_from(part).unwrap_or(usize::MAX));
     let ticket = |start: u64| {
         let end = (start + part).min(selection.end_row);
-        let ticket = Some(Ticket { ticket: ticket(&name, start, end, query).into() });
+        let ticket = Some(Ticket { ticket: ticket(&table, start, end, query).into() });
         FlightEndpoint { ticket }
     };
     // An empty result has one endpoint too, for its schema.
@@ -192,9 +191,13 @@ fn info_of(table: Arc<Table>, descriptor: FlightDescriptor, query: &Query) -> Re
     })
 }
 
-fn ticket(name: &str, start: u64, end: u64, query: &Query) -> String {
-    let mut text = form_urlencoded::Serializer::new(format!("{name}?"));
+fn ticket(table: &Table, start: u64, end: u64, query: &Query) -> String {
+    let mut text = form_urlencoded::Serializer::new(format!("{}?", table.name));
     text.append_pair("from", &start.to_string()).append_pair("to", &end.to_string());
+    if table.kind == Kind::Table {
+        // Whose rows are put in another order has other rows by these numbers.
+        text.append_pair("numbering", &table.identity.numbering());
+    }
     for other in ["columns", "column", "where", "limit"] {
         query.all(other).for_each(|value| {
             text.append_pair(other, value);
