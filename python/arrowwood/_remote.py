@@ -14,6 +14,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Literal, TypeVar, cast
 from urllib.parse import quote, urlencode, urlsplit
@@ -239,6 +240,13 @@ class Connection:
         return IoError(f"asking {self.url}: {what}; is `arrowwood serve` running there?", errno=getattr(problem, "errno", None))
 
 
+def _place_of(path: str) -> str:
+    """What identifies a file among those of all machines, as the server tells it."""
+    boot = Path("/proc/sys/kernel/random/boot_id")
+    found = os.stat(path)
+    return f"{boot.read_text().strip() if boot.exists() else ''}:{found.st_dev}:{found.st_ino}"
+
+
 class RemoteTable:
     """A table or file of a server, ``aw.connect(url)["ticks"]``. Creating it sends no request.
 
@@ -275,7 +283,10 @@ class RemoteTable:
         """Where its files are, if they are this machine's and can be opened; ``None`` if not."""
         facts = self._facts
         path = facts.text("path") if facts.has("path") else None
-        return path if path is not None and os.access(path, os.R_OK) else None
+        if path is None or not os.access(path, os.R_OK):
+            return None
+        # The server may be at the other end of a tunnel, and another file have the path here.
+        return path if facts.has("place") and facts.text("place") == _place_of(path) else None
 
     def __len__(self) -> int:
         facts = self._facts

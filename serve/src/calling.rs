@@ -1,12 +1,12 @@
 //! The calls of other servers, as sessions.
 
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use arrowwood::Dataset;
 use hyper::{Response, StatusCode};
 
+use crate::facts::place_of;
 use crate::outgoing::Outgoing;
 use crate::refusal::Refusal;
 use crate::session::Session;
@@ -45,12 +45,7 @@ impl Calling for Session {
     }
 
     fn directory(&self) -> Vec<u8> {
-        let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let directory = self.shared.catalog.directory();
-        let place = match std::fs::metadata(directory) {
-            Ok(found) => format!("{}:{}", found.dev(), found.ino()).into_bytes(),
-            Err(_) => directory.as_os_str().as_bytes().to_vec(),
-        };
-        [boot, place].concat()
+        place_of(directory).map_or_else(|| directory.as_os_str().as_bytes().to_vec(), String::into_bytes)
     }
 }

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -63,6 +64,32 @@ def test_files_of_this_machine_are_mapped(db, tmp_path):
         writer.append(rows(0, 1))
     assert ticks.path == str((tmp_path / "data" / "ticks").resolve())
     assert ticks.open().mapped.copied == 0 and numbers(ticks.open()) == [0]
+
+
+def test_a_path_of_another_machine_is_not_opened(tmp_path):
+    told = {"path": str(tmp_path)}
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            body = json.dumps(told).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    tunnel = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=tunnel.serve_forever, daemon=True).start()
+    ticks = aw.connect(f"http://127.0.0.1:{tunnel.server_port}")["ticks"]
+    assert ticks.path is None
+    found = tmp_path.stat()
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    for machine, path in [("another", None), (boot, str(tmp_path))]:
+        told["place"] = f"{machine}:{found.st_dev}:{found.st_ino}"
+        assert ticks.path == path
+    tunnel.shutdown()
 
 
 def test_a_table_for_late_rows(db, tmp_path):
