@@ -6,17 +6,21 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::panic::RefUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use arrow_array::builder::{Int32Builder, ListBuilder, StringDictionaryBuilder};
-use arrow_array::types::Int8Type;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int8Type, Int64Type};
 use arrow_array::*;
+use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
+use arrow_data::ArrayData;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{DataType, Field};
-use arrowwood::{Bytes, Compression, Dataset, Format, Open, WriteOptions, read_stream, write_to};
+use arrowwood::{Builder, Bytes, Compression, Dataset, Format, Open, Result, WriteOptions, col, read_stream, write_to};
 
 mod dice;
 
@@ -138,6 +142,50 @@ fn exercise(bytes: &[u8]) -> bool {
     valid
 }
 
+/// A question, and what gives the rows that it finds.
+type Copying = (&'static str, fn(&Dataset) -> Result<Dataset>);
+
+/// The questions that copy rows or their numbers.
+const COPIES: &[Copying] = &[
+    ("take", |dataset| dataset.take(&[0])),
+    ("take repeated", |dataset| dataset.take(&[0, 0, -1])),
+    ("take all", |dataset| dataset.take(&(0..dataset.len()?.min(3000) as i64).collect::<Vec<_>>())),
+    ("sample", |dataset| dataset.sample(dataset.len()?.min(3), 7)),
+    ("filter", |dataset| dataset.filter(&col("x").is_null())),
+    ("filter not", |dataset| dataset.filter(&!col("x").is_null())),
+    ("sort", |dataset| dataset.sort(&[("x", true)])),
+    ("order", |dataset| dataset.row_order(&[("x", true)]).map(|_| dataset.clone())),
+    ("matching", |dataset| dataset.matching_rows(&col("x").is_null()).map(|_| dataset.clone())),
+    ("every second", |dataset| dataset.every(0..dataset.len()?, 2)),
+    ("backwards", |dataset| dataset.every(0..dataset.len()?, -1)),
+    ("shuffle", |dataset| dataset.shuffle(7)),
+    ("collect", Dataset::collect),
+    ("collect twice", |dataset| Dataset::concat(&[dataset.clone(), dataset.clone()])?.collect()),
+    ("append", |dataset| {
+        let mut builder = Builder::new(dataset.schema().clone())?;
+        builder.append_dataset(dataset)?;
+        builder.finish()
+    }),
+];
+
+/// Asks all of [`COPIES`] of a column `x`, and for the first batch of each answer.
+fn copy_rows(campaign: &Campaign, name: &str, batches: Vec<RecordBatch>) {
+    let mut bytes = Vec::new();
+    let stream = WriteOptions { format: Format::Stream, ..WriteOptions::default() };
+    write_to(&Dataset::try_from(batches).unwrap(), &mut bytes, &stream).unwrap();
+    for (question, copy) in COPIES {
+        campaign.ask(name, &|| (*question).into(), &|| {
+            let dataset = Open::new().bytes(Bytes::from(bytes.clone())).unwrap();
+            copy(&dataset).and_then(|found| found.to_record_batches().next().transpose()).is_ok()
+        });
+    }
+    campaign.ask(name, &|| "read_all".into(), &|| read_stream(&bytes[..]).and_then(|stream| stream.read_all()).is_ok());
+}
+
+fn of_column(column: ArrayRef) -> RecordBatch {
+    RecordBatch::try_from_iter_with_nullable([("x", column, true)]).unwrap()
+}
+
 /// Mutants of one kind: tries them and counts them.
 struct Campaign {
     name: &'static str,
@@ -155,8 +203,13 @@ impl Campaign {
     }
 
     fn one(&self, seed: &str, bytes: &[u8], how: &dyn Fn() -> String) {
+        self.ask(seed, how, &|| exercise(bytes));
+    }
+
+    /// Asks something that tells whether the bytes are valid.
+    fn ask(&self, seed: &str, how: &dyn Fn() -> String, question: &(dyn Fn() -> bool + RefUnwindSafe)) {
         let (clock, begin) = (Instant::now(), system::thread_time());
-        let Ok(valid) = std::panic::catch_unwind(|| exercise(bytes)) else { panic!("{seed}: {}: panicked", how()) };
+        let Ok(valid) = std::panic::catch_unwind(question) else { panic!("{seed}: {}: panicked", how()) };
         let (waited, worked) = (clock.elapsed(), system::thread_time() - begin);
         assert!(worked < LONGEST && waited < LONGEST_WAIT, "{seed}: {}: took {worked:?} of {waited:?}", how());
         self.tried.fetch_add(1, Ordering::Relaxed);
@@ -281,6 +334,98 @@ fn rows_without_bytes_cost_nothing() {
         stream.write(&batch).unwrap();
         campaign.one(name, &stream.into_inner().unwrap(), &|| "2^40 rows".into());
     }
+}
+
+fn empty_texts(rows: usize, nulls: Option<NullBuffer>) -> ArrayRef {
+    let built = ArrayData::builder(DataType::FixedSizeBinary(0)).len(rows).add_buffer(Buffer::default()).nulls(nulls);
+    make_array(built.build().unwrap())
+}
+
+#[test]
+fn rows_without_bytes_are_copied_or_refused() {
+    let campaign = Campaign::new("copies of rows without bytes");
+    let rows = 1 << 40;
+    let nulls = || -> ArrayRef { Arc::new(NullArray::new(rows)) };
+    copy_rows(&campaign, "null", vec![of_column(nulls())]);
+    copy_rows(&campaign, "two batches of null", vec![of_column(nulls()), of_column(nulls())]);
+    copy_rows(&campaign, "struct", vec![of_column(Arc::new(StructArray::new_empty_fields(rows, None)))]);
+    let batch = |rows, nulls| of_column(empty_texts(rows, nulls));
+    copy_rows(&campaign, "empty texts", vec![batch(rows, None)]);
+    let null = || Some(NullBuffer::from(vec![true, false]));
+    copy_rows(&campaign, "empty texts before a null", vec![batch(rows, None), batch(2, null())]);
+    copy_rows(&campaign, "empty texts behind a null", vec![batch(2, null()), batch(rows, None)]);
+    let field =
+        Arc::new(Field::new("item", DataType::ListView(Arc::new(Field::new("item", DataType::Int8, true))), true));
+    let none = new_empty_array(field.data_type());
+    let lists = FixedSizeListArray::try_new_with_length(field, 0, none, None, rows).unwrap();
+    copy_rows(&campaign, "no list views", vec![of_column(Arc::new(lists))]);
+}
+
+#[test]
+fn items_without_bytes_are_copied_or_refused() {
+    let campaign = Campaign::new("copies of items without bytes");
+    let item = |items: &ArrayRef| Arc::new(Field::new("item", items.data_type().clone(), true));
+    let most = i32::MAX as usize;
+    let runs = |rows: usize| -> ArrayRef {
+        Arc::new(RunArray::<Int64Type>::try_new(&vec![rows as i64].into(), &StringArray::from(vec!["x"])).unwrap())
+    };
+    let kinds: [fn(usize) -> ArrayRef; 4] = [
+        |rows| Arc::new(NullArray::new(rows)),
+        |rows| Arc::new(StructArray::new_empty_fields(rows, None)),
+        |rows| empty_texts(rows, None),
+        |rows| {
+            let item = Arc::new(Field::new("item", DataType::Utf8, true));
+            let none = new_empty_array(&DataType::Utf8);
+            Arc::new(FixedSizeListArray::try_new_with_length(item, 0, none, None, rows).unwrap())
+        },
+    ];
+    let items = kinds.iter().map(|kind| (kind(1 << 40), kind(most))).chain([(runs(1 << 40), runs(most))]);
+    for (many, few) in items {
+        let large = LargeListArray::new(item(&many), OffsetBuffer::new(vec![0, 1 << 40].into()), many.clone(), None);
+        copy_rows(&campaign, &format!("large lists of {}", many.data_type()), vec![of_column(Arc::new(large))]);
+        let views =
+            ListViewArray::new(item(&few), vec![0; 3000].into(), vec![i32::MAX; 3000].into(), few.clone(), None);
+        copy_rows(&campaign, &format!("views of {}", few.data_type()), vec![of_column(Arc::new(views))]);
+        let small = ListArray::new(item(&few), OffsetBuffer::new(vec![0, i32::MAX].into()), few.clone(), None);
+        copy_rows(&campaign, &format!("lists of {}", few.data_type()), vec![of_column(Arc::new(small))]);
+        let fixed: ArrayRef = Arc::new(FixedSizeListArray::new(item(&few), i32::MAX, few.clone(), None));
+        copy_rows(&campaign, &format!("fixed lists of {}", few.data_type()), vec![of_column(fixed.clone())]);
+        let nested = ListArray::new(item(&fixed), OffsetBuffer::new(vec![0, 1].into()), fixed, None);
+        copy_rows(
+            &campaign,
+            &format!("lists of fixed lists of {}", few.data_type()),
+            vec![of_column(Arc::new(nested))],
+        );
+    }
+}
+
+#[test]
+fn views_of_the_same_items_are_copied_or_refused() {
+    let campaign = Campaign::new("views of the same items");
+    let rows = 30_000;
+    let item = Arc::new(Field::new("item", DataType::Int8, true));
+    let bytes: ArrayRef = Arc::new(Int8Array::from(vec![1; rows]));
+    let views = ListViewArray::new(item, vec![0; rows].into(), vec![rows as i32; rows].into(), bytes, None);
+    copy_rows(&campaign, "list views", vec![of_column(Arc::new(views))]);
+}
+
+#[test]
+fn views_that_share_items_go_on_sharing_them() {
+    let item = Arc::new(Field::new("item", DataType::Int16, true));
+    let numbers: ArrayRef = Arc::new((0..12).map(|n| (n != 5).then_some(n)).collect::<Int16Array>());
+    let (starts, sizes) = (vec![3, 0, 8, 4, 0, 11, 12], vec![6, 5, 4, 2, 0, 1, 0]);
+    let views = ListViewArray::new(item, starts.into(), sizes.into(), numbers, None);
+    let batch = of_column(Arc::new(views));
+    let dataset = Dataset::try_from(vec![batch.clone(), batch]).unwrap();
+    let rows: Vec<i64> = vec![13, 2, 0, 7, 8, 1, 0, 3, 12, 9, 10, 4, 5, 6, 11];
+    let taken = dataset.take(&rows).unwrap();
+    let text =
+        |dataset: &Dataset, row: i64| format!("{:?}", dataset.row(row as u64).unwrap().get(0).unwrap().to_json());
+    for (at, &row) in rows.iter().enumerate() {
+        assert_eq!(text(&taken, at as i64), text(&dataset, row), "row {row}");
+    }
+    let column = taken.to_record_batches().next().unwrap().unwrap().column(0).clone();
+    assert_eq!(column.as_list_view::<i32>().values().len(), 24);
 }
 
 #[test]

@@ -10,12 +10,16 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, make_array};
+#[cfg(feature = "write")]
+use arrow_buffer::{BooleanBufferBuilder, MutableBuffer};
 use arrow_buffer::{Buffer, NullBuffer};
 use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::{DataType, UnionMode};
 
 use super::fetch::Fetch;
 use crate::error::{Error, ErrorKind, Result};
+#[cfg(any(feature = "write", feature = "compute"))]
+use crate::map::free_memory;
 use crate::map::{GrowableBuffer, Mapping};
 use crate::types::{fixed_size, fixed_size_or_none, type_name};
 
@@ -185,6 +189,34 @@ impl Bytes {
         into.copy_from_slice(from);
         Ok(())
     }
+}
+
+/// Room for `len` values, which data may only claim, or for none of them; `of` says what they are.
+///
+/// # Errors
+/// `Io` if there is no memory for them. The system may promise more than there is, so it is asked what is left, too.
+#[cfg(any(feature = "write", feature = "compute"))]
+pub(crate) fn room_for<T>(len: u64, of: &str) -> Result<Vec<T>> {
+    /// Bytes for which the question is not worth its time.
+    const LITTLE: u64 = 64 << 20;
+    let bytes = len.saturating_mul(size_of::<T>() as u64);
+    let no_room = || Error::new(ErrorKind::Io, format!("{len} {of} have no room in memory"));
+    if bytes > LITTLE && free_memory().is_some_and(|free| bytes > free) {
+        return Err(no_room());
+    }
+    let mut room = Vec::new();
+    room.try_reserve_exact(usize::try_from(len).map_err(|_| no_room())?).map_err(|_| no_room())?;
+    Ok(room)
+}
+
+/// Room for the bits of `rows` rows.
+///
+/// # Errors
+/// As [`room_for`].
+#[cfg(feature = "write")]
+pub(crate) fn room_for_bits(rows: usize) -> Result<BooleanBufferBuilder> {
+    let bytes = room_for::<u8>(rows.div_ceil(8) as u64, "bytes of bits")?;
+    Ok(BooleanBufferBuilder::new_from_buffer(MutableBuffer::from(bytes), 0))
 }
 
 /// Memory for a copy.

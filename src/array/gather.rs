@@ -4,18 +4,25 @@
 //! large file cost ten thousand rows. The result is to be checked instead.
 
 use std::cell::Cell;
+use std::ops::Range;
 
 use arrow_buffer::{BooleanBuffer, Buffer};
 use arrow_schema::{DataType, Field, FieldRef, UnionFields, UnionMode};
 
 use super::access::{Bits, Texts, fixed_values, fixed_width};
 use super::value::{run_of, value};
-use super::{Parts, Unchecked, Value, cells, filled, merge};
+use super::{Parts, Unchecked, Value, cells, filled, merge, room_for};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{Role, fixed_size, layout};
 
 /// A row: the number of its array, and its number there.
 pub(crate) type Pick = (u32, usize);
+
+/// Items next to each other: the number of their array, and their numbers there.
+type ItemRange = (u32, Range<usize>);
+
+/// Items that are copied whatever the bytes behind them: rows that a caller repeats are taken for few, too.
+const FEW_ITEMS: usize = 1 << 24;
 
 /// Buffers and children of an array.
 type Inside = (Vec<Buffer>, Vec<Unchecked>);
@@ -221,28 +228,71 @@ fn views(from: &[&Unchecked], picks: &[Pick]) -> Result<Vec<Buffer>> {
     Ok(if data.is_empty() { vec![views] } else { vec![views, Buffer::from_vec(data)] })
 }
 
-/// Lists with offsets, and list views, whose sizes follow from the same offsets.
+/// Lists with offsets, and list views, of which those that overlap go on sharing their items.
 fn lists<const N: usize>(field: &FieldRef, from: &[&Unchecked], picks: &[Pick], is_view: bool) -> Result<Inside> {
-    let mut offsets = GrowingOffsets::<N>::with_rows(picks.len());
-    let mut sizes = Vec::new();
-    let mut inside = Vec::new();
+    let mut spans: Vec<ItemRange> = Vec::with_capacity(picks.len());
     for &(array, row) in picks {
         let items = match value(from[array as usize], row)? {
             Value::List(items) | Value::Map(items) => items.range(),
             _ => 0..0,
         };
-        sizes.extend_from_slice(&items.len().to_le_bytes()[..N]);
-        inside.extend(items.map(|item| (array, item)));
-        offsets.push(inside.len())?;
+        spans.push((array, items));
     }
-    let mut offsets = offsets.bytes;
-    let buffers = if is_view {
-        offsets.truncate(sizes.len());
-        vec![Buffer::from_vec(offsets), Buffer::from_vec(sizes)]
-    } else {
-        vec![Buffer::from_vec(offsets)]
+    let values = children_of(field, from, 0)?;
+    if is_view {
+        let sizes: Vec<u8> =
+            spans.iter().flat_map(|(_, items)| items.len().to_le_bytes().into_iter().take(N)).collect();
+        let held = values.iter().fold(0, |sum: usize, values| sum.saturating_add(values.len()));
+        let (spans, starts) =
+            if total(&spans).is_ok_and(|items| items <= held) { in_turn(spans) } else { shared(&spans) };
+        let mut offsets = GrowingOffsets::<N> { bytes: Vec::with_capacity(picks.len() * N) };
+        starts.into_iter().try_for_each(|start| offsets.push(start))?;
+        return Ok((vec![offsets.finish(), Buffer::from_vec(sizes)], vec![items(field, &values, &spans)?]));
+    }
+    let mut offsets = GrowingOffsets::<N>::with_rows(picks.len());
+    let mut end = 0usize;
+    for (_, items) in &spans {
+        end = end.checked_add(items.len()).ok_or_else(too_many)?;
+        offsets.push(end)?;
+    }
+    Ok((vec![offsets.finish()], vec![items(field, &values, &spans)?]))
+}
+
+/// Spans one after the other, and where each begins.
+fn in_turn(spans: Vec<ItemRange>) -> (Vec<ItemRange>, Vec<usize>) {
+    let start = |before: &mut usize, (_, items): &ItemRange| {
+        let start = *before;
+        *before += items.len();
+        Some(start)
     };
-    Ok((buffers, vec![child(field, from, 0, &inside)?]))
+    let starts = spans.iter().scan(0, start).collect();
+    (spans, starts)
+}
+
+/// Spans that have each item of `spans` once, and where in them each of `spans` begins: many lists of the same items are
+/// no more items than that.
+fn shared(spans: &[ItemRange]) -> (Vec<ItemRange>, Vec<usize>) {
+    let mut order: Vec<usize> = (0..spans.len()).collect();
+    order.sort_unstable_by_key(|&number| (spans[number].0, spans[number].1.start));
+    let mut merged: Vec<ItemRange> = Vec::new();
+    let mut starts = vec![0; spans.len()];
+    // The items in all merged spans but the last.
+    let mut before = 0;
+    for number in order {
+        let (array, items) = &spans[number];
+        match merged.last_mut() {
+            Some((last, held)) if last == array && items.start <= held.end => {
+                starts[number] = before + (items.start - held.start);
+                held.end = held.end.max(items.end);
+            }
+            last => {
+                before += last.map_or(0, |(_, held)| held.len());
+                starts[number] = before;
+                merged.push((*array, items.clone()));
+            }
+        }
+    }
+    (merged, starts)
 }
 
 fn fixed_lists(field: &FieldRef, from: &[&Unchecked], picks: &[Pick], size: i32) -> Result<Unchecked> {
@@ -250,9 +300,81 @@ fn fixed_lists(field: &FieldRef, from: &[&Unchecked], picks: &[Pick], size: i32)
     if let Some(rows) = whole_rows(field.data_type(), from, picks, size)? {
         return Ok(rows);
     }
-    let start = |&(array, row): &Pick| (array, (from[array as usize].offset() + row).saturating_mul(size));
-    let inside = picks.iter().map(start).flat_map(|(array, at)| (at..at + size).map(move |row| (array, row)));
-    child(field, from, 0, &inside.collect::<Vec<_>>())
+    let span = |&(array, row): &Pick| -> Result<ItemRange> {
+        let start = (from[array as usize].offset() + row).checked_mul(size).ok_or_else(too_many)?;
+        Ok((array, start..start.checked_add(size).ok_or_else(too_many)?))
+    };
+    let spans = picks.iter().map(span).collect::<Result<Vec<_>>>()?;
+    items(field, &children_of(field, from, 0)?, &spans)
+}
+
+fn total(spans: &[ItemRange]) -> Result<usize> {
+    spans.iter().try_fold(0usize, |sum, (_, items)| sum.checked_add(items.len())).ok_or_else(too_many)
+}
+
+/// The items `spans` of the arrays `values`. A few bytes can claim any number of items: those without bytes are only
+/// counted, and others are refused before they are listed if there are more of them than the bytes behind them justify.
+fn items(field: &FieldRef, values: &[&Unchecked], spans: &[ItemRange]) -> Result<Unchecked> {
+    let len = total(spans)?;
+    let outside = |(array, items): &ItemRange| {
+        !items.is_empty() && values.get(*array as usize).is_none_or(|values| items.end > values.len())
+    };
+    if spans.iter().any(outside) {
+        return Err(no_rows_of(field));
+    }
+    if is_hollow(field.data_type()) && !values.iter().any(|values| has_nulls(values)) {
+        return hollow(field.data_type(), len);
+    }
+    let backed = values.iter().fold(FEW_ITEMS, |sum, values| sum.saturating_add(bits_behind(values)));
+    if len > backed {
+        return Err(Error::unsupported(format!(
+            "{len} items of '{}' are more than the bytes behind them justify; take fewer rows at a time",
+            field.name()
+        )));
+    }
+    // There may be room for those of fewer rows.
+    let mut picks = room_for::<Pick>(len as u64, "items of lists").map_err(|e| Error::unsupported(e.message()))?;
+    spans.iter().for_each(|(array, items)| picks.extend(items.clone().map(|item| (*array, item))));
+    gather(field.data_type(), values, &picks)
+}
+
+/// Whether values of the type have no bytes, except that they may be null.
+fn is_hollow(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Null | DataType::FixedSizeBinary(0) | DataType::FixedSizeList(_, 0) => true,
+        DataType::FixedSizeList(item, _) => is_hollow(item.data_type()),
+        DataType::Struct(fields) => fields.iter().all(|field| is_hollow(field.data_type())),
+        _ => false,
+    }
+}
+
+fn has_nulls(array: &Unchecked) -> bool {
+    array.nulls().is_some() || array.child_data().iter().any(has_nulls)
+}
+
+/// `len` values of a hollow type, none of them null.
+fn hollow(data_type: &DataType, len: usize) -> Result<Unchecked> {
+    let (buffers, children) = match data_type {
+        DataType::FixedSizeBinary(_) => (vec![Buffer::default()], Vec::new()),
+        DataType::FixedSizeList(item, 0) => (Vec::new(), vec![Unchecked::empty(item.data_type())]),
+        DataType::FixedSizeList(item, size) => {
+            let items = len.checked_mul(fixed_size(*size)?).ok_or_else(too_many)?;
+            (Vec::new(), vec![hollow(item.data_type(), items)?])
+        }
+        DataType::Struct(fields) => {
+            (Vec::new(), fields.iter().map(|field| hollow(field.data_type(), len)).collect::<Result<_>>()?)
+        }
+        _ => (Vec::new(), Vec::new()),
+    };
+    Ok(Parts { data_type: data_type.clone(), len, validity: None, buffers, children }.assemble())
+}
+
+/// The bits of an array's buffers, and of those of its children: a value that is no run of others has one at least.
+fn bits_behind(array: &Unchecked) -> usize {
+    let own = array.buffers().iter().fold(0, |sum: usize, buffer| sum.saturating_add(buffer.len().saturating_mul(8)));
+    let nulls = array.nulls().map_or(0, |nulls| nulls.len());
+    let inside = array.child_data().iter().map(bits_behind);
+    inside.fold(own.saturating_add(nulls), usize::saturating_add)
 }
 
 /// The items of lists of `size` values of fixed width, copied list by list; `None` if there are nulls among the items, or
@@ -333,12 +455,21 @@ fn runs(ends: &Field, values: &FieldRef, from: &[&Unchecked], picks: &[Pick]) ->
 
 /// Rows of child number `number` of the arrays.
 fn child(field: &FieldRef, from: &[&Unchecked], number: usize, picks: &[Pick]) -> Result<Unchecked> {
-    let children: Vec<_> = from.iter().filter_map(|array| array.child_data().get(number)).collect();
+    let children = children_of(field, from, number)?;
     let outside = |&(array, row): &Pick| children.get(array as usize).is_none_or(|child| row >= child.len());
-    if children.len() < from.len() || picks.iter().any(outside) {
-        return Err(Error::invalid(format!("rows outside of the values of '{}'", field.name())));
+    if picks.iter().any(outside) {
+        return Err(no_rows_of(field));
     }
     gather(field.data_type(), &children, picks)
+}
+
+/// Child number `number` of each of the arrays.
+fn children_of<'a>(field: &FieldRef, from: &[&'a Unchecked], number: usize) -> Result<Vec<&'a Unchecked>> {
+    from.iter().map(|array| array.child_data().get(number).ok_or_else(|| no_rows_of(field))).collect()
+}
+
+fn no_rows_of(field: &FieldRef) -> Error {
+    Error::invalid(format!("rows outside of the values of '{}'", field.name()))
 }
 
 /// Offsets of `N` bytes as they grow.
@@ -355,7 +486,7 @@ impl<const N: usize> GrowingOffsets<N> {
 
     #[inline]
     fn push(&mut self, end: usize) -> Result<()> {
-        if N == 4 && i32::try_from(end).is_err() {
+        if N == 4 && i32::try_from(end).is_err() || i64::try_from(end).is_err() {
             return Err(too_many());
         }
         self.bytes.extend_from_slice(&end.to_le_bytes()[..N]);

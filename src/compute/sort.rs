@@ -8,9 +8,10 @@ use arrow_schema::DataType;
 use super::frame::Frame;
 use super::group::{Cell, cell, is_integer, is_key};
 use super::reduce::{Rows, each_decimal, each_float, each_integer, is_number, number_rows};
-use super::select::{Order, view};
+use super::select::{Order, numbers_of, view};
+use crate::array::room_for;
 use crate::dataset::Dataset;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::map::ChangeCheck;
 use crate::types::type_name;
 
@@ -38,17 +39,8 @@ impl Dataset {
     #[doc(hidden)]
     pub fn row_order<N: AsRef<str>>(&self, by: &[(N, bool)]) -> Result<Vec<u64>> {
         match self.sorted_rows(by)? {
-            Some(order) => Ok(order.into_numbers()),
-            None => {
-                let rows = self.len()?;
-                let mut numbers = Vec::new();
-                let too_many = |_| {
-                    Error::new(ErrorKind::Unsupported, format!("the numbers of {rows} rows have no room in memory"))
-                };
-                numbers.try_reserve_exact(usize::try_from(rows).unwrap_or(usize::MAX)).map_err(too_many)?;
-                numbers.extend(0..rows);
-                Ok(numbers)
-            }
+            Some(order) => order.into_numbers(),
+            None => numbers_of(0..self.len()?),
         }
     }
 
@@ -60,13 +52,31 @@ impl Dataset {
         let columns = by.iter().map(|(name, _)| self.index_of(name.as_ref())).collect::<Result<Vec<_>>>()?;
         self.watched(ChangeCheck::Now, || {
             let frame = Frame::of(self)?;
-            let keys = columns.iter().zip(by);
-            // Nulls are in no order, and there may be more of them than memory for their numbers.
-            let keys = keys.filter(|&(&column, _)| *self.schema().field(column).data_type() != DataType::Null);
-            let keys = keys.map(|(&column, (_, descends))| SortKey::of(self, &frame, column, *descends));
-            let keys = keys.collect::<Result<Vec<_>>>()?;
+            let mut keys = Vec::with_capacity(columns.len());
+            for (&column, (_, descends)) in columns.iter().zip(by) {
+                // There may be more of them than memory for their numbers.
+                if !are_alike(&frame, column, self.schema().field(column).data_type())? {
+                    keys.push(SortKey::of(self, &frame, column, *descends)?);
+                }
+            }
             if keys.is_empty() { Ok(None) } else { sorted(&keys, frame.rows()).map(Some) }
         })
+    }
+}
+
+/// Whether all values of a column are one, as its type allows no others.
+fn are_alike(frame: &Frame<'_>, column: usize, data_type: &DataType) -> Result<bool> {
+    match data_type {
+        DataType::Null => Ok(true),
+        DataType::FixedSizeBinary(0) => {
+            for part in 0..frame.num_parts() {
+                if frame.checked(part, column)?.nulls().is_some() {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+        _ => Ok(false),
     }
 }
 
@@ -93,7 +103,7 @@ impl<'a> SortKey<'a> {
         };
         let wide = matches!(data_type, DataType::Decimal128(..) | DataType::Decimal256(..));
         let is_no_order = matches!(data_type, DataType::Interval(_));
-        let mut is_null = Vec::new();
+        let mut is_null = room_for(frame.rows(), "rows to sort")?;
         let values = if is_no_order || !is_key(field.data_type()) {
             let shown = type_name(field.data_type());
             return Err(Error::unsupported(format!(
@@ -101,17 +111,17 @@ impl<'a> SortKey<'a> {
                 field.name()
             )));
         } else if wide {
-            let mut found = Vec::new();
+            let mut found = room_for(frame.rows(), "values to sort by")?;
             let add = |rows: &Rows<'_>| each_decimal(rows, |_, digits| found.push(digits));
             numbers(frame, column, &mut is_null, add)?;
             SortValues::Wide(found)
         } else if data_type.is_floating() {
-            let mut found = Vec::new();
+            let mut found = room_for(frame.rows(), "values to sort by")?;
             let add = |rows: &Rows<'_>| each_float(rows, |_, _, number| found.push(float_word(number, descends)));
             numbers(frame, column, &mut is_null, add)?;
             SortValues::Words(found)
         } else if is_integer(data_type) || is_number(data_type) {
-            let mut found = Vec::new();
+            let mut found = room_for(frame.rows(), "values to sort by")?;
             let least = if data_type.is_unsigned_integer() { 0 } else { i128::from(i64::MIN) };
             let add = |rows: &Rows<'_>| each_integer(rows, |_, _, number| found.push((number - least) as u64));
             numbers(frame, column, &mut is_null, add)?;
@@ -157,7 +167,7 @@ fn numbers(
 }
 
 fn texts<'a>(frame: &Frame<'a>, column: usize, is_null: &mut Vec<bool>) -> Result<Vec<&'a [u8]>> {
-    let mut found = Vec::new();
+    let mut found = room_for(frame.rows(), "values to sort by")?;
     for part in 0..frame.num_parts() {
         let array = frame.checked(part, column)?;
         for row in frame.rows_of(part) {
@@ -191,20 +201,20 @@ fn sorted(keys: &[SortKey<'_>], rows: u64) -> Result<Order> {
         && !is_null.contains(&true)
     {
         let word = |row: usize| if *descends { !words[row] } else { words[row] };
-        let mut pairs: Vec<(u64, u64)> = (0..rows).map(|row| (word(row), row as u64)).collect();
+        let mut pairs: Vec<(u64, u64)> = numbers_of((0..rows).map(|row| (word(row), row as u64)))?;
         pairs.sort_unstable();
-        return Ok(Order::of(rows as u64, pairs.into_iter().map(|(_, row)| row)));
+        return Order::of(rows as u64, pairs.into_iter().map(|(_, row)| row));
     }
     let compare = |a: usize, b: usize| {
         let unequal = keys.iter().map(|key| key.compare(a, b)).find(|order| order.is_ne());
         unequal.unwrap_or_else(|| a.cmp(&b))
     };
     if u32::try_from(rows).is_ok() {
-        let mut order: Vec<u32> = (0..rows as u32).collect();
+        let mut order: Vec<u32> = numbers_of(0..rows as u32)?;
         order.sort_unstable_by(|&a, &b| compare(a as usize, b as usize));
         return Ok(Order::Short(order));
     }
-    let mut order: Vec<u64> = (0..rows as u64).collect();
+    let mut order: Vec<u64> = numbers_of(0..rows as u64)?;
     order.sort_unstable_by(|&a, &b| compare(a as usize, b as usize));
     Ok(Order::Long(order))
 }

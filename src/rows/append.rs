@@ -16,7 +16,7 @@ use super::sink::RowSink;
 use super::straight::straight;
 use crate::array::access::entry_of;
 use crate::array::cells::view;
-use crate::array::{Value, value};
+use crate::array::{Value, room_for, value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{field_type_name, fixed_size, layout, type_name};
 
@@ -547,7 +547,12 @@ fn put_bits(
     let shift = (at % 8) as usize;
     let mut scratch = std::mem::take(into.scratch());
     scratch.clear();
-    scratch.resize((shift + count).div_ceil(8), 0);
+    let bytes = (shift + count).div_ceil(8);
+    if bytes > scratch.capacity() {
+        // Rows without bytes may be any number.
+        scratch = room_for(bytes as u64, "bytes of bits")?;
+    }
+    scratch.resize(bytes, 0);
     let set = match source {
         Some((bits, from)) if bits.len() * 8 >= from + count => {
             count - bit_mask::set_bits(&mut scratch, bits, shift, from, count)

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow_array::{Array, RecordBatch};
-use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer};
+use arrow_buffer::{Buffer, NullBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, FieldRef, Schema};
 
 use super::append::IncomingRows;
 use super::builder::{Gathered, batch};
 use super::plan::{Plan, PlanDictionary};
-use crate::array::{Bytes, Parts, Unchecked, keys_suffice, to_array};
+use crate::array::{Bytes, Parts, Unchecked, keys_suffice, room_for, room_for_bits, to_array};
 use crate::dataset::{Dataset, Index, Part, Piece, Plain};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{Ipc, ReadOptions, WriteOptions, write_to};
@@ -285,7 +285,7 @@ impl<'a> BatchRows<'a> {
     }
 
     fn validity(&self, column: usize) -> Result<Option<(Buffer, usize)>> {
-        let mut bits = BooleanBufferBuilder::new(self.count);
+        let mut bits = room_for_bits(self.count)?;
         for (number, part) in self.parts().enumerate() {
             match self.nulls(number, column)? {
                 Some(nulls) => bits.append_buffer(nulls.inner()),
@@ -300,7 +300,7 @@ impl<'a> BatchRows<'a> {
     /// Concatenates a column of any type; `None` if it doesn't fit into one array.
     fn gathered(&self, column: usize, field: &FieldRef) -> Result<Option<ArrayData>> {
         match self.appended(column, field) {
-            Err(e) if e.kind() == ErrorKind::Unsupported => self.concatenated(column, field).map(Some),
+            Err(e) if e.kind() == ErrorKind::Unsupported => self.concatenated(column, field),
             done => done,
         }
     }
@@ -323,17 +323,52 @@ impl<'a> BatchRows<'a> {
         array.map(Some).ok_or_else(|| Error::internal("a column was gathered into none"))
     }
 
-    fn concatenated(&self, column: usize, field: &FieldRef) -> Result<ArrayData> {
+    fn concatenated(&self, column: usize, field: &FieldRef) -> Result<Option<ArrayData>> {
         let arrays = self.parts().map(|part| part.column(part.piece.columns[column]));
         let mut arrays = arrays.collect::<Result<Vec<_>>>()?;
         if !keys_suffice(&arrays.iter().collect::<Vec<_>>()) {
             arrays = with_one_dictionary(arrays, field)?;
         }
+        if !fit_one_array(&arrays.iter().collect::<Vec<_>>(), false)? {
+            return Ok(None);
+        }
         let arrays: Vec<_> = arrays.into_iter().map(to_array).collect();
         let references: Vec<&dyn Array> = arrays.iter().map(|array| array.as_ref()).collect();
         let whole = arrow_select::concat::concat(&references);
-        whole.map(|whole| whole.to_data()).map_err(|e| Error::unsupported(format!("putting batches together: {e}")))
+        whole
+            .map(|whole| Some(whole.to_data()))
+            .map_err(|e| Error::unsupported(format!("putting batches together: {e}")))
     }
+}
+
+/// Whether the offsets and run ends of the type can count all items and rows of the arrays; arrow-rs takes that for granted,
+/// and that there is memory for a bit of each row, and for a run end of each if they are `inside` of others.
+fn fit_one_array(arrays: &[&ArrayData], inside: bool) -> Result<bool> {
+    let Some(first) = arrays.first() else { return Ok(true) };
+    let children = |number: usize| arrays.iter().filter_map(move |array| array.child_data().get(number));
+    let sum = |lengths: &mut dyn Iterator<Item = usize>| lengths.fold(0, usize::saturating_add);
+    let rows = sum(&mut arrays.iter().map(|array| array.len()));
+    if arrays.iter().any(|array| array.nulls().is_some()) {
+        drop(room_for_bits(rows)?);
+    }
+    let is_counted = match first.data_type() {
+        DataType::List(_) | DataType::Map(..) | DataType::ListView(_) => {
+            sum(&mut children(0).map(ArrayData::len)) <= i32::MAX as usize
+        }
+        DataType::RunEndEncoded(ends, _) => {
+            if inside {
+                drop(room_for::<u64>(rows as u64, "run ends")?);
+            }
+            let width = ends.data_type().primitive_width().unwrap_or(8);
+            rows as u64 <= i64::MAX as u64 >> (64 - 8 * width)
+        }
+        _ => true,
+    };
+    let mut fit = is_counted;
+    for number in 0..first.child_data().len() {
+        fit = fit && fit_one_array(&children(number).collect::<Vec<_>>(), true)?;
+    }
+    Ok(fit)
 }
 
 /// `arrays` with keys of one dictionary: an IPC file needs one, so they are merged.

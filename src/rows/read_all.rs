@@ -17,7 +17,7 @@ use arrow_schema::{FieldRef, Schema, SchemaRef};
 
 use super::builder::Builder;
 use super::collect::fixed_width;
-use crate::array::{Bytes, Parts, to_array};
+use crate::array::{Bytes, Parts, room_for_bits, to_array};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{Arrived, StreamReader, ValuePlaces};
@@ -81,11 +81,11 @@ impl StreamColumns {
         let mut others = Vec::new();
         for (fixed, column) in self.fixed.iter_mut().zip(arrived.columns) {
             match (fixed, column) {
-                (Some(fixed), Err(validity)) => fixed.note(before, rows, validity.map(|(bits, _)| (bits, 0))),
+                (Some(fixed), Err(validity)) => fixed.note(before, rows, validity.map(|(bits, _)| (bits, 0)))?,
                 (Some(fixed), Ok(array)) => {
                     fixed.values.extend_from_slice(values_of(&array, fixed.width)?)?;
                     let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
-                    fixed.note(before, rows, nulls.map(|nulls| (nulls.buffer().clone(), nulls.offset())));
+                    fixed.note(before, rows, nulls.map(|nulls| (nulls.buffer().clone(), nulls.offset())))?;
                 }
                 (None, Ok(array)) => others.push(array),
                 (None, Err(_)) => return Err(Error::internal("a column without its values")),
@@ -135,16 +135,31 @@ impl Fixed {
     }
 
     /// Records the validity of `rows` rows after the first `before`: that of a bitmap from a bit on, or all valid.
-    fn note(&mut self, before: usize, rows: usize, bits: Option<(Buffer, usize)>) {
-        let Some((bits, from)) = bits else {
-            return self.validity.iter_mut().for_each(|validity| validity.append_n(rows, true));
-        };
-        let validity = self.validity.get_or_insert_with(|| {
-            let mut validity = BooleanBufferBuilder::new(before + rows);
-            validity.append_n(before, true);
-            validity
-        });
-        validity.append_packed_range(from..from + rows, &bits);
+    fn note(&mut self, before: usize, rows: usize, bits: Option<(Buffer, usize)>) -> Result<()> {
+        if self.validity.is_none() && bits.is_none() {
+            return Ok(());
+        }
+        let validity = self.bits(before, rows)?;
+        match bits {
+            Some((bits, from)) => validity.append_packed_range(from..from + rows, &bits),
+            None => validity.append_n(rows, true),
+        }
+        Ok(())
+    }
+
+    /// The validity of the first `before` rows, with room for that of `rows` more: values of no bytes may be any number.
+    fn bits(&mut self, before: usize, rows: usize) -> Result<&mut BooleanBufferBuilder> {
+        let needed = before.checked_add(rows).ok_or_else(|| Error::invalid(format!("a batch of {rows} rows")))?;
+        let capacity = self.validity.as_ref().map_or(0, BooleanBufferBuilder::capacity);
+        if self.validity.is_none() || needed > capacity {
+            let mut grown = room_for_bits(needed.max(capacity.saturating_mul(2)))?;
+            match &self.validity {
+                Some(bits) => grown.append_packed_range(0..bits.len(), bits.as_slice()),
+                None => grown.append_n(before, true),
+            }
+            self.validity = Some(grown);
+        }
+        self.validity.as_mut().ok_or_else(|| Error::internal("a bitmap that was just made"))
     }
 
     fn array(self, field: &FieldRef, rows: usize) -> Result<ArrayData> {

@@ -4,8 +4,8 @@
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, FieldRef, UnionMode};
 
-use crate::array::Unchecked;
-use crate::array::gather::gather;
+use crate::array::gather::{Pick, gather};
+use crate::array::{Unchecked, room_for};
 use crate::error::Result;
 
 /// The array with list views converted to lists, and with the members of dense unions in the order of their rows.
@@ -15,7 +15,8 @@ pub(super) fn straight(array: &ArrayData) -> Result<ArrayData> {
     if is_straight {
         return Ok(array.clone());
     }
-    let rows: Vec<_> = (0..array.len()).map(|row| (0, row)).collect();
+    let mut rows = room_for::<Pick>(array.len() as u64, "rows to put in order")?;
+    rows.extend((0..array.len()).map(|row| (0, row)));
     gather(&data_type, &[Unchecked::of(array)], &rows)?.checked(&[])
 }
 

@@ -16,13 +16,16 @@ use super::take::{BATCH, Picked, gather_picked};
 use crate::array::Value;
 use crate::compute::frame::{BLOCK, Frame};
 use crate::dataset::{Dataset, Piece};
-use crate::error::{Error, Result};
-use crate::map::ChangeCheck;
+use crate::error::{Error, ErrorKind, Result};
+use crate::map::{ChangeCheck, free_memory};
 use crate::parallel;
 use crate::types::type_name;
 
 /// Blocks per batch of the result.
 const BLOCKS: usize = BATCH / BLOCK;
+
+/// Bytes of rows found for which there is always memory.
+const LITTLE: u64 = 64 << 20;
 
 /// A binary search over that many rows stays within a few pages.
 const NEAR: u64 = 4096;
@@ -54,6 +57,7 @@ impl Dataset {
         self.watched(ChangeCheck::Now, || {
             let inside = self.bounded(predicate)?;
             let frame = Frame::of_part(&inside, self)?;
+            check_claim(&inside, frame.rows().div_ceil(8))?;
             let rows = RowSet::of(&frame, |part, rows| condition.mask(&frame, part, rows, true))?;
             // Of rows that another condition has found, some.
             let (inside, rows) = match behind_filter(&inside) {
@@ -81,6 +85,7 @@ impl Dataset {
         let condition = Condition::of(predicate, self.schema(), &|name| self.index_of(name))?;
         self.watched(ChangeCheck::Now, || {
             let frame = Frame::of(self)?;
+            check_claim(self, frame.rows().saturating_mul(8))?;
             let bytes = usize::try_from(frame.rows()).unwrap_or(usize::MAX).saturating_mul(8);
             let found = parallel::map(frame.blocks(), bytes, |block| matching(&frame, block, &condition));
             Ok(found.into_iter().collect::<Result<Vec<_>>>()?.concat())
@@ -283,6 +288,15 @@ fn first_row(column: &Dataset, holds: impl Fn(u64) -> Result<bool>) -> Result<u6
         }
     }
     Ok(low)
+}
+
+/// Checks that memory has room for the `most` bytes that all rows of `dataset` would take if they were found, unless the
+/// bytes of the rows justify them: rows without bytes may be any number.
+fn check_claim(dataset: &Dataset, most: u64) -> Result<()> {
+    if most <= LITTLE || free_memory().is_none_or(|free| most <= free) || dataset.nbytes()? >= most / 64 {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Io, format!("rows found among {} have no room in memory", dataset.len()?)))
 }
 
 /// The dataset's rows in `block` for which the condition is true.

@@ -41,4 +41,4 @@ pub(super) use random::Random;
 pub(super) use row_set::RowSet;
 pub use sampler::{EpochOrder, GatheredRows};
 pub(super) use take::{Picked, gather_rows};
-pub(super) use view::{Order, view};
+pub(super) use view::{Order, numbers_of, view};

@@ -1,7 +1,7 @@
 //! `shuffle`: the rows in a random order.
 
 use super::random::Random;
-use super::view::{Order, view};
+use super::view::{Order, numbers_of, view};
 use crate::dataset::Dataset;
 use crate::error::Result;
 
@@ -12,19 +12,19 @@ impl Dataset {
     /// whole are gathered, in batches of at most 65,536 rows, and cached by the view. A slice gathers its own rows.
     ///
     /// # Errors
-    /// As [`Dataset::len`].
+    /// As [`Dataset::len`]; `Io` if memory has no room for the order.
     pub fn shuffle(&self, seed: u64) -> Result<Dataset> {
         let rows = self.len()?;
         let order = match u32::try_from(rows) {
-            Ok(rows) => Order::Short(shuffled(0..rows, seed)),
-            Err(_) => Order::Long(shuffled(0..rows, seed)),
+            Ok(rows) => Order::Short(shuffled(0..rows, seed)?),
+            Err(_) => Order::Long(shuffled(0..rows, seed)?),
         };
         view(self, order)
     }
 }
 
-fn shuffled<T>(rows: impl Iterator<Item = T>, seed: u64) -> Vec<T> {
-    let mut order: Vec<T> = rows.collect();
+fn shuffled<T>(rows: impl Iterator<Item = T>, seed: u64) -> Result<Vec<T>> {
+    let mut order = numbers_of(rows)?;
     Random::new(seed).shuffle(&mut order);
-    order
+    Ok(order)
 }

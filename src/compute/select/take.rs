@@ -2,20 +2,22 @@
 
 use std::ops::Range;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, SchemaRef};
+use hashbrown::HashMap;
 
 use super::mask::{Mask, SelectedRows};
 use super::plain::Plains;
 use super::random::Random;
-use crate::array::Unchecked;
 use crate::array::gather::{Pick, gather};
 use crate::array::merge::add_dictionaries;
+use crate::array::{Unchecked, bytes_of};
 use crate::compute::frame::{ANYWHERE, Frame};
 use crate::dataset::{Dataset, Piece};
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::{ChangeCheck, GrowableBuffer};
+use crate::map::{ChangeCheck, GrowableBuffer, free_memory};
 use crate::parallel;
 
 /// The maximum rows in a batch of gathered rows.
@@ -105,14 +107,20 @@ pub(super) fn gather_picked(dataset: &Dataset, frame: &Frame<'_>, picked: Vec<Pi
         let bytes = rows.saturating_mul(columns).saturating_mul(ANYWHERE);
         let plains = parallel::map(picked.len(), bytes, |batch| picked[batch].plains(frame, schema, None));
         let plains = plains.into_iter().collect::<Result<Vec<_>>>()?;
+        let made = AtomicU64::new(0);
         let arrays = parallel::map(picked.len() * columns, bytes, |job| {
-            picked[job / columns].column(frame, &plains[job / columns], schema, job % columns)
+            check_memory(made.load(Ordering::Relaxed))?;
+            let array = picked[job / columns].column(frame, &plains[job / columns], schema, job % columns)?;
+            made.fetch_add(bytes_of(Unchecked::of(&array), 0..array.len()), Ordering::Relaxed);
+            Ok(array)
         });
         let too_large = |e: &Error| e.kind() == ErrorKind::Unsupported;
         let split: Vec<bool> = (0..picked.len())
             .map(|batch| arrays[batch * columns..][..columns].iter().any(|a| a.as_ref().err().is_some_and(too_large)))
             .collect();
-        if split.iter().zip(&picked).any(|(split, picked)| *split && picked.len() > 1) {
+        // A row that is too large alone stays so, however the others are cut.
+        let is_divisible = split.iter().zip(&picked).all(|(split, picked)| !split || picked.len() > 1);
+        if is_divisible && split.contains(&true) {
             // Offsets or keys too narrow for all rows are wide enough for fewer.
             picked = picked.into_iter().zip(split).flat_map(|(picked, split)| picked.halves(split)).collect();
             continue;
@@ -122,6 +130,17 @@ pub(super) fn gather_picked(dataset: &Dataset, frame: &Frame<'_>, picked: Vec<Pi
         let batches = picked.iter().map(batch).collect::<Result<Vec<_>>>()?;
         return Ok(Dataset::of_arrays(schema.clone(), batches));
     }
+}
+
+/// Checks that memory is left for another array beside those of `made` bytes: a few bytes may say that many rows are the
+/// same large one.
+fn check_memory(made: u64) -> Result<()> {
+    /// The memory that is always there, and that is left for others.
+    const LITTLE: u64 = 256 << 20;
+    if made < LITTLE || free_memory().is_none_or(|free| free > LITTLE) {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Io, format!("no memory is left for more rows than those of {made} bytes; take fewer")))
 }
 
 /// Rows of a future batch: their source batches, and the rows in them.
@@ -192,9 +211,18 @@ impl Picked {
         if !split || self.len < 2 {
             return vec![self];
         }
+        // Only the parts that it uses: halves of halves would keep the list of all parts for each of their rows.
         let half = |picks: &[Pick]| {
-            let parts = self.parts.clone();
-            let picks = picks.to_vec();
+            let mut numbers = HashMap::new();
+            let mut parts = Vec::new();
+            let own = |&(part, row): &Pick| {
+                let number = *numbers.entry(part).or_insert_with(|| {
+                    parts.push(self.parts[part as usize]);
+                    parts.len() as u32 - 1
+                });
+                (number, row)
+            };
+            let picks: Vec<Pick> = picks.iter().map(own).collect();
             Picked { parts, len: picks.len(), picks: OnceLock::from(picks), spans: Vec::new() }
         };
         let (first, second) = self.picks().split_at(self.len / 2);

@@ -9,7 +9,7 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, SchemaRef};
 
 use super::take::Picked;
-use crate::array::{Unchecked, merge};
+use crate::array::{Unchecked, merge, room_for};
 use crate::compute::frame::{BLOCK, Frame};
 use crate::dataset::{Dataset, Footprint, Location, Piece, Source};
 use crate::error::{Error, ErrorKind, Result};
@@ -33,7 +33,7 @@ impl Dataset {
         if let Some(row) = rows.iter().find(|row| **row >= end) {
             return Err(Error::new(ErrorKind::RowOutOfRange, format!("row {row} of {end} rows")));
         }
-        view(self, Order::of(end, rows.iter().copied()))
+        view(self, Order::of(end, rows.iter().copied())?)
     }
 
     /// Every `step`th of the rows `start .. end`, backwards from the last one if `step` is negative: a view as of
@@ -47,8 +47,8 @@ impl Dataset {
         let Ok(size) = usize::try_from(step.unsigned_abs()) else { return self.slice(rows.start, 1) };
         match step {
             0 => Err(Error::argument("the step of a slice must not be 0")),
-            1.. => view(self, Order::of(self.len()?, rows.step_by(size))),
-            _ => view(self, Order::of(self.len()?, rows.rev().step_by(size))),
+            1.. => view(self, Order::of(self.len()?, rows.step_by(size))?),
+            _ => view(self, Order::of(self.len()?, rows.rev().step_by(size))?),
         }
     }
 }
@@ -59,7 +59,7 @@ impl Dataset {
     pub fn view_rows(&self) -> Result<Option<(Dataset, Vec<u64>)>> {
         match self.pieces() {
             [only] if only.source.resolve(&mut std::iter::empty()).is_some() => {
-                self.behind((0..self.len()?).collect()).map(Some)
+                self.behind(numbers_of(0..self.len()?)?).map(Some)
             }
             _ => Ok(None),
         }
@@ -74,7 +74,7 @@ impl Dataset {
         let len = self.len()?;
         match rows.iter().find(|&&row| row >= len) {
             Some(&row) => Err(self.no_row(row)),
-            None => view(self, Order::of(len, rows.iter().copied())),
+            None => view(self, Order::of(len, rows.iter().copied())?),
         }
     }
 }
@@ -110,17 +110,20 @@ pub(in crate::compute) enum Order {
 
 impl Order {
     /// Of `rows`, each of which is less than `end`.
-    pub(in crate::compute) fn of(end: u64, rows: impl Iterator<Item = u64>) -> Order {
-        match u32::try_from(end) {
-            Ok(_) => Order::Short(rows.map(|row| row as u32).collect()),
-            Err(_) => Order::Long(rows.collect()),
-        }
+    ///
+    /// # Errors
+    /// `Io` if memory has no room for them.
+    pub(in crate::compute) fn of(end: u64, rows: impl Iterator<Item = u64>) -> Result<Order> {
+        Ok(match u32::try_from(end) {
+            Ok(_) => Order::Short(numbers_of(rows.map(|row| row as u32))?),
+            Err(_) => Order::Long(numbers_of(rows)?),
+        })
     }
 
-    pub(in crate::compute) fn into_numbers(self) -> Vec<u64> {
+    pub(in crate::compute) fn into_numbers(self) -> Result<Vec<u64>> {
         match self {
-            Order::Short(rows) => rows.into_iter().map(u64::from).collect(),
-            Order::Long(rows) => rows,
+            Order::Short(rows) => numbers_of(rows.into_iter().map(u64::from)),
+            Order::Long(rows) => Ok(rows),
         }
     }
 
@@ -138,6 +141,16 @@ impl Order {
             Order::Long(rows) => rows.get(row).copied(),
         }
     }
+}
+
+/// The numbers of rows, of which data without bytes may claim any number.
+///
+/// # Errors
+/// `Io` if memory has no room for them.
+pub(in crate::compute) fn numbers_of<T>(rows: impl Iterator<Item = T>) -> Result<Vec<T>> {
+    let mut numbers = room_for(rows.size_hint().0 as u64, "numbers of rows")?;
+    numbers.extend(rows);
+    Ok(numbers)
 }
 
 /// Rows of a dataset in another order.
