@@ -180,7 +180,8 @@ impl Selection {
         let Some(batch) = batch.filter(|_| self.limit > 0) else { return Ok(None) };
         let Some(condition) = &self.condition else { return self.plain(&batch).map(Some).map_err(of_table) };
         let share = share.ok_or_else(|| Refusal::internal("rows are looked for without a share of the memory"))?;
-        let (block, bytes) = block_of(&batch, (share.bytes() / 2) as u64).map_err(of_table)?;
+        let block = batch.head(BLOCK).and_then(|block| block.head_within((share.bytes() / 2) as u64));
+        let (block, bytes) = block.map_err(of_table)?;
         share.grow(usize::try_from(2 * bytes).unwrap_or(usize::MAX))?;
         let found = block.filter(condition).and_then(|found| found.head(self.limit)).map_err(of_table)?;
         self.limit -= found.len().map_err(of_table)?;
@@ -250,21 +251,6 @@ pub(crate) fn numbers(rows: &Dataset, names: &[String]) -> Result<Vec<usize>> {
 
 pub(crate) fn selected(rows: &Dataset, columns: Option<&[usize]>) -> arrowwood::Result<Dataset> {
     columns.map_or_else(|| Ok(rows.clone()), |columns| rows.select_at(columns))
-}
-
-/// The first rows, for which a condition is evaluated at once, and their bytes: at most `most`, unless it is one row.
-fn block_of(rows: &Dataset, most: u64) -> arrowwood::Result<(Dataset, u64)> {
-    let mut count = BLOCK;
-    loop {
-        let block = rows.head(count)?;
-        let bytes = block.nbytes()?;
-        let len = block.len()?;
-        if bytes <= most || len <= 1 {
-            return Ok((block, bytes));
-        }
-        // The rows that fit if all have the same size; fewer each time.
-        count = (u128::from(len) * u128::from(most) / u128::from(bytes)).clamp(1, u128::from(len / 2)) as u64;
-    }
 }
 
 /// Encodes rows as bytes.

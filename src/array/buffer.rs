@@ -191,17 +191,23 @@ impl Bytes {
     }
 }
 
+/// Whether memory has room for as many bytes, as far as the system tells.
+#[cfg(any(feature = "write", feature = "compute"))]
+pub(crate) fn has_room(bytes: u64) -> bool {
+    /// Bytes for which the question is not worth its time.
+    const LITTLE: u64 = 64 << 20;
+    bytes <= LITTLE || free_memory().is_none_or(|free| bytes <= free)
+}
+
 /// Room for `len` values, which data may only claim, or for none of them; `of` says what they are.
 ///
 /// # Errors
 /// `Io` if there is no memory for them. The system may promise more than there is, so it is asked what is left, too.
 #[cfg(any(feature = "write", feature = "compute"))]
 pub(crate) fn room_for<T>(len: u64, of: &str) -> Result<Vec<T>> {
-    /// Bytes for which the question is not worth its time.
-    const LITTLE: u64 = 64 << 20;
     let bytes = len.saturating_mul(size_of::<T>() as u64);
     let no_room = || Error::new(ErrorKind::Io, format!("{len} {of} have no room in memory"));
-    if bytes > LITTLE && free_memory().is_some_and(|free| bytes > free) {
+    if !has_room(bytes) {
         return Err(no_room());
     }
     let mut room = Vec::new();

@@ -13,7 +13,7 @@ use super::access::{Bits, Texts, fixed_values, fixed_width};
 use super::value::{run_of, value};
 use super::{Parts, Unchecked, Value, cells, filled, merge, room_for};
 use crate::error::{Error, ErrorKind, Result};
-use crate::types::{Role, fixed_size, layout};
+use crate::types::{Role, fixed_size, has_bits, layout};
 
 /// A row: the number of its array, and its number there.
 pub(crate) type Pick = (u32, usize);
@@ -322,7 +322,7 @@ fn items(field: &FieldRef, values: &[&Unchecked], spans: &[ItemRange]) -> Result
     if spans.iter().any(outside) {
         return Err(no_rows_of(field));
     }
-    if is_hollow(field.data_type()) && !values.iter().any(|values| has_nulls(values)) {
+    if !has_bits(field.data_type()) && !values.iter().any(|values| has_nulls(values)) {
         return hollow(field.data_type(), len);
     }
     let backed = values.iter().fold(FEW_ITEMS, |sum, values| sum.saturating_add(bits_behind(values)));
@@ -338,21 +338,11 @@ fn items(field: &FieldRef, values: &[&Unchecked], spans: &[ItemRange]) -> Result
     gather(field.data_type(), values, &picks)
 }
 
-/// Whether values of the type have no bytes, except that they may be null.
-fn is_hollow(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Null | DataType::FixedSizeBinary(0) | DataType::FixedSizeList(_, 0) => true,
-        DataType::FixedSizeList(item, _) => is_hollow(item.data_type()),
-        DataType::Struct(fields) => fields.iter().all(|field| is_hollow(field.data_type())),
-        _ => false,
-    }
-}
-
 fn has_nulls(array: &Unchecked) -> bool {
     array.nulls().is_some() || array.child_data().iter().any(has_nulls)
 }
 
-/// `len` values of a hollow type, none of them null.
+/// `len` values of a type [without bits](has_bits), none of them null.
 fn hollow(data_type: &DataType, len: usize) -> Result<Unchecked> {
     let (buffers, children) = match data_type {
         DataType::FixedSizeBinary(_) => (vec![Buffer::default()], Vec::new()),

@@ -23,11 +23,11 @@ mod value;
 mod widen;
 
 pub use buffer::Bytes;
-#[cfg(any(feature = "write", feature = "compute"))]
-pub(crate) use buffer::room_for;
 #[cfg(feature = "write")]
 pub(crate) use buffer::room_for_bits;
 pub(crate) use buffer::{aligned, filled, keys_suffice, settled, slice, to_array, touch};
+#[cfg(any(feature = "write", feature = "compute"))]
+pub(crate) use buffer::{has_room, room_for};
 pub(crate) use checked::{CheckedOnce, CheckedUpTo, struct_of};
 pub use fetch::Fetch;
 pub(crate) use prefetch::prefetch;

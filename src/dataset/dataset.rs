@@ -404,6 +404,21 @@ impl Dataset {
         self.slice(0, n)
     }
 
+    /// The first rows and their bytes, at most `most` unless it is one row.
+    #[doc(hidden)]
+    pub fn head_within(&self, most: u64) -> Result<(Dataset, u64)> {
+        let mut rows = self.clone();
+        loop {
+            let (len, bytes) = (rows.len()?, rows.nbytes()?);
+            if bytes <= most || len <= 1 {
+                return Ok((rows, bytes));
+            }
+            // As many as fit if all are of one size; fewer each time.
+            let fit = u128::from(len) * u128::from(most) / u128::from(bytes);
+            rows = rows.head(fit.clamp(1, u128::from(len / 2)) as u64)?;
+        }
+    }
+
     /// The last `n` rows.
     ///
     /// # Errors

@@ -236,6 +236,17 @@ pub fn field_type_name(field: &Field) -> String {
     }
 }
 
+/// Whether values of the type take any memory, beside the bit that says whether they are null.
+#[cfg(any(feature = "write", feature = "compute"))]
+pub(crate) fn has_bits(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Null | DataType::FixedSizeBinary(0) | DataType::FixedSizeList(_, 0) => false,
+        DataType::FixedSizeList(item, _) => has_bits(item.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| has_bits(field.data_type())),
+        _ => true,
+    }
+}
+
 /// Whether values are bytes: text or binary, of any layout.
 #[cfg(feature = "compute")]
 pub(crate) fn is_text_or_binary(data_type: &DataType) -> bool {

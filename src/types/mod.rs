@@ -3,6 +3,8 @@
 pub mod layout;
 mod parse;
 
+#[cfg(any(feature = "write", feature = "compute"))]
+pub(crate) use layout::has_bits;
 #[cfg(feature = "compute")]
 pub(crate) use layout::is_text_or_binary;
 #[cfg(feature = "write")]

@@ -1,6 +1,7 @@
 """``aw.connect``: tables of other machines, as if they were here."""
 
 import asyncio
+import contextlib
 import http.server
 import json
 import os
@@ -66,13 +67,14 @@ def test_files_of_this_machine_are_mapped(db, tmp_path):
     assert ticks.open().mapped.copied == 0 and numbers(ticks.open()) == [0]
 
 
-def test_a_path_of_another_machine_is_not_opened(tmp_path):
-    told = {"path": str(tmp_path)}
+@contextlib.contextmanager
+def another_program(answer):
+    """Its URL. Answers a request of a path with the status and the body that `answer` gives."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
-            body = json.dumps(told).encode()
-            self.send_response(200)
+            status, body = answer(self.path)
+            self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -80,16 +82,22 @@ def test_a_path_of_another_machine_is_not_opened(tmp_path):
         def log_message(self, *_):
             pass
 
-    tunnel = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=tunnel.serve_forever, daemon=True).start()
-    ticks = aw.connect(f"http://127.0.0.1:{tunnel.server_port}")["ticks"]
-    assert ticks.path is None
-    found = tmp_path.stat()
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    for machine, path in [("another", None), (boot, str(tmp_path))]:
-        told["place"] = f"{machine}:{found.st_dev}:{found.st_ino}"
-        assert ticks.path == path
-    tunnel.shutdown()
+    other = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=other.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{other.server_port}"
+    other.shutdown()
+
+
+def test_a_path_of_another_machine_is_not_opened(tmp_path):
+    told = {"path": str(tmp_path)}
+    with another_program(lambda _: (200, json.dumps(told).encode())) as url:
+        ticks = aw.connect(url)["ticks"]
+        assert ticks.path is None
+        found = tmp_path.stat()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        for machine, path in [("another", None), (boot, str(tmp_path))]:
+            told["place"] = f"{machine}:{found.st_dev}:{found.st_ino}"
+            assert ticks.path == path
 
 
 def test_a_table_for_late_rows(db, tmp_path):
@@ -626,21 +634,12 @@ def test_an_answer_that_breaks_off_in_its_header_is_no_data():
 
 
 def test_what_another_program_answers_is_refused():
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            body = json.dumps(["not", "facts"]).encode() if self.path.endswith("ticks") else b"<html>"
-            self.send_response(404 if "gone" in self.path else 200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(path):
+        body = json.dumps(["not", "facts"]).encode() if path.endswith("ticks") else b"<html>"
+        return 404 if "gone" in path else 200, body
 
-        def log_message(self, *_):
-            pass
-
-    other = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=other.serve_forever, daemon=True).start()
-    db = aw.connect(f"http://127.0.0.1:{other.server_port}")
-    for ask in [db.tables, lambda: len(db["ticks"]), db["ticks"].rows, db["ticks"].follow, lambda: len(db["gone"])]:
-        with pytest.raises(aw.Error):
-            ask()
-    other.shutdown()
+    with another_program(answer) as url:
+        db = aw.connect(url)
+        for ask in [db.tables, lambda: len(db["ticks"]), db["ticks"].rows, db["ticks"].follow, lambda: len(db["gone"])]:
+            with pytest.raises(aw.Error):
+                ask()

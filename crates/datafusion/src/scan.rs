@@ -295,19 +295,6 @@ impl ExecutionPlan for Scan {
     }
 }
 
-/// The first of `rows`, at least one of them, as many as may be copied at once.
-fn light(mut rows: Dataset) -> arrowwood::Result<Dataset> {
-    loop {
-        let (len, bytes) = (rows.len()?, rows.nbytes()?);
-        if bytes <= COPIED || len <= 1 {
-            return Ok(rows);
-        }
-        // As many as fit if all are of one size; fewer each time.
-        let fit = u128::from(len) * u128::from(COPIED) / u128::from(bytes);
-        rows = rows.head(fit.clamp(1, u128::from(len / 2)) as u64)?;
-    }
-}
-
 /// The batches of one split.
 struct Batches {
     rows: Dataset,
@@ -331,7 +318,7 @@ impl Batches {
     fn read(&mut self) -> arrowwood::Result<()> {
         let mut rows = self.rows.slice(self.next, CHUNK)?;
         if self.condition.is_some() || self.is_copied {
-            rows = light(rows)?;
+            (rows, _) = rows.head_within(COPIED)?;
         }
         self.next += rows.len()?;
         if let Some(condition) = &self.condition {

@@ -13,19 +13,16 @@ use super::predicate::Predicate;
 use super::prune::{pruned, pruned_blocks};
 use super::row_set::RowSet;
 use super::take::{BATCH, Picked, gather_picked};
-use crate::array::Value;
+use crate::array::{Value, has_room};
 use crate::compute::frame::{BLOCK, Frame};
 use crate::dataset::{Dataset, Piece};
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::{ChangeCheck, free_memory};
+use crate::map::ChangeCheck;
 use crate::parallel;
 use crate::types::type_name;
 
 /// Blocks per batch of the result.
 const BLOCKS: usize = BATCH / BLOCK;
-
-/// Bytes of rows found for which there is always memory.
-const LITTLE: u64 = 64 << 20;
 
 /// A binary search over that many rows stays within a few pages.
 const NEAR: u64 = 4096;
@@ -293,7 +290,7 @@ fn first_row(column: &Dataset, holds: impl Fn(u64) -> Result<bool>) -> Result<u6
 /// Checks that memory has room for the `most` bytes that all rows of `dataset` would take if they were found, unless the
 /// bytes of the rows justify them: rows without bytes may be any number.
 fn check_claim(dataset: &Dataset, most: u64) -> Result<()> {
-    if most <= LITTLE || free_memory().is_none_or(|free| most <= free) || dataset.nbytes()? >= most / 64 {
+    if has_room(most) || dataset.nbytes()? >= most / 64 {
         return Ok(());
     }
     Err(Error::new(ErrorKind::Io, format!("rows found among {} have no room in memory", dataset.len()?)))

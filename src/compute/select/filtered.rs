@@ -16,6 +16,7 @@ use crate::dataset::{Dataset, Footprint, Location, Piece, Source};
 use crate::error::{Error, Result};
 use crate::map::ChangeCheck;
 use crate::parallel;
+use crate::types::has_bits;
 
 /// Blocks per batch of the result.
 const BLOCKS: usize = BATCH / BLOCK;
@@ -240,15 +241,5 @@ impl Room {
             (Room::Bytes(a), Room::Bytes(b)) => Room::Bytes(a.min(b)),
             _ => Room::None,
         }
-    }
-}
-
-/// Whether values of the type take any memory.
-fn has_bits(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Null | DataType::FixedSizeBinary(0) | DataType::FixedSizeList(_, 0) => false,
-        DataType::FixedSizeList(item, _) => has_bits(item.data_type()),
-        DataType::Struct(fields) => fields.iter().any(|field| has_bits(field.data_type())),
-        _ => true,
     }
 }
