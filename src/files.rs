@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::fs::{self, DirEntry};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -90,8 +90,8 @@ fn percent_decoded(text: &[u8]) -> Vec<u8> {
 /// # Errors
 /// `NotFound` if there are none; those of reading the directory.
 pub(crate) fn arrow_files(directory: &Path) -> Result<Vec<PathBuf>> {
-    let names = names_in(directory)?.into_iter().filter(|name| name.as_bytes().ends_with(b".arrow"));
-    let files = only_files(names.map(|name| directory.join(name)).collect());
+    let entries = entries_in(directory)?.into_iter().filter(|entry| entry.file_name().as_bytes().ends_with(b".arrow"));
+    let files = only_files(entries.map(|entry| Named::of(directory.join(entry.file_name()), &entry)).collect());
     if files.is_empty() {
         let mut message = String::from("the directory has no file that ends in .arrow; name its files, or a glob");
         let inside = directories_with_arrow_files(directory);
@@ -125,11 +125,11 @@ fn directories_with_arrow_files(directory: &Path) -> Vec<String> {
 /// it might have matched.
 #[cfg(feature = "glob")]
 pub(crate) fn expand(pattern: &Path) -> Result<Vec<PathBuf>> {
-    let mut found = vec![PathBuf::new()];
+    let mut found = vec![Named { path: PathBuf::new(), is_file: false }];
     for component in pattern.components() {
         let mut next = Vec::new();
-        for base in found {
-            step(base, component, &mut next).map_err(|e| e.at(pattern))?;
+        for base in found.into_iter().filter(|base| !base.is_file) {
+            step(base.path, component, &mut next).map_err(|e| e.at(pattern))?;
         }
         found = next;
     }
@@ -148,11 +148,11 @@ pub(crate) fn expand(pattern: &Path) -> Result<Vec<PathBuf>> {
 
 /// The matches of `component` of a pattern in `base`.
 #[cfg(feature = "glob")]
-fn step(base: PathBuf, component: Component<'_>, found: &mut Vec<PathBuf>) -> Result<()> {
+fn step(base: PathBuf, component: Component<'_>, found: &mut Vec<Named>) -> Result<()> {
     let name = component.as_os_str();
     let literal = base.join(name);
     if !has_wildcards(name) || literal.symlink_metadata().is_ok() {
-        found.push(literal);
+        found.push(Named { path: literal, is_file: false });
         return Ok(());
     }
     if !here(&base).is_dir() {
@@ -163,13 +163,14 @@ fn step(base: PathBuf, component: Component<'_>, found: &mut Vec<PathBuf>) -> Re
     }
     let pattern = Pattern::new(&name.to_string_lossy()).map_err(|e| Error::argument(format!("not a glob: {e}")))?;
     // Bytes of a name that are not UTF-8 are matched as one character each.
-    let matches = |name: &OsString| pattern.matches(&name.to_string_lossy());
-    found.extend(names_in(here(&base))?.into_iter().filter(matches).map(|name| base.join(name)));
+    let matching = entries_in(here(&base))?.into_iter().map(|entry| (entry.file_name(), entry));
+    let matching = matching.filter(|(name, _)| pattern.matches(&name.to_string_lossy()));
+    found.extend(matching.map(|(name, entry)| Named::of(base.join(name), &entry)));
     Ok(())
 }
 
 /// `base` and all directories below it; one that is among its own parents, through a link, is not entered again.
-fn walk(base: PathBuf, parents: &mut HashSet<(u64, u64)>, found: &mut Vec<PathBuf>) -> Result<()> {
+fn walk(base: PathBuf, parents: &mut HashSet<(u64, u64)>, found: &mut Vec<Named>) -> Result<()> {
     let data = fs::metadata(here(&base)).map_err(|e| unreadable(&base, &e))?;
     let identity = (data.dev(), data.ino());
     if !parents.insert(identity) {
@@ -182,7 +183,7 @@ fn walk(base: PathBuf, parents: &mut HashSet<(u64, u64)>, found: &mut Vec<PathBu
         }
     }
     parents.remove(&identity);
-    found.push(base);
+    found.push(Named { path: base, is_file: false });
     Ok(())
 }
 
@@ -192,17 +193,36 @@ fn here(base: &Path) -> &Path {
 }
 
 fn names_in(directory: &Path) -> Result<Vec<OsString>> {
-    let names = fs::read_dir(directory).and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect());
-    names.map_err(|e| unreadable(directory, &e))
+    Ok(entries_in(directory)?.iter().map(DirEntry::file_name).collect())
+}
+
+fn entries_in(directory: &Path) -> Result<Vec<DirEntry>> {
+    let entries = fs::read_dir(directory).and_then(Iterator::collect);
+    entries.map_err(|e| unreadable(directory, &e))
 }
 
 fn unreadable(directory: &Path, error: &io::Error) -> Error {
     Error::io("reading the directory", error).at(here(directory))
 }
 
-/// The files among `paths`, in order. A broken link is kept, so that opening it fails with an error.
-fn only_files(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
-    paths.retain(|path| fs::metadata(path).map_or_else(|_| path.is_symlink(), |data| data.is_file()));
+/// A path, and whether it is known to be one of a regular file.
+struct Named {
+    path: PathBuf,
+    is_file: bool,
+}
+
+impl Named {
+    /// The path of an entry. Most file systems tell its type with the name.
+    fn of(path: PathBuf, entry: &DirEntry) -> Named {
+        Named { path, is_file: entry.file_type().is_ok_and(|kind| kind.is_file()) }
+    }
+}
+
+/// The files among `named`, in order. A broken link is kept, so that opening it fails with an error.
+fn only_files(named: Vec<Named>) -> Vec<PathBuf> {
+    let is_file = |path: &Path| fs::metadata(path).map_or_else(|_| path.is_symlink(), |data| data.is_file());
+    let files = named.into_iter().filter(|named| named.is_file || is_file(&named.path));
+    let mut paths: Vec<PathBuf> = files.map(|named| named.path).collect();
     paths.sort_unstable();
     paths.dedup();
     paths

@@ -4,7 +4,8 @@
 pub use arrowwood_mapping::UnfinishedFile;
 pub use arrowwood_mapping::{Act, Medium, Witness, ignore_file_size_signal, limit_mappings, pretend_boot};
 pub(crate) use arrowwood_mapping::{
-    AwaitedWord, ChangeCheck, Lock, PartFile, PartFolder, Store, WaitAny, Watch, adopt, boot_id, copy_past_caches,
-    forks, free_memory, is_inside, lend, mappings_are_scarce, prefetch, remote, remove_parts, settle, watched,
+    AwaitedWord, ChangeCheck, FileState, Lock, PartFile, PartFolder, Store, UnmappedFile, WaitAny, Watch, adopt,
+    boot_id, copy_past_caches, forks, free_memory, is_inside, lend, mapped_files, mappings_are_scarce, prefetch,
+    remote, remove_parts, settle, watched,
 };
 pub use arrowwood_mapping::{Element, GrowableBuffer, Mapping, Mode, SharedWords, View, guard, leave_sigbus_alone};

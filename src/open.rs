@@ -6,14 +6,18 @@ use std::sync::{Arc, OnceLock};
 use arrow_schema::{FieldRef, Schema};
 
 use crate::array::{Bytes, Value};
-use crate::dataset::Dataset;
+use crate::dataset::{Dataset, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{arrow_files, expand, is_glob, local_path};
-use crate::ipc::{Ipc, ReadOptions, Validate};
-use crate::map::{Mapping, Mode, guard};
+use crate::ipc::{Ipc, ReadOptions, Shard, Validate};
+use crate::map::{Mapping, Mode, guard, mapped_files};
+use crate::parallel;
 use crate::partitions::{OpenLeaf, in_partition, open_partitions, partition_of};
 #[cfg(feature = "table")]
 use crate::table::{close_files, open_table};
+
+/// The most files of one dataset that are mapped, and kept open, from the start.
+const MAPPED: usize = 256;
 
 /// Opens the Arrow IPC file or stream at `path` in place. Metadata is read, no value is touched.
 ///
@@ -126,11 +130,30 @@ impl Open {
     /// # Errors
     /// As [`Open::path`], naming the path; `SchemaMismatch`; `InvalidArgument` without any path.
     pub fn paths<P: AsRef<Path>>(self, paths: &[P]) -> Result<Dataset> {
-        let opened = paths.iter().map(|path| self.path(path)).collect::<Result<Vec<_>>>()?;
-        match &opened[..] {
-            [only] => Ok(only.clone()),
-            several => Dataset::concat(several),
+        joined(&self.each(&paths.iter().map(AsRef::as_ref).collect::<Vec<_>>(), paths.len())?)
+    }
+
+    /// Opens each of `paths`, of a dataset of `count` files: each of many is mapped when its values are read.
+    fn each(self, paths: &[&Path], count: usize) -> Result<Vec<Dataset>> {
+        /// Equivalent to copying this many bytes.
+        const WORK: usize = 16 << 10;
+        let is_eager = self.copy || self.options.partial || self.options.validate == Validate::Full;
+        if is_eager || count <= MAPPED {
+            return paths.iter().map(|path| self.path(path)).collect();
         }
+        let absolute = absolute_paths(paths);
+        let schema = OnceLock::new();
+        let opened = parallel::map(paths.len(), paths.len() * WORK, |number| {
+            match Shard::open(paths[number], absolute[number].clone(), self.options) {
+                Ok(Some(mut shard)) => {
+                    shard.share(schema.get_or_init(|| shard.schema().clone()));
+                    Ok(Dataset::of_source(Arc::new(shard)))
+                }
+                // Segments of a live table, directories, URLs, errors.
+                _ => self.path(paths[number]),
+            }
+        });
+        opened.into_iter().collect()
     }
 
     /// Opens bytes that are an IPC file or stream.
@@ -175,14 +198,17 @@ impl Open {
         if let Some(dataset) = open_partitions(path, &Schema::empty(), Arc::new(self))? {
             return self.validated(dataset);
         }
-        self.files_of(path, arrow_files(path)?)
+        let files = arrow_files(path)?;
+        let count = files.len();
+        self.files_of(path, files, count)
     }
 
-    fn files_of(self, directory: &Path, files: Vec<PathBuf>) -> Result<Dataset> {
+    /// Opens the `files` in a directory, of a dataset of `count` files.
+    fn files_of(self, directory: &Path, files: Vec<PathBuf>, count: usize) -> Result<Dataset> {
         // If they appeared since the first check, they are the first segments of a table.
         match open_table(directory, self.options)? {
             Some(dataset) => self.validated(dataset),
-            None => self.paths(&files),
+            None => joined(&self.each(&files.iter().map(PathBuf::as_path).collect::<Vec<_>>(), count)?),
         }
     }
 
@@ -203,6 +229,30 @@ impl Open {
     }
 }
 
+fn joined(opened: &[Dataset]) -> Result<Dataset> {
+    match opened {
+        [only] => Ok(only.clone()),
+        several => Dataset::concat(several),
+    }
+}
+
+/// The absolute paths of those of `paths` that are relative.
+fn absolute_paths<'a>(paths: &[&'a Path]) -> Vec<Option<PathBuf>> {
+    // Most files are in the directory of the one before.
+    let mut last: Option<(&Path, PathBuf)> = None;
+    let mut absolute = |path: &'a Path| {
+        let (directory, name) = (path.parent()?, path.file_name()?);
+        if path.is_absolute() {
+            return None;
+        }
+        if last.as_ref().is_none_or(|(known, _)| *known != directory) {
+            last = std::path::absolute(Path::new(".").join(directory)).ok().map(|found| (directory, found));
+        }
+        last.as_ref().map(|(_, directory)| directory.join(name))
+    };
+    paths.iter().map(|path| absolute(path)).collect()
+}
+
 impl OpenLeaf for Open {
     fn open_leaf(&self, directory: &Path) -> Result<Option<Dataset>> {
         if let Some(dataset) = open_table(directory, self.options)? {
@@ -212,7 +262,11 @@ impl OpenLeaf for Open {
             return Ok(Some(dataset));
         }
         match arrow_files(directory) {
-            Ok(files) => self.files_of(directory, files).map(Some),
+            Ok(files) => {
+                // Nobody knows how many partitions there will be.
+                let count = files.len() + mapped_files();
+                self.files_of(directory, files, count).map(Some)
+            }
             Err(e) if e.kind() == ErrorKind::NotFound && e.path() == Some(directory) => Ok(None),
             Err(e) => Err(e),
         }
@@ -272,16 +326,13 @@ impl Open {
     /// # Errors
     /// Those of [`path`](Open::path); `RowOutOfRange` if a file or table no longer has the rows.
     pub fn places(self, places: &[Place]) -> Result<Dataset> {
-        let opened = places.iter().map(|place| self.place(place)).collect::<Result<Vec<_>>>()?;
-        match &opened[..] {
-            [only] => Ok(only.clone()),
-            several => Dataset::concat(several),
-        }
+        let stored = self.each(&places.iter().map(|place| place.path.as_path()).collect::<Vec<_>>(), places.len())?;
+        let rows = places.iter().zip(&stored).map(|(place, stored)| self.place(place, stored));
+        joined(&rows.collect::<Result<Vec<_>>>()?)
     }
 
-    fn place(self, place: &Place) -> Result<Dataset> {
-        let stored = self.path(&place.path)?;
-        let whole = in_partition(&stored, &place.partition).map_err(|e| e.at(&place.path))?;
+    fn place(self, place: &Place, stored: &Dataset) -> Result<Dataset> {
+        let whole = in_partition(stored, &place.partition).map_err(|e| e.at(&place.path))?;
         let start = place.start.checked_sub(whole.first_row());
         let found = start.map(|start| whole.slice(start, place.rows)).transpose()?;
         match found {

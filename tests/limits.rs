@@ -70,6 +70,7 @@ fn child() {
         Ok("large file") => large_file(),
         Ok("many segments") => many_segments(),
         Ok("few mappings") => few_mappings(),
+        Ok("many files") => many_files(),
         Ok("never synced") => never_synced(),
         Ok("address space") => address_space(),
         Ok("growing memory") => growing_memory(),
@@ -191,6 +192,35 @@ fn few_mappings() {
     let all = newer.to_record_batches().map(|batch| batch.unwrap().num_rows() as u64).sum::<u64>();
     assert_eq!(all, 8 * segments + 50);
     assert_eq!(newer.row(8 * 250 + 3).unwrap().get(0).unwrap().to_string(), "2003");
+}
+
+/// Each file kept its descriptor and was a mapping.
+#[test]
+fn a_dataset_of_more_files_than_may_be_open_and_mapped() {
+    let folder = tempfile::tempdir().unwrap();
+    for number in 0..if is_long() { 100_000 } else { 600 } {
+        let file = std::fs::File::create(folder.path().join(format!("{number:06}.arrow"))).unwrap();
+        let mut file = arrow_ipc::writer::FileWriter::try_new(file, &schema()).unwrap();
+        file.write(&rows(8 * number, 8)).unwrap();
+        file.finish().unwrap();
+    }
+    play(folder.path(), "ulimit -n 256;", "many files");
+}
+
+fn many_files() {
+    let files = if is_long() { 100_000 } else { 600 };
+    if !is_long() {
+        limit_mappings(20);
+    }
+    check(".", 8 * files);
+    let dataset = open(".").unwrap();
+    dataset.validate(|_, _| ()).unwrap();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let mapped = maps.lines().filter(|line| line.ends_with(".arrow")).count();
+    let most = if is_long() { 50_000 } else { 20 };
+    assert!(mapped > 0 && mapped <= most, "{mapped} files are mapped");
+    assert!(maps.lines().count() <= most + 300, "{} mappings", maps.lines().count());
+    assert_eq!(dataset.row(8 * 250 + 3).unwrap().get(0).unwrap().to_string(), "2003");
 }
 
 /// A writer that never syncs kept a descriptor for each segment that was full.

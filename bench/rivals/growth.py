@@ -9,7 +9,6 @@ in a folder that goes; the one of ten billion rows is sparse and has 80 GB, of w
 
 import argparse
 import os
-import resource
 import statistics
 import sys
 import tempfile
@@ -162,10 +161,9 @@ def segments(folder):
 
 
 def shards(folder):
-    """More and more files as one dataset, as many as a process may have open: each stays open, so that a change of it is noticed."""
+    """More and more files as one dataset. Of more than 256 files, only metadata is read, on all cores, and each is mapped when its values are read."""
     found = {}
-    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    sizes = [size for size in (10, 100, 1_000, 10_000, 100_000) if size + 100 < most]
+    sizes = [10, 100, 1_000, 10_000, 100_000]
     schema = pa.schema({"v": pa.float64()})
     shards = folder / "shards"
     shards.mkdir()

@@ -20,16 +20,19 @@ use super::fetch::Fetch;
 use crate::error::{Error, ErrorKind, Result};
 #[cfg(any(feature = "write", feature = "compute"))]
 use crate::map::free_memory;
-use crate::map::{GrowableBuffer, Mapping};
+use crate::map::{GrowableBuffer, Mapping, UnmappedFile, mappings_are_scarce};
 use crate::types::{fixed_size, fixed_size_or_none, type_name};
 
-/// Immutable bytes: a mapping, memory, or the mapping of a file into which they are fetched.
+/// Immutable bytes: a mapping, memory, the mapping of a file into which they are fetched, or a file that is only read.
 #[derive(Clone, Debug)]
 pub struct Bytes {
+    /// Empty for a file that is only read.
     data: Buffer,
     mapping: Option<Mapping>,
     /// What brings bytes that are not there yet. Where it is, `data` and `mapping` are only looked at where it was asked.
     fetch: Option<Arc<dyn Fetch>>,
+    /// A file of which metadata is read, and no bytes are in place.
+    unmapped: Option<Arc<UnmappedFile>>,
 }
 
 impl Bytes {
@@ -51,7 +54,28 @@ impl Bytes {
         // of a bitmap, which are never read. Every length and offset read from it is loaded once and bounded, so that a
         // breach yields wrong values and no access outside the range.
         let data = unsafe { Buffer::from_custom_allocation(base, len, Arc::new(mapping.clone())) };
-        Ok(Bytes { data, mapping: Some(mapping), fetch: None })
+        Ok(Bytes { data, mapping: Some(mapping), fetch: None, unmapped: None })
+    }
+
+    /// As [`Bytes::of_mapping`]; a copy where the process is near its limit of mappings.
+    ///
+    /// # Errors
+    /// Those of [`Bytes::of_mapping`] and [`Bytes::copied_from`].
+    pub(crate) fn of_mapping_or_copy(mapping: Mapping) -> Result<Bytes> {
+        if mappings_are_scarce() { Bytes::copied_from(&mapping) } else { Bytes::of_mapping(mapping) }
+    }
+
+    /// The bytes of a file that is not mapped: [`Bytes::read_at`] reads them, and nothing else finds any.
+    pub(crate) fn unmapped(file: UnmappedFile) -> Bytes {
+        Bytes { unmapped: Some(Arc::new(file)), ..Bytes::from(Vec::new()) }
+    }
+
+    /// The first `len` bytes.
+    ///
+    /// # Panics
+    /// If there are not as many.
+    pub(crate) fn first(&self, len: usize) -> Bytes {
+        Bytes { data: self.data.slice_with_length(0, len), ..self.clone() }
     }
 
     /// The bytes of an object in a store: `mapping` is of a file of its size, into which `fetch` brings the bytes that are
@@ -109,12 +133,12 @@ impl Bytes {
 
     /// The number of bytes.
     pub fn len(&self) -> usize {
-        self.data.len()
+        self.unmapped.as_ref().map_or(self.data.len(), |file| file.len())
     }
 
     /// Whether there are no bytes.
     pub fn is_empty(&self) -> bool {
-        self.data.is_empty()
+        self.len() == 0
     }
 
     /// The address of the first byte. What is there means nothing before it was fetched, if the bytes are from a store.
@@ -133,7 +157,13 @@ impl Bytes {
     }
 
     /// Returns when bytes `offset .. offset + len` are there: at once, but for those in a store.
+    ///
+    /// # Errors
+    /// Those of the store; an internal error for a file that is not mapped.
     fn ensure(&self, offset: usize, len: usize) -> Result<()> {
+        if self.unmapped.is_some() {
+            return Err(Error::internal("values of a file were asked for before it was mapped"));
+        }
         match &self.fetch {
             Some(fetch) if len > 0 => fetch.ensure(&[Range { start: offset, end: offset + len }]),
             _ => Ok(()),
@@ -148,7 +178,8 @@ impl Bytes {
     /// Bytes `offset .. offset + len` in place; `None` if they are not all there, as those in a store never are: see
     /// `bring`.
     pub fn slice(&self, offset: usize, len: usize) -> Option<Buffer> {
-        (self.fetch.is_none() && self.has(offset, len)).then(|| self.data.slice_with_length(offset, len))
+        let is_there = self.fetch.is_none() && self.unmapped.is_none() && self.has(offset, len);
+        is_there.then(|| self.data.slice_with_length(offset, len))
     }
 
     /// As [`Bytes::slice`], of bytes in a store once they are here.
@@ -174,6 +205,9 @@ impl Bytes {
     /// # Errors
     /// `InvalidData` if the bytes end before; `Io`, `FileChanged`.
     pub fn read_at(&self, offset: usize, into: &mut [u8]) -> Result<()> {
+        if let Some(file) = &self.unmapped {
+            return Ok(file.read_at(offset, into)?);
+        }
         if let Some(mapping) = &self.mapping {
             if self.has(offset, into.len()) {
                 self.ensure(offset, into.len())?;
@@ -236,7 +270,7 @@ fn zeroed(len: usize) -> Result<Vec<u8>> {
 
 impl From<Buffer> for Bytes {
     fn from(data: Buffer) -> Bytes {
-        Bytes { data, mapping: None, fetch: None }
+        Bytes { data, mapping: None, fetch: None, unmapped: None }
     }
 }
 

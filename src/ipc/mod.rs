@@ -17,7 +17,7 @@ pub(crate) use framing::{BatchHeader, IpcSchema, Node, SEGMENT, SegmentProbe, pr
 #[cfg(feature = "write")]
 pub(crate) use framing::{BatchMetadata, Block, batch_metadata, empty_metadata, footer, schema_metadata};
 pub use framing::{Compression, Format, Kind};
-pub(crate) use read::{Arrived, Ipc, ReadOptions, ValuePlaces, zeros};
+pub(crate) use read::{Arrived, Ipc, ReadOptions, Shard, ValuePlaces, zeros};
 pub use read::{BufferInfo, FieldInfo, Message, NodeInfo, StreamReader, Validate, read_stream};
 #[cfg(feature = "check")]
 pub(crate) use read::{Sound, read_batch, read_footer, same_schema};

@@ -72,6 +72,7 @@ mod os;
 mod parts;
 mod store;
 mod sys;
+mod unmapped;
 mod view;
 mod wait;
 mod watch;
@@ -95,7 +96,8 @@ pub use parts::UnfinishedFile;
 pub use store::Store;
 #[doc(hidden)]
 pub use sys::limit_mappings;
-pub use sys::{copy_past_caches, mappings_are_scarce, prefetch, settle};
+pub use sys::{copy_past_caches, mapped_files, mappings_are_scarce, prefetch, settle};
+pub use unmapped::{FileState, UnmappedFile};
 pub use view::View;
 pub use wait::{AwaitedWord, WaitAny};
 pub use watch::{ChangeCheck, FixedBytes, Watch, watched};

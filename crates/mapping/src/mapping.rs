@@ -1,30 +1,19 @@
 //! A file, or anonymous memory, as bytes.
 
-use std::fs::{File, Metadata, OpenOptions};
-use std::io;
+use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::guard::guard;
 use crate::mode::Mode;
 use crate::sys;
+use crate::unmapped::{FileState, bounded, open_regular, read_file};
 use crate::watch::{self, ChangeCheck, Watch, WatchedFile, watched};
-
-/// Refuses anything but regular files.
-fn refuse_others(metadata: &Metadata) -> Result<()> {
-    let message = match metadata.file_type() {
-        kind if kind.is_file() => return Ok(()),
-        kind if kind.is_fifo() => return Err(Error::new(ErrorKind::IsPipe, "a pipe can't be mapped")),
-        kind if kind.is_dir() => "only regular files can be mapped, and this is a directory; name a file in it",
-        _ => "only regular files can be mapped; read this one into memory instead",
-    };
-    Err(Error::argument(message))
-}
 
 /// A file mapped whole, of any size. Clones share the mapping; the last one to go unmaps it.
 #[derive(Clone, Debug)]
@@ -64,21 +53,7 @@ impl Mapping {
     }
 
     fn open_at(path: &Path, mode: Mode) -> Result<Mapping> {
-        let opening = |e| Error::io("opening the file to map it", &e);
-        let mut options = OpenOptions::new();
-        options.read(true).write(mode == Mode::ReadWrite);
-        // A pipe would wait for its other end, and no signal of Python's would end that.
-        let file = options.clone().custom_flags(libc::O_NONBLOCK).open(path);
-        let file = match file {
-            // Another process holds a lease on the file (fcntl(2)), and gives it up soon.
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock && path.is_file() => options.open(path),
-            file => file,
-        };
-        let file = file.map_err(opening)?;
-        let metadata = file.metadata().map_err(|e| Error::io("asking for the file's size", &e))?;
-        refuse_others(&metadata)?;
-        let len = usize::try_from(metadata.len())
-            .map_err(|_| Error::argument("the file is larger than the address space"))?;
+        let (file, metadata, len) = open_regular(path, mode == Mode::ReadWrite)?;
         let region =
             sys::MemoryRegion::of_file(&file, len, mode, path).map_err(|e| Error::io("mapping the file", &e))?;
         let identity = (metadata.dev(), metadata.ino());
@@ -231,15 +206,7 @@ impl Mapping {
     /// # Errors
     /// `OutOfBounds` if the mapping ends before, `FileChanged` if the file has become shorter than its mapping.
     pub fn read_at(&self, offset: usize, buffer: &mut [u8]) -> Result<()> {
-        let end = offset.checked_add(buffer.len()).filter(|&end| end <= self.len());
-        if end.is_none() {
-            let wanted = buffer.len();
-            let len = self.len();
-            return Err(Error::new(
-                ErrorKind::OutOfBounds,
-                format!("reading {wanted} bytes at offset {offset} of only {len}"),
-            ));
-        }
+        bounded(offset, buffer.len(), self.len())?;
         let origin = self.0.origin.as_ref().filter(|_| self.0.mode != Mode::CopyOnWrite && !self.0.is_patched);
         let file = origin.map(|origin| origin.file.read().unwrap_or_else(PoisonError::into_inner));
         match file.as_ref().and_then(|file| file.as_ref()) {
@@ -270,6 +237,12 @@ impl Mapping {
             origin.watched.set(Watch::Stream(watch::ends(file, self.len() as u64)));
             Ok(())
         });
+    }
+
+    /// Returns what identifies the file and its content; `None` for anonymous memory.
+    pub fn state(&self) -> Option<FileState> {
+        let origin = self.0.origin.as_ref()?;
+        Some(FileState::of(origin.identity, origin.watched.seen()))
     }
 
     /// Whether the file's name was removed.
@@ -390,14 +363,4 @@ impl MappedFile {
             Err(std::io::Error::other("another file has its name now"))
         }
     }
-}
-
-fn read_file(file: &File, offset: usize, buffer: &mut [u8]) -> Result<()> {
-    file.read_exact_at(buffer, offset as u64).map_err(|e| match e.kind() {
-        std::io::ErrorKind::UnexpectedEof => Error::new(
-            ErrorKind::FileChanged,
-            format!("reading {} bytes at offset {offset}: the file was truncated after it was opened", buffer.len()),
-        ),
-        _ => Error::io("reading the file", &e),
-    })
 }

@@ -569,7 +569,12 @@ pub fn mappings_are_scarce() -> bool {
         let text = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap_or_default();
         text.trim().parse().map_or(usize::MAX, |count: usize| count / 4 * 3)
     });
-    FILES.load(Ordering::Relaxed) >= LIMIT.load(Ordering::Relaxed).min(*most)
+    mapped_files() >= LIMIT.load(Ordering::Relaxed).min(*most)
+}
+
+/// The number of files that the process has mapped.
+pub fn mapped_files() -> usize {
+    FILES.load(Ordering::Relaxed)
 }
 
 /// Simulates that mappings are scarce from `count` on.

@@ -47,7 +47,7 @@ pub enum Watch {
 pub type FixedBytes = (u64, Vec<u8>);
 
 /// Size and modification time.
-type Stamp = (u64, (i64, i64));
+pub(crate) type Stamp = (u64, (i64, i64));
 
 /// The last known state of a file.
 #[derive(Debug)]
@@ -68,6 +68,11 @@ impl WatchedFile {
         let stamp = Mutex::new(Stamp::default());
         let last = AtomicU64::new(os::millis());
         WatchedFile { rule: OnceLock::new(), stamp, last }
+    }
+
+    /// Returns size and modification time as last seen.
+    pub(crate) fn seen(&self) -> Stamp {
+        *self.stamp()
     }
 
     /// Sets the rule, once.
@@ -132,7 +137,7 @@ impl WatchedFile {
     }
 }
 
-fn stamp(metadata: &std::fs::Metadata) -> Stamp {
+pub(crate) fn stamp(metadata: &std::fs::Metadata) -> Stamp {
     (metadata.size(), (metadata.mtime(), metadata.mtime_nsec()))
 }
 

@@ -2,7 +2,7 @@
 //!
 //! In reading order: `decode` (a column in place), `data` (bytes, schema and
 //! footer, which never change), `ahead` (what is fetched from a store, and when), `dictionary`, `plain` (numbers for copying), `source` (the walk; files and streams as
-//! sources of batches), `stream` (from a pipe), `anatomy` (messages as data; `anatomy_json` as JSON), `check` (of a
+//! sources of batches), `shard` (one of many files), `stream` (from a pipe), `anatomy` (messages as data; `anatomy_json` as JSON), `check` (of a
 //! whole file). Uses `framing`, not `write`.
 
 mod ahead;
@@ -15,6 +15,7 @@ mod data;
 mod decode;
 mod dictionary;
 mod plain;
+mod shard;
 mod source;
 mod stream;
 
@@ -24,6 +25,7 @@ pub(crate) use check::{Sound, read_batch, read_footer, same_schema};
 pub(crate) use data::ReadOptions;
 pub use data::Validate;
 pub(crate) use decode::zeros;
+pub(crate) use shard::Shard;
 pub(crate) use source::Ipc;
 pub(crate) use stream::{Arrived, ValuePlaces};
 pub use stream::{StreamReader, read_stream};

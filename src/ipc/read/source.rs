@@ -355,6 +355,11 @@ impl Ipc {
         }
     }
 
+    /// Whether the data has a footer.
+    pub(super) fn is_file(&self) -> bool {
+        self.data.footer.is_some()
+    }
+
     /// Closes the file, which stays mapped.
     pub(crate) fn close_file(&self) {
         self.data.bytes.mapping().into_iter().for_each(Mapping::close_file);

@@ -9,7 +9,7 @@ use crate::dataset::Source;
 use crate::directory::{FileId, NamesTime};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{Ipc, ReadOptions};
-use crate::map::{Mapping, Medium, Mode, boot_id, mappings_are_scarce};
+use crate::map::{Mapping, Medium, Mode, boot_id};
 use crate::table::format::Record;
 use crate::table::placement::MOST_ROWS;
 
@@ -263,8 +263,7 @@ fn is_reached(folder: &Path, starts: &[u64]) -> Result<bool> {
 /// A segment's file opened through its footer, as any Arrow file.
 pub(in crate::table) fn open_dense(path: &Path, options: ReadOptions) -> Result<Ipc> {
     let mapping = Mapping::open(path, Mode::Read)?;
-    let bytes = if mappings_are_scarce() { Bytes::copied_from(&mapping)? } else { Bytes::of_mapping(mapping)? };
-    Ipc::open(bytes, Some(path), options).map_err(|e| e.at(path))
+    Ipc::open(Bytes::of_mapping_or_copy(mapping)?, Some(path), options).map_err(|e| e.at(path))
 }
 
 pub(super) fn open_last(path: &Path) -> Result<Option<(Segment, Record)>> {

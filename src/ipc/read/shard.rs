@@ -1,0 +1,219 @@
+//! [`Shard`]: one of many files of a dataset, mapped when its values are asked for.
+//!
+//! A process may have some thousands of open files and 65,530 mappings. Opening a shard reads its schema and the headers
+//! of its batches, and closes it again; the first use of its values opens and maps it, and closes only the file.
+
+use std::any::Any;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use arrow_data::ArrayData;
+use arrow_schema::SchemaRef;
+
+use super::data::ReadOptions;
+use super::source::Ipc;
+use crate::array::{Bytes, Unchecked};
+use crate::dataset::{Footprint, Plain, Source, Widths};
+use crate::error::{Error, ErrorKind, Result};
+use crate::ipc::framing::probe_segment;
+use crate::map::{ChangeCheck, FileState, Mapping, Mode, UnmappedFile};
+
+/// The number of batches whose headers are read when a shard is opened.
+const FEW: usize = 64;
+
+/// A file of a dataset of many.
+#[derive(Debug)]
+pub(crate) struct Shard {
+    path: PathBuf,
+    /// The absolute path, if `path` is relative.
+    absolute: Option<PathBuf>,
+    state: FileState,
+    options: ReadOptions,
+    schema: SchemaRef,
+    /// The row after each batch's last; `None` if there are more than a few batches.
+    ends: Option<Box<[u64]>>,
+    ipc: OnceLock<Box<Ipc>>,
+}
+
+impl Shard {
+    /// Opens the file at `path`, which is `absolute` if it is relative. `None` for a segment of a table: its writer may
+    /// change it while it is open.
+    ///
+    /// # Errors
+    /// Those of opening an Arrow file or stream, which don't name it.
+    pub(crate) fn open(path: &Path, absolute: Option<PathBuf>, options: ReadOptions) -> Result<Option<Shard>> {
+        let file = UnmappedFile::open(absolute.as_deref().unwrap_or(path))?;
+        let state = file.state();
+        let bytes = Bytes::unmapped(file);
+        if probe_segment(bytes.len(), |at, into| bytes.read_at(at, into))?.is_some() {
+            return Ok(None);
+        }
+        let ipc = Ipc::open(bytes, None, options)?;
+        let ends = few_ends(&ipc)?.map(Into::into);
+        let schema = ipc.schema().clone();
+        Ok(Some(Shard { path: path.into(), absolute, state, options, schema, ends, ipc: OnceLock::new() }))
+    }
+
+    /// Shares `schema`, if it is the same.
+    pub(crate) fn share(&mut self, schema: &SchemaRef) {
+        if self.schema == *schema {
+            self.schema = schema.clone();
+        }
+    }
+
+    /// Returns the mapped file.
+    fn ipc(&self) -> Result<&Ipc> {
+        match self.ipc.get() {
+            Some(ipc) => Ok(ipc),
+            None => {
+                let ipc = self.mapped().map_err(|e| e.at(&self.path))?;
+                Ok(self.ipc.get_or_init(|| Box::new(ipc)))
+            }
+        }
+    }
+
+    /// Maps the file, which must be the one that was opened.
+    fn mapped(&self) -> Result<Ipc> {
+        let mapping = Mapping::open(self.absolute.as_deref().unwrap_or(&self.path), Mode::Read);
+        let mapping = match mapping.map_err(Error::from) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Err(changed("removed")),
+            opened => opened?,
+        };
+        let now = mapping.state().ok_or_else(|| Error::internal("a mapped file has no state"))?;
+        let is_grown = now != self.state;
+        if is_grown && !now.has_grown_from(&self.state) {
+            return Err(changed("replaced or overwritten"));
+        }
+        let len = usize::try_from(self.state.size()).map_err(|_| changed("replaced or overwritten"))?;
+        let bytes = Bytes::of_mapping_or_copy(mapping)?.first(len);
+        let ipc = Ipc::open(bytes, Some(&self.path), self.options)?;
+        // A stream may grow; a file may not.
+        let is_same = !is_grown || !ipc.is_file() && self.ends == few_ends(&ipc)?.map(Into::into);
+        if !is_same || ipc.schema().fields() != self.schema.fields() {
+            return Err(changed("overwritten"));
+        }
+        ipc.close_file();
+        Ok(ipc)
+    }
+
+    /// Returns the row after the last one of the first `batches` batches.
+    fn end(&self, ends: &[u64], batches: usize) -> u64 {
+        batches.checked_sub(1).and_then(|last| ends.get(last)).copied().unwrap_or(0)
+    }
+}
+
+/// The error for a file whose values can't be read any more.
+fn changed(how: &str) -> Error {
+    let message = format!(
+        "the file was {how} after it was opened as one of many, which are mapped when their values are read; open them again"
+    );
+    Error::new(ErrorKind::FileChanged, message)
+}
+
+/// Returns the row after each batch's last; `None` if there are more than a few batches.
+fn few_ends(ipc: &Ipc) -> Result<Option<Vec<u64>>> {
+    if ipc.is_file() && ipc.num_batches()? > FEW {
+        return Ok(None);
+    }
+    let mut ends = Vec::new();
+    while let Some(rows) = ipc.span(ends.len())? {
+        if ends.len() == FEW {
+            return Ok(None);
+        }
+        ends.push(rows.end);
+    }
+    Ok(Some(ends))
+}
+
+impl Source for Shard {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn walk(&self, until: u64) -> Result<u64> {
+        match &self.ends {
+            Some(ends) => Ok(self.end(ends, ends.len())),
+            None => self.ipc()?.walk(until),
+        }
+    }
+
+    fn num_batches(&self) -> Result<usize> {
+        match &self.ends {
+            Some(ends) => Ok(ends.len()),
+            None => self.ipc()?.num_batches(),
+        }
+    }
+
+    fn span(&self, batch: usize) -> Result<Option<Range<u64>>> {
+        match &self.ends {
+            Some(ends) => Ok(ends.get(batch).map(|&end| self.end(ends, batch)..end)),
+            None => self.ipc()?.span(batch),
+        }
+    }
+
+    fn locate(&self, row: u64) -> Result<Option<usize>> {
+        match &self.ends {
+            Some(ends) => Ok(Some(ends.partition_point(|&end| end <= row)).filter(|&batch| batch < ends.len())),
+            None => self.ipc()?.locate(row),
+        }
+    }
+
+    fn locate_from_end(&self, back: u64) -> Result<Option<(usize, usize)>> {
+        match &self.ends {
+            Some(_) => self.locate_by_len(back),
+            None => self.ipc()?.locate_from_end(back),
+        }
+    }
+
+    fn column(&self, batch: usize, column: usize) -> Result<&Unchecked> {
+        self.ipc()?.column(batch, column)
+    }
+
+    fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData> {
+        self.ipc()?.checked(batch, column)
+    }
+
+    fn plain<'a>(
+        &'a self,
+        batch: usize,
+        rows: usize,
+        columns: Widths<'_>,
+        keep: bool,
+        into: &mut Vec<Option<Plain<'a>>>,
+    ) -> Result<()> {
+        self.ipc()?.plain(batch, rows, columns, keep, into)
+    }
+
+    fn dictionary(&self, column: usize) -> Result<Option<ArrayData>> {
+        self.ipc()?.dictionary(column)
+    }
+
+    fn footprint(&self) -> Footprint {
+        self.ipc.get().map_or(Footprint { mapped: self.state.size(), copied: 0 }, |ipc| ipc.footprint())
+    }
+
+    fn look(&self, batches: Range<usize>, when: ChangeCheck) -> Result<()> {
+        self.ipc.get().map_or(Ok(()), |ipc| ipc.look(batches, when))
+    }
+
+    fn resident(&self) -> Result<u64> {
+        self.ipc()?.resident()
+    }
+
+    fn path(&self) -> Option<&Path> {
+        Some(&self.path)
+    }
+
+    fn absolute_path(&self) -> Option<&Path> {
+        self.absolute.as_deref().or(self.path())
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        self.absolute_path().map(Path::to_path_buf).into_iter().collect()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
