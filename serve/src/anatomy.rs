@@ -1,6 +1,7 @@
 //! A file taken apart: its messages and buffers, which of its pages are in memory, and where the bytes of a cell are.
 
 use std::fs::{self, File};
+use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -91,16 +92,31 @@ pub(crate) fn anatomy(table: &Table, query: &Query) -> Result<Json> {
     if query.flag("commits")? {
         return commits(table, &part.path);
     }
-    let messages = open(&part.path).and_then(|file| file.messages()).map_err(of_table)?;
     if let Some(number) = query.number::<usize>("message")? {
-        let missing = || Refusal::not_found(format!("there are {} messages, counted from 0", messages.len()));
-        let message = messages.get(number).ok_or_else(missing)?;
-        return Ok(in_detail(message));
+        let (mut found, mut total) = (None, 0);
+        each_message(part, |message| {
+            total += 1;
+            found = (total == number.saturating_add(1)).then(|| in_detail(&message));
+            if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        return found.ok_or_else(|| Refusal::not_found(format!("there are {total} messages, counted from 0")));
     }
     let from = query.number::<usize>("from")?.unwrap_or(0);
     let limit = query.number::<usize>("limit")?.unwrap_or(MESSAGES.0).min(MESSAGES.1);
-    let shown: Vec<Json> = messages.iter().skip(from).take(limit).map(brief).collect();
-    Ok(json!({"name": name_of(&part.path), "size": size, "from": from, "total": messages.len(), "messages": shown}))
+    let (mut shown, mut total) = (Vec::new(), 0);
+    each_message(part, |message| {
+        if total >= from && shown.len() < limit {
+            shown.push(brief(&message));
+        }
+        total += 1;
+        ControlFlow::Continue(())
+    })?;
+    Ok(json!({"name": name_of(&part.path), "size": size, "from": from, "total": total, "messages": shown}))
+}
+
+/// Visits the messages of a file, of which there may be very many.
+fn each_message(part: &Part, visit: impl FnMut(Message) -> ControlFlow<()>) -> Result<()> {
+    open(&part.path).and_then(|file| file.each_message(visit)).map_err(of_table)
 }
 
 fn files(table: &Table, parts: &[Part]) -> Result<Json> {
@@ -223,25 +239,27 @@ fn place(table: &Table, rows: &Dataset, row: u64, column: usize) -> Result<Optio
     let Some((file, part)) = parts.iter().enumerate().rev().find(|(_, part)| part.first_row <= row) else {
         return Ok(None);
     };
-    let messages = open(&part.path).and_then(|file| file.messages()).map_err(of_table)?;
-    let mut index = row - part.first_row;
-    for (number, message) in messages.iter().enumerate().filter(|(_, message)| message.kind == MessageKind::RecordBatch)
-    {
-        let rows_of = message.rows.unwrap_or(0);
-        if index >= rows_of {
-            index -= rows_of;
-            continue;
+    let (mut number, mut index) = (0, row - part.first_row);
+    let mut found = None;
+    each_message(part, |message| {
+        let rows_of = message.rows.filter(|_| message.kind == MessageKind::RecordBatch).unwrap_or(0);
+        if index < rows_of {
+            found = Some(message);
+            return ControlFlow::Break(());
         }
-        let mut told = json!({
-            "file": file, "name": name_of(&part.path), "message": number, "message_offset": message.offset,
-            "row_in_batch": index, "compressed": message.compression.is_some(),
-        });
-        let types: Vec<&DataType> = rows.schema().fields().iter().map(|field| field.data_type()).collect();
-        let source = File::open(&part.path).map_err(|e| of_table(Error::io("opening", &e).at(&part.path)))?;
-        told["buffers"] = Json::from(buffers(&source, message, &types, column, index));
-        return Ok(Some(told));
-    }
-    Ok(None)
+        index -= rows_of;
+        number += 1;
+        ControlFlow::Continue(())
+    })?;
+    let Some(message) = found else { return Ok(None) };
+    let mut told = json!({
+        "file": file, "name": name_of(&part.path), "message": number, "message_offset": message.offset,
+        "row_in_batch": index, "compressed": message.compression.is_some(),
+    });
+    let types: Vec<&DataType> = rows.schema().fields().iter().map(|field| field.data_type()).collect();
+    let source = File::open(&part.path).map_err(|e| of_table(Error::io("opening", &e).at(&part.path)))?;
+    told["buffers"] = Json::from(buffers(&source, &message, &types, column, index));
+    Ok(Some(told))
 }
 
 /// The buffers of `column`, each with the bytes that belong to row `row` of the batch.

@@ -12,6 +12,7 @@ use crate::limits::Limits;
 use crate::numbers::typed;
 use crate::query::media_type;
 use crate::refusal::Refusal;
+use crate::weight::{Weight, rows_bytes};
 
 /// The format of sent rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,19 +44,28 @@ impl BodyForm {
 /// # Errors
 /// `Unsupported` if it exceeds `limits`.
 pub(crate) fn cost(body: &[u8], form: BodyForm, schema: &Schema, limits: &Limits) -> Result<u64> {
-    let lines = match form {
+    let weight = match form {
         BodyForm::Arrow => return Ok(body.len() as u64),
-        BodyForm::JsonLines | BodyForm::Csv => body.iter().filter(|&&byte| byte == b'\n').count() as u64 + 1,
+        BodyForm::JsonLines => Weight::of_json(body, schema),
+        BodyForm::Csv => Weight::of_csv(body, schema),
     };
-    let width = |field: &arrow_schema::FieldRef| field.data_type().primitive_width().unwrap_or(16) as u64 + 1;
-    let width: u64 = schema.fields().iter().map(width).sum();
-    let (most_bytes, most_rows) = limits.rows;
-    let bytes = lines.saturating_mul(width).saturating_add(body.len() as u64);
-    if lines > most_rows || bytes > most_bytes {
-        let what = format!("{lines} lines, which would take about {bytes} bytes");
-        return Err(too_many(what));
-    }
+    let bytes = weight.bytes.saturating_add(body.len() as u64);
+    check_weight(Weight { bytes, ..weight }, limits)?;
     Ok(bytes)
+}
+
+/// Refuses rows that would take more memory than those of one body may.
+///
+/// # Errors
+/// `Unsupported` if they exceed `limits`.
+pub(crate) fn check_weight(Weight { rows, bytes }: Weight, limits: &Limits) -> Result<()> {
+    let (most_bytes, most_rows) = limits.rows;
+    if rows > most_rows || bytes > most_bytes {
+        return Err(too_many(format!(
+            "{rows} rows, which would take about {bytes} bytes; at most {most_rows} rows and {most_bytes} bytes are taken at once"
+        )));
+    }
+    Ok(())
 }
 
 /// Decodes the rows of a body, for a table of `schema`; every value is checked.
@@ -90,11 +100,10 @@ pub(crate) fn decode(body: Vec<u8>, form: BodyForm, schema: &SchemaRef, limits: 
 /// Refuses rows that would take far more memory or disk in the table than in the body: keys and views may all refer to
 /// the same long text, list views and dense unions to the same items.
 fn check_size(rows: &Dataset, schema: &Schema, limits: &Limits) -> Result<()> {
-    let (most_bytes, most_rows) = limits.rows;
+    let (most_bytes, _) = limits.rows;
     let count = rows.len()?;
-    if count > most_rows {
-        return Err(too_many(format!("{count} rows at once, at most {most_rows} are taken")));
-    }
+    // Columns that were not sent are null, and take memory too.
+    check_weight(Weight { rows: count, bytes: count.saturating_mul(rows_bytes(schema)) }, limits)?;
     let mut bytes = 0u64;
     for (number, field) in rows.schema().fields().iter().enumerate() {
         let Some((_, wanted)) = schema.column_with_name(field.name()) else { continue };

@@ -167,10 +167,10 @@ impl Asked {
         share.grow(self.memory(0).map_err(of_table)?)?;
         let share = Mutex::new((share, None));
         // An error of the library stops the aggregation; the refusal is the answer.
-        let found = self.watched(going, &|progress: AggregationProgress| {
+        let found = self.watched(going, &|groups, texts| {
             let mut share = share.lock().unwrap_or_else(PoisonError::into_inner);
-            let refused =
-                share.0.check_time().and_then(|()| share.0.grow(self.memory(progress.groups).unwrap_or(usize::MAX)));
+            let taken = self.memory(groups).unwrap_or(usize::MAX).saturating_add(texts);
+            let refused = share.0.check_time().and_then(|()| share.0.grow(taken));
             refused.map_err(|refusal| {
                 let stopped = Error::new(ErrorKind::Closed, refusal.detail().to_owned());
                 share.1 = Some(refusal);
@@ -181,10 +181,11 @@ impl Asked {
         refusal.map_or_else(|| found.map_err(of_table), Err)
     }
 
+    /// `check` is told the number of groups, and the bytes of their keys and values once these are known.
     fn watched(
         &self,
         going: &Going,
-        check: &(dyn Fn(AggregationProgress) -> arrowwood::Result<()> + Sync),
+        check: &(dyn Fn(usize, usize) -> arrowwood::Result<()> + Sync),
     ) -> arrowwood::Result<Answer> {
         let watch = |progress: AggregationProgress| {
             going.searched.store(progress.rows, Ordering::Relaxed);
@@ -198,9 +199,11 @@ impl Asked {
                     format!("there are more than {GROUPS} groups; group by another column, or set a condition");
                 return Err(Error::new(ErrorKind::InvalidArgument, message));
             }
-            check(progress)
+            check(progress.groups, 0)
         };
         let groups = self.groups(&self.rows, &watch)?;
+        // Keys and values that are texts may be of any length.
+        check(groups.len()? as usize, usize::try_from(groups.nbytes()?).unwrap_or(usize::MAX))?;
         let order = self.order(&groups)?;
         if self.is_saved {
             let groups = groups.rows_at(&order)?.with_names(&distinct(self.titles()))?;

@@ -13,10 +13,10 @@ use hyper::{Method, Response, StatusCode};
 use serde_json::{Value as Json, json};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::decode::{BodyForm, cost, decode};
+use crate::decode::{BodyForm, check_weight, cost, decode};
 use crate::facts::facts_of;
 use crate::limits::Limits;
-use crate::line::{LineRows, Precision, rows_of};
+use crate::line::{LineError, LineRows, Precision, rows_of};
 use crate::outgoing::Outgoing;
 use crate::producers::{LARGEST, Numbered, position_in};
 use crate::query::{Query, header, header_number, short};
@@ -26,9 +26,12 @@ use crate::refusal::{Refusal, Result};
 use crate::response::{allow, empty, json_response, with_type};
 use crate::session::{Session, Trace};
 use crate::table::{Kind, Table};
+use crate::weight::{Weight, rows_bytes};
 
 /// The maximum number of rows that the thread that has received them commits itself.
 const FEW: u64 = 64;
+/// The maximum memory in bytes of rows that the thread that has received their lines parses itself.
+const FEW_BYTES: u64 = 4 << 20;
 /// The maximum number of characters in a producer's name.
 const PRODUCER: usize = 200;
 
@@ -203,22 +206,35 @@ async fn decoded(
             done => return done.map(|rows| (rows, share)).map_err(|e| refused(&e)),
         }
     }
-    let closed = |_| Refusal::unavailable("the server is stopping");
-    let turn = session.shared.decoding.clone().acquire_owned().await.map_err(closed)?;
+    let turn = turn(session).await?;
     // The work keeps its permit and its memory until it ends, even if the client has aborted the request.
     let work = move |session: &Session| {
         let _turn = turn;
         let rows = decode(bytes, form, &schema, &session.shared.limits).map_err(|e| refused(&e))?;
+        let share = enlarged(session, share, [&rows].into_iter())?;
         Ok((rows, share))
     };
-    let (rows, mut share) = session.work(work).await?;
-    let taken = rows.nbytes().map_err(|e| refused(&e))?;
-    let held = share.num_permits() * UNIT;
-    let more = usize::try_from(taken).unwrap_or(usize::MAX).saturating_sub(held);
+    session.work(work).await
+}
+
+/// A permit for decoding a large body.
+async fn turn(session: &Session) -> Result<OwnedSemaphorePermit> {
+    let closed = |_| Refusal::unavailable("the server is stopping");
+    session.shared.decoding.clone().acquire_owned().await.map_err(closed)
+}
+
+/// The share of the memory that `rows` take, which is at least `share`.
+fn enlarged<'a>(
+    session: &Session,
+    mut share: OwnedSemaphorePermit,
+    mut rows: impl Iterator<Item = &'a Dataset>,
+) -> Result<OwnedSemaphorePermit> {
+    let taken = rows.try_fold(0u64, |sum, rows| Ok(sum.saturating_add(rows.nbytes()?))).map_err(|e| refused(&e))?;
+    let more = usize::try_from(taken).unwrap_or(usize::MAX).saturating_sub(share.num_permits() * UNIT);
     if more > 0 {
         share.merge(session.shared.memory.share(more)?);
     }
-    Ok((rows, share))
+    Ok(share)
 }
 
 /// For errors about sent rows; too many rows have a status of their own.
@@ -382,23 +398,29 @@ pub(crate) async fn line_protocol(
     let Received { bytes, share } = receive(&parts.headers, body, &shared.limits, &shared.memory).await?;
     session.check_valid()?;
     let text = String::from_utf8(bytes).map_err(|_| Refusal::bad_request("line protocol is UTF-8"))?;
-    let is_small = is_small(&share);
-    // The work on the lines, or on their rows, keeps their memory, even if the client has aborted the request.
-    let share = Arc::new(share);
-    let held = share.clone();
-    let parse = move || {
-        let _held = held;
-        rows_of(&text, precision, now()).map_err(|e| Refusal::bad_request(e.to_string()))
+    let now = now();
+    let small = if is_small(&share) { rows_of(&text, precision, now, FEW_BYTES).ok() } else { None };
+    // The work on the lines, and on their rows, keeps its permit and its memory until it ends, even if the client has aborted the
+    // request.
+    let (measurements, share, turn) = match small {
+        Some(measurements) => (measurements, share, None),
+        None => {
+            let turn = turn(&session).await?;
+            let most = shared.limits.rows.0;
+            let parse =
+                move |_: &Session| Ok((rows_of(&text, precision, now, most).map_err(of_lines)?, share, Some(turn)));
+            session.work(parse).await?
+        }
     };
-    let measurements = if is_small { parse()? } else { session.work(move |_| parse()).await? };
     // Nothing is appended unless everything may be.
     measurements.keys().try_for_each(|name| session.check_write(name))?;
-    let held = share.clone();
     let rows_for = move |session: &Session| {
-        let _held = held;
-        for_tables(session, measurements)
+        let _turn = turn;
+        let batches = for_tables(session, measurements)?;
+        Ok((enlarged(session, share, batches.iter().map(|(_, rows)| rows))?, batches))
     };
-    let batches = session.work(rows_for).await?;
+    let (share, batches) = session.work(rows_for).await?;
+    let share = Arc::new(share);
     let mut waiting = Vec::with_capacity(batches.len());
     for (table, rows) in batches {
         let taken = whole(rows, ack, None, share.clone())
@@ -480,6 +502,13 @@ fn now() -> i64 {
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
+fn of_lines(e: LineError) -> Refusal {
+    match e {
+        LineError::Invalid(message) => Refusal::bad_request(message),
+        LineError::TooMuch(message) => Refusal::too_large(message),
+    }
+}
+
 /// The table of each measurement, created if it does not exist, and the rows with its schema. Blocks.
 fn for_tables(session: &Session, measurements: BTreeMap<String, LineRows>) -> Result<Vec<(Arc<Table>, Dataset)>> {
     let catalog = &session.shared.catalog;
@@ -487,7 +516,7 @@ fn for_tables(session: &Session, measurements: BTreeMap<String, LineRows>) -> Re
     let mut new = Vec::new();
     for (name, rows) in measurements {
         match catalog.get(&name) {
-            Ok(table) => batches.push(for_table(table, rows)?),
+            Ok(table) => batches.push(for_table(session, table, rows)?),
             Err(refusal) if refusal.status() == StatusCode::NOT_FOUND => new.push((name, rows)),
             Err(refusal) => return Err(refusal),
         }
@@ -496,17 +525,20 @@ fn for_tables(session: &Session, measurements: BTreeMap<String, LineRows>) -> Re
     for (name, rows) in new {
         let options = WriterOptions { medium: session.shared.writing.medium.clone(), ..WriterOptions::default() };
         catalog.create(&name, rows.schema(), &options)?;
-        batches.push(for_table(catalog.get(&name)?, rows)?);
+        batches.push(for_table(session, catalog.get(&name)?, rows)?);
     }
     Ok(batches)
 }
 
-fn for_table(table: Arc<Table>, rows: LineRows) -> Result<(Arc<Table>, Dataset)> {
+fn for_table(session: &Session, table: Arc<Table>, rows: LineRows) -> Result<(Arc<Table>, Dataset)> {
     let name = &table.name;
     if table.kind != Kind::Table {
         return Err(Refusal::bad_request(format!("{name}: a file does not grow")));
     }
     let schema = table.rows().map_err(|e| Refusal::of_table(&e))?.schema().clone();
+    // Columns without a field in any line are null, and take memory too.
+    let weight = Weight { rows: rows.len(), bytes: rows.len().saturating_mul(rows_bytes(&schema)) };
+    check_weight(weight, &session.shared.limits).map_err(|e| refused(&e))?;
     let batch = rows.batch(&schema).map_err(|e| Refusal::bad_request(format!("{name}: {e}")))?;
     let rows = Dataset::try_from(vec![batch]).map_err(|e| Refusal::of_input(&e))?;
     Ok((table, rows))

@@ -63,6 +63,7 @@ mod table;
 mod timeline;
 mod token;
 mod views;
+mod weight;
 mod worker;
 mod writer;
 

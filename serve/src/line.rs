@@ -23,11 +23,17 @@ const TIME: &str = "time";
 
 /// The problem with a line, or with the rows of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LineError(String);
+pub enum LineError {
+    /// Something is wrong.
+    Invalid(String),
+    /// The rows would take more memory than they may.
+    TooMuch(String),
+}
 
 impl std::fmt::Display for LineError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
+        let (LineError::Invalid(message) | LineError::TooMuch(message)) = self;
+        f.write_str(message)
     }
 }
 
@@ -36,7 +42,7 @@ impl std::error::Error for LineError {}
 type Result<T> = std::result::Result<T, LineError>;
 
 fn error<T>(message: impl Into<String>) -> Result<T> {
-    Err(LineError(message.into()))
+    Err(LineError::Invalid(message.into()))
 }
 
 // ---- lines ----
@@ -83,7 +89,10 @@ pub fn each_line<'a>(text: &'a str, mut take: impl FnMut(&Line<'a>) -> Result<()
     while cursor.at < text.len() {
         let begin = cursor.at;
         let done = cursor.line(&mut line).and_then(|is_one| if is_one { take(&line) } else { Ok(()) });
-        done.map_err(|e| LineError(format!("line {number}: {e}")))?;
+        done.map_err(|e| match e {
+            LineError::Invalid(message) => LineError::Invalid(format!("line {number}: {message}")),
+            too_much => too_much,
+        })?;
         // Texts may contain line breaks.
         number += text.as_bytes()[begin..cursor.at].iter().filter(|&&byte| byte == b'\n').count();
     }
@@ -142,7 +151,7 @@ impl<'a> Cursor<'a> {
         self.skip_spaces();
         loop {
             let name = self.name("a field")?;
-            let value = self.value().map_err(|e| LineError(format!("field '{name}': {e}")))?;
+            let value = self.value().map_err(|e| LineError::Invalid(format!("field '{name}': {e}")))?;
             push(&mut line.fields, name, value)?;
             if !self.takes(b',') {
                 break;
@@ -189,7 +198,7 @@ impl<'a> Cursor<'a> {
             self.at += 1;
         }
         let found = &self.text[start..self.at];
-        let not_one = || LineError(format!("'{}' is no value; text stands in double quotes", short(found)));
+        let not_one = || LineError::Invalid(format!("'{}' is no value; text stands in double quotes", short(found)));
         Ok(match found {
             "t" | "T" | "true" | "True" | "TRUE" => FieldValue::Bool(true),
             "f" | "F" | "false" | "False" | "FALSE" => FieldValue::Bool(false),
@@ -197,7 +206,10 @@ impl<'a> Cursor<'a> {
                 Some(b'i') => FieldValue::Int(found[..found.len() - 1].parse().map_err(|_| not_one())?),
                 Some(b'u') => FieldValue::UInt(found[..found.len() - 1].parse().map_err(|_| not_one())?),
                 // The names of special floats are not values.
-                Some(b'0'..=b'9' | b'.') => FieldValue::Float(found.parse().map_err(|_| not_one())?),
+                Some(b'0'..=b'9' | b'.') => {
+                    let number: f64 = found.parse().map_err(|_| not_one())?;
+                    FieldValue::Float(Some(number).filter(|number| number.is_finite()).ok_or_else(not_one)?)
+                }
                 _ => return Err(not_one()),
             },
         })
@@ -234,7 +246,9 @@ impl<'a> Cursor<'a> {
             self.at += 1;
         }
         let found = &self.text[start..self.at];
-        let time = found.parse().map_err(|_| LineError(format!("a timestamp is expected, got '{}'", short(found))))?;
+        let time = found
+            .parse()
+            .map_err(|_| LineError::Invalid(format!("a timestamp is expected, got '{}'", short(found))))?;
         self.skip_spaces();
         if self.ends() { Ok(Some(time)) } else { error("the end of the line is expected behind the timestamp") }
     }
@@ -298,9 +312,10 @@ enum Values {
 /// Parses `text` into the rows of each measurement. Lines without a timestamp get `now`, nanoseconds since 1970.
 ///
 /// # Errors
-/// Those of [`each_line`], and for a tag or field that occurs twice in a line, or with two types.
-pub(crate) fn rows_of(text: &str, precision: Precision, now: i64) -> Result<BTreeMap<String, LineRows>> {
+/// If the rows would take more than `most` bytes; those of [`each_line`], and for a tag or field that occurs twice in a line, or with two types.
+pub(crate) fn rows_of(text: &str, precision: Precision, now: i64, most: u64) -> Result<BTreeMap<String, LineRows>> {
     let mut found: BTreeMap<String, LineRows> = BTreeMap::new();
+    let mut bytes = 0u64;
     each_line(text, |line| {
         let measurement = line.measurement.as_ref();
         if !found.contains_key(measurement) {
@@ -312,11 +327,21 @@ pub(crate) fn rows_of(text: &str, precision: Precision, now: i64) -> Result<BTre
         let time = match line.time {
             None => now,
             Some(time) => {
-                let range = || LineError(format!("the timestamp {time} is out of range"));
+                let range = || LineError::Invalid(format!("the timestamp {time} is out of range"));
                 time.checked_mul(precision.unit).ok_or_else(range)?
             }
         };
-        found.get_mut(measurement).map_or(Ok(()), |rows| rows.push(line, time))
+        let Some(rows) = found.get_mut(measurement) else { return Ok(()) };
+        let before = rows.bytes();
+        rows.push(line, time)?;
+        // A field of one line is a null in each other.
+        bytes = bytes.saturating_add(rows.bytes() - before);
+        if bytes > most {
+            return Err(LineError::TooMuch(format!(
+                "the rows would take more than {most} bytes; send several requests"
+            )));
+        }
+        Ok(())
     })?;
     Ok(found)
 }
@@ -326,6 +351,18 @@ impl LineRows {
         let columns = Vec::new();
         let numbers = HashMap::new();
         LineRows { columns, numbers, times: TimestampNanosecondBuilder::new(), rows: 0 }
+    }
+
+    /// The number of rows.
+    pub fn len(&self) -> u64 {
+        self.rows as u64
+    }
+
+    /// The bytes of the columns, beside those of texts, once all of them have all rows.
+    fn bytes(&self) -> u64 {
+        /// Of a value, and of its validity.
+        const CELL: u64 = 9;
+        self.len().saturating_mul(CELL * (self.columns.len() as u64 + 1))
     }
 
     fn push(&mut self, line: &Line<'_>, time: i64) -> Result<()> {
@@ -385,7 +422,7 @@ impl LineRows {
             let kind = if column.is_tag { "tag" } else { "field" };
             if schema.column_with_name(name).is_none() {
                 return error(format!(
-                    "the table has no column '{name}', which is a {kind} here; columns can't be added yet"
+                    "the table has no column '{name}', which is a {kind} here; add it by `arrowwood alter`"
                 ));
             }
         }

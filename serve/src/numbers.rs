@@ -47,6 +47,8 @@ pub(crate) fn text_of(data_type: &DataType, x: f64) -> String {
         Timestamp(..) | Date32 | Date64 => time_of(data_type, n),
         Duration(unit) => Value::Duration(n, *unit),
         Time32(unit) | Time64(unit) => Value::Time(n, *unit),
+        // Signed integers would end at 2^63 - 1.
+        UInt64 => Value::UInt(x as u64),
         own if own.is_integer() => Value::Int(n),
         Float16 | Float32 => Value::Float32(x as f32),
         _ => Value::Float64(x),
@@ -273,6 +275,13 @@ mod tests {
     use arrow_array::{Float32Array, Int64Array};
 
     use super::*;
+
+    #[test]
+    fn the_largest_unsigned_numbers_are_no_signed_ones() {
+        assert_eq!(text_of(&DataType::UInt64, u64::MAX as f64), u64::MAX.to_string());
+        assert_eq!(text_of(&DataType::UInt64, 3.0), "3");
+        assert_eq!(text_of(&DataType::Int64, -3.0), "-3");
+    }
 
     proptest::proptest! {
         #[test]

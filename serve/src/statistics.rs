@@ -54,6 +54,12 @@ enum Key {
     Bytes(Vec<u8>),
 }
 
+impl Key {
+    fn is_nan(&self) -> bool {
+        matches!(self, Key::Float(x) if x.is_nan())
+    }
+}
+
 fn key(value: &Value<'_>) -> Option<Key> {
     Some(match value {
         Value::Bool(bit) => Key::Number((*bit).into()),
@@ -96,7 +102,8 @@ impl Glance {
 
     fn and(self, other: Glance) -> Glance {
         let which = |a: Option<(Key, String)>, b: Option<(Key, String)>, wanted| match (a, b) {
-            (Some(a), Some(b)) if b.0.partial_cmp(&a.0) == Some(wanted) => Some(b),
+            // NaN is the least and the largest only where there is nothing else.
+            (Some(a), Some(b)) if a.0.is_nan() || b.0.partial_cmp(&a.0) == Some(wanted) => Some(b),
             (a, b) => a.or(b),
         };
         Glance {
@@ -291,4 +298,26 @@ async fn exact(budget: &mut Budget, rows: &Dataset, len: u64, told: &mut Json) -
 fn repeats(told: &Json, counted: &str) -> bool {
     let number = |name: &str| told.get(counted).and_then(|found| found.get(name)).and_then(Json::as_u64);
     number("distinct").zip(number("of")).is_some_and(|(distinct, of)| distinct < of / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::Float32Array;
+
+    use super::*;
+
+    /// What is the least in one part of the rows is compared with that of others: NaN is less than no number.
+    #[test]
+    fn parts_of_nothing_but_nan_hide_no_numbers() {
+        let of = |values: Vec<f32>| {
+            let column: arrow_array::ArrayRef = std::sync::Arc::new(Float32Array::from(values));
+            let batch = arrow_array::RecordBatch::try_from_iter([("x", column)]).unwrap();
+            Glance::of(&arrowwood::Dataset::try_from(vec![batch]).unwrap().column("x").unwrap()).unwrap()
+        };
+        let ends = |glance: Glance| [glance.min, glance.max].map(|end| end.unwrap().1);
+        let (nan, some) = (|| of(vec![f32::NAN; 3]), || of(vec![0.0, 999.0, f32::NAN]));
+        assert_eq!(ends(nan().and(some())), ["0.0", "999.0"]);
+        assert_eq!(ends(some().and(nan())), ["0.0", "999.0"]);
+        assert_eq!(ends(nan().and(nan())), ["NaN", "NaN"]);
+    }
 }

@@ -252,16 +252,17 @@ impl Committer {
     }
 
     fn open(&mut self, table: &Table, writing: &Writing) -> arrowwood::Result<Writer> {
-        if let Some(mut writer) = self.writer.take() {
+        let open = self.writer.take();
+        if !table.is_same() {
+            let detail = "the table was removed or replaced since the call began; begin again";
+            return Err(Error::new(ErrorKind::FileChanged, detail).at(&table.path));
+        }
+        if let Some(mut writer) = open {
             // After a failed background sync this writer refuses to write; a new one is opened.
             let is_closed = writer.commit().is_err_and(|e| e.kind() == ErrorKind::Closed);
             if !is_closed {
                 return Ok(writer);
             }
-        }
-        if !table.is_same() {
-            let detail = "the table was removed or replaced since the call began; begin again";
-            return Err(Error::new(ErrorKind::FileChanged, detail).at(&table.path));
         }
         let options = WriterOptions { medium: writing.medium.clone(), ..WriterOptions::default() };
         // Never creates a table: it may have been removed.

@@ -40,6 +40,29 @@ fn calls_hold_no_memory_for_rows_that_they_may_not_write_or_do_not_send() {
     assert!(ended.message.contains("no part of a message came"), "{ended:?}");
 }
 
+/// Dictionaries are kept as long as the call, beside any limit.
+#[test]
+fn dictionaries_of_a_call_have_their_share_of_the_memory() {
+    let limits = Limits { ingest_memory: 1 << 20, ..Limits::default() };
+    let served = Served::with(|_| Options { limits, ..options() });
+    let texts = |of: &str| {
+        let words = (0..400).map(|n| format!("{of}{n:01000}")).collect::<Vec<_>>();
+        let keys: arrow_array::DictionaryArray<arrow_array::types::Int32Type> =
+            words.iter().map(String::as_str).collect();
+        RecordBatch::try_from_iter([("word", std::sync::Arc::new(keys) as ArrayRef)]).unwrap()
+    };
+    served.writer("words", "word: text").close().unwrap();
+    let all = flight::put(Descriptor::path("words"), &["a", "b", "c", "d"].map(texts));
+    // Each dictionary is before its batch, which is left out.
+    let (schema, rest) = all.split_first().unwrap();
+    let dictionaries = rest.iter().step_by(2).cloned();
+    let calls = std::iter::once(schema.clone()).chain(dictionaries).collect::<Vec<_>>();
+    let ended = call(&served, "DoPut", framed(&calls));
+    assert!(ended.message.contains("the memory for rows"), "{ended:?}");
+    let ended = call(&served, "DoPut", framed(&calls[..2]));
+    assert_eq!(ended.status, 0, "{ended:?}");
+}
+
 fn table(served: &Served) -> Vec<Vec<String>> {
     values(&open(served.path("t")).unwrap())
 }

@@ -202,6 +202,48 @@ fn bombs_do_not_go_off() {
     assert_eq!(open(served.path("t")).unwrap().len().unwrap(), 1);
 }
 
+/// A few kilobytes became terabytes, and the server was aborted: rows were only counted by the ends of their lines, and types
+/// with many bytes a row as others.
+#[test]
+fn short_texts_of_very_large_rows_are_refused() {
+    let limits = Limits { rows: (16 << 20, 1 << 20), ..impatient() };
+    let served = Served::with(|_| Options { limits, ..options() });
+    let wide: Vec<String> = (0..1_000).map(|number| format!("c{number}: int")).collect();
+    served.writer("wide", &wide.join(", ")).close().unwrap();
+    let blob = format!("time: timestamp[ns, UTC] not null, f: float, v: fixed_size_binary[{}]", 100_000);
+    served.writer("blob", &blob).close().unwrap();
+    served.writer("lists", &format!("a: list<struct<{}>>", wide.join(", "))).close().unwrap();
+    let before = private();
+    let json = |table: &str, body: &str| served.post_json(table, body).code();
+    let items = |count: usize| vec!["{}"; count].join(",");
+    assert_eq!(json("wide", &format!("[{}]", items(100_000))), "too_large");
+    assert_eq!(json("lists", &format!("{{\"a\":[{}]}}", items(100_000))), "too_large");
+    assert_eq!(json("blob", &"{\"time\":0}\n".repeat(1_000)), "too_large");
+    let csv = [("content-type", "text/csv")];
+    let lines =
+        format!("{}\r{}", (0..1_000).map(|n| format!("c{n}")).collect::<Vec<_>>().join(","), "1\r".repeat(100_000));
+    assert_eq!(served.send("POST", "/v1/tables/wide/rows", &csv, lines.as_bytes()).code(), "too_large");
+    // Fields of the first line are null in all others, and columns of the table are in each.
+    let fields = (0..999).map(|number| format!("f{number}=1")).collect::<Vec<_>>().join(",");
+    let sparse = format!("m {fields}\n{}", "m f0=1\n".repeat(20_000));
+    for lines in [sparse, "blob f=1\n".repeat(1_000)] {
+        assert_eq!(served.send("POST", "/write", &[], lines.as_bytes()).code(), "too_large");
+    }
+    let column: arrow_array::ArrayRef = std::sync::Arc::new(arrow_array::Int64Array::from(vec![1; 100_000]));
+    let batch = arrow_array::RecordBatch::try_from_iter([("c0", column)]).unwrap();
+    let mut stream = Vec::new();
+    let options = arrowwood::WriteOptions { format: arrowwood::Format::Stream, ..Default::default() };
+    arrowwood::write_to(&arrowwood::Dataset::try_from(vec![batch]).unwrap(), &mut stream, &options).unwrap();
+    let arrow = [("content-type", "application/vnd.apache.arrow.stream")];
+    assert_eq!(served.send("POST", "/v1/tables/wide/rows", &arrow, &stream).code(), "too_large");
+    assert!(private() < before + (256 << 20), "{} bytes more", private() - before);
+    // What fits goes on, in an array or in lines.
+    assert_eq!(served.post_json("wide", &format!("[{}]", items(100))).status, 200);
+    assert_eq!(served.send("POST", "/write", &[], b"blob f=1\nblob f=2\n").status, 204);
+    assert_eq!(open(served.path("wide")).unwrap().len().unwrap(), 100);
+    assert_eq!(open(served.path("blob")).unwrap().len().unwrap(), 2);
+}
+
 #[test]
 fn streams_that_lie_are_refused() {
     let served = impatiently();

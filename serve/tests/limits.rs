@@ -95,6 +95,21 @@ fn what_takes_too_much_memory_is_refused_and_the_rest_takes_less() {
     assert_eq!(get("rows").dataset().len().unwrap(), 3);
 }
 
+/// A group had as many bytes, however long its key.
+#[test]
+fn groups_of_long_texts_take_what_their_texts_do() {
+    let served = limited(1 << 20, Duration::MAX);
+    let texts =
+        |len: usize| Arc::new(StringArray::from_iter_values((0..300).map(|n| format!("{n:0len$}")))) as ArrayRef;
+    for (name, len) in [("short.arrow", 20), ("long.arrow", 20_000)] {
+        let batch = RecordBatch::try_from_iter([("word", texts(len))]).unwrap();
+        write(&Dataset::try_from(vec![batch]).unwrap(), served.path(name), &WriteOptions::default()).unwrap();
+    }
+    assert_eq!(last(&served.get("/v1/tables/short.arrow/groups?at=0"))["groups"], 300);
+    let refused = last(&served.get("/v1/tables/long.arrow/groups?at=0"));
+    assert_eq!(refused["code"].as_str(), Some("query_memory"), "{refused}");
+}
+
 /// Many at once take turns, and all come to their end.
 #[test]
 fn requests_share_the_memory() {

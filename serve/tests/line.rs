@@ -93,6 +93,7 @@ fn lines_that_are_none() {
         "m f=1 x",
         "m f=1 1 1",
         "m f=1i.5",
+        "m f=1e999",
     ] {
         assert!(ours(text).is_err(), "{text}: {:?}", ours(text));
     }

@@ -37,6 +37,8 @@ pub(crate) struct Put {
     destination: Destination,
     /// The schema and the dictionaries received so far, as messages of a stream.
     front: Vec<u8>,
+    /// The memory of the dictionaries.
+    kept: Option<OwnedSemaphorePermit>,
     /// A received message to be passed on next.
     held: Option<Called>,
     /// Batches passed on, in order.
@@ -129,7 +131,7 @@ impl Put {
         let destination = Destination::of(&session, name, query).await?;
         let mut front = Vec::new();
         push(&mut front, header, &[]);
-        Ok(Put { session, calls, destination, front, held: None, waiting: VecDeque::new(), ended: None })
+        Ok(Put { session, calls, destination, front, kept: None, held: None, waiting: VecDeque::new(), ended: None })
     }
 
     /// Receives batches until some are answered; returns their answers, or `None` at the end.
@@ -211,7 +213,7 @@ impl Put {
         }
         let data: FlightData = decoded(called.message.clone())?;
         match kind_of(&data.header) {
-            Some(Kind::Dictionary) => self.keep(&data)?,
+            Some(Kind::Dictionary) => self.keep(&data, called.share)?,
             Some(Kind::Batch) => {
                 // Schema and dictionaries are repeated.
                 let mut share = match self.session.shared.memory.share(self.front.len()) {
@@ -252,8 +254,12 @@ impl Put {
         self.calls.arrived(most_of(&self.session)).ok().flatten()
     }
 
-    /// Keeps a dictionary for the batches after it.
-    fn keep(&mut self, data: &FlightData) -> Result<()> {
+    /// Keeps a dictionary, and its share of the memory, for the batches after it.
+    fn keep(&mut self, data: &FlightData, share: OwnedSemaphorePermit) -> Result<()> {
+        match &mut self.kept {
+            Some(kept) => kept.merge(share),
+            None => self.kept = Some(share),
+        }
         let most = self.session.shared.limits.body;
         push(&mut self.front, &data.header, &data.body);
         if self.front.len() > most {

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::data::ReadOptions;
@@ -98,29 +100,54 @@ impl Dataset {
     /// `Unsupported` for data in memory, which has no messages; `InvalidData` for a damaged file.
     pub fn messages(&self) -> Result<Vec<Message>> {
         let mut messages = Vec::new();
+        self.each_message(|message| {
+            messages.push(message);
+            ControlFlow::Continue(())
+        })?;
+        Ok(messages)
+    }
+
+    /// Calls `visit` with each of [`Dataset::messages`] until it breaks, and keeps none of them.
+    ///
+    /// # Errors
+    /// As [`Dataset::messages`].
+    pub fn each_message(&self, mut visit: impl FnMut(Message) -> ControlFlow<()>) -> Result<()> {
         for source in self.sources() {
             let files = source.files();
-            match source.as_any().downcast_ref::<Ipc>() {
-                Some(ipc) => messages.extend(messages_of(ipc)?),
+            let visited = match source.as_any().downcast_ref::<Ipc>() {
+                Some(ipc) => each_message_of(ipc, &mut visit)?,
                 None if files.is_empty() => {
                     return Err(Error::new(ErrorKind::Unsupported, "arrays in memory have no messages"));
                 }
-                None => {
-                    for file in files {
-                        let bytes = Bytes::of_mapping(Mapping::open(&file, Mode::Read)?)?;
-                        messages.extend(messages_of(&Ipc::open(bytes, Some(&file), ReadOptions::default())?)?);
-                    }
-                }
+                None => each_message_in(&files, &mut visit)?,
+            };
+            if visited.is_break() {
+                break;
             }
         }
-        Ok(messages)
+        Ok(())
     }
 }
 
-fn messages_of(ipc: &Ipc) -> Result<Vec<Message>> {
+fn each_message_in(files: &[PathBuf], visit: &mut impl FnMut(Message) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
+    for file in files {
+        let bytes = Bytes::of_mapping(Mapping::open(file, Mode::Read)?)?;
+        if each_message_of(&Ipc::open(bytes, Some(file), ReadOptions::default())?, visit)?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
+    Ok(ControlFlow::Continue(()))
+}
+
+fn each_message_of(ipc: &Ipc, visit: &mut impl FnMut(Message) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
     let mut window = Window::new();
     let mut names = NodeNames::new();
-    ipc.frames()?.into_iter().map(|frame| message(ipc, frame, &mut window, &mut names)).collect()
+    for frame in ipc.frames()? {
+        if visit(message(ipc, frame, &mut window, &mut names)?).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
+    Ok(ControlFlow::Continue(()))
 }
 
 /// The full names of fields, each made once: files of many batches or long names would repeat them endlessly.
