@@ -33,7 +33,7 @@ pub struct Limits {
     pub part: Duration,
     /// How long a connection may stay without a request.
     pub idle: Duration,
-    /// How long a client may take nothing of an answer.
+    /// How long a client may take nothing of an answer. Another server of a shared query may also let `query_timeout` pass.
     pub stall: Duration,
     /// How long answers that have begun may go on when the server stops.
     pub grace: Duration,
