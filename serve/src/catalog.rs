@@ -233,7 +233,23 @@ impl Catalog {
         Ok(true)
     }
 
-    /// All tables requested so far.
+    /// Forgets the tables that were removed or replaced, and closes files opened longer than `age` ago that may have been
+    /// removed since. Blocks.
+    pub fn close_outdated(&self, age: Duration) {
+        for table in self.known() {
+            // Rows that a thread has still to bring to the disk are waited for when the server stops.
+            if table.is_same() || table.is_written() {
+                table.close_outdated(age);
+                continue;
+            }
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            if known.get(&table.name).is_some_and(|known| Arc::ptr_eq(&known.table, &table)) {
+                known.remove(&table.name);
+            }
+        }
+    }
+
+    /// All tables requested so far, but for those that were forgotten since.
     pub fn known(&self) -> Vec<Arc<Table>> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.values().map(|known| known.table.clone()).collect()

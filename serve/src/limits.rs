@@ -39,6 +39,9 @@ pub struct Limits {
     pub grace: Duration,
     /// How long a table that nobody appends to stays open for writing.
     pub writer: Duration,
+    /// How long a file that is no longer part of a table may stay open, and so take space on the disk, if nobody asks for the
+    /// table; it is half as much again until that is looked for. What an answer has not sent yet stays open longer.
+    pub removed: Duration,
 }
 
 impl Limits {
@@ -69,6 +72,7 @@ impl Default for Limits {
             stall: seconds(300),
             grace: seconds(10),
             writer: seconds(10),
+            removed: seconds(10),
         }
     }
 }

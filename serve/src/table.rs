@@ -61,6 +61,11 @@ impl Newest {
         let names = names_changed(path);
         Ok(Newest { rows: open(path)?, opened: Instant::now(), names })
     }
+
+    /// Whether it was opened longer than `age` ago, and files were added or removed since.
+    fn is_outdated(&self, path: &Path, age: Duration) -> bool {
+        self.opened.elapsed() > age && self.names != names_changed(path)
+    }
 }
 
 fn names_changed(path: &Path) -> Option<SystemTime> {
@@ -110,8 +115,10 @@ pub(crate) struct Table {
     pub path: PathBuf,
     pub kind: Kind,
     pub identity: Identity,
-    /// The newest commit seen; or a file as it was opened.
+    /// The newest commit seen, unless it was outdated and has been closed; or a file as it was opened.
     newest: Mutex<Option<Newest>>,
+    /// How often that was closed, or opened anew: files that were open before may have been removed.
+    renewals: AtomicU64,
     /// The limit of decompressed data for a file that is kept open.
     keeps: u64,
     progress: watch::Sender<Progress>,
@@ -135,6 +142,7 @@ impl Table {
             kind,
             identity,
             newest: Mutex::new(newest),
+            renewals: AtomicU64::new(0),
             keeps: 0,
             progress: watch::Sender::default(),
             is_watched: Mutex::new(false),
@@ -159,14 +167,33 @@ impl Table {
         if self.kind != Kind::Table {
             return self.file_rows(&mut newest);
         }
-        let Some(known) = newest.as_mut() else { return open(&self.path) };
-        let is_stale = known.opened.elapsed() > STALE && known.names != names_changed(&self.path);
-        match known.rows.refresh() {
-            Ok(rows) if !is_stale && has_first_segment(&self.path, &rows) => known.rows = rows,
-            // Segments may have been dropped, or replaced by compaction or repair.
-            _ => *known = Newest::open(&self.path)?,
+        if let Some(known) = newest.as_mut().filter(|known| !known.is_outdated(&self.path, STALE))
+            && let Ok(rows) = known.rows.refresh()
+            && has_first_segment(&self.path, &rows)
+        {
+            known.rows = rows;
+            return Ok(known.rows.clone());
         }
-        Ok(known.rows.clone())
+        // Segments may have been dropped, or replaced by compaction or repair.
+        self.renewals.fetch_add(1, Ordering::Relaxed);
+        let opened = Newest::open(&self.path)?;
+        Ok(newest.insert(opened).rows.clone())
+    }
+
+    /// Whether a thread may have the table open for writing.
+    pub fn is_written(&self) -> bool {
+        locked(&self.queue.state).thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Closes files opened longer than `age` ago of which some may have been removed since: until then they take space on the
+    /// disk. The next request opens the table anew. Blocks.
+    pub fn close_outdated(&self, age: Duration) {
+        let mut newest = locked(&self.newest);
+        // Several files are read as they were found.
+        if self.kind != Kind::Files && newest.as_ref().is_some_and(|known| known.is_outdated(&self.path, age)) {
+            *newest = None;
+            self.renewals.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     fn file_rows(&self, newest: &mut Option<Newest>) -> Result<Dataset> {
@@ -274,11 +301,16 @@ impl Table {
         let mut watched = Instant::now();
         let mut patience = DURABLE.0;
         let mut asked = Instant::now();
-        let rows = self.rows()?;
-        let end = self.progress.borrow().end;
-        let mut coming = followed(&rows, Some(end))?;
+        let mut renewals = self.renewals.load(Ordering::Relaxed);
+        let mut coming = followed(&self.rows()?, Some(self.progress.borrow().end))?;
         loop {
             let known = *self.progress.borrow();
+            let renewals_now = self.renewals.load(Ordering::Relaxed);
+            if renewals != renewals_now {
+                // Without the files that were open before.
+                renewals = renewals_now;
+                coming = followed(&self.rows()?, Some(known.end))?;
+            }
             let is_behind = known.durable_end < known.end;
             let came = match coming.poll(if is_behind { patience } else { LINGER / 4 }) {
                 // Rows were dropped faster than they were counted.
