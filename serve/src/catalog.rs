@@ -398,6 +398,25 @@ mod tests {
         assert!(catalog.unchanged("t").is_none());
     }
 
+    /// Threads of the server, of which there are few, would all wait for a table that is slow to open.
+    #[test]
+    fn a_table_is_not_waited_for_where_nothing_may_block() {
+        let folder = tempfile::tempdir().unwrap();
+        let catalog = Catalog::open(folder.path()).unwrap();
+        let schema = Arc::new(parse_schema("n: int").unwrap());
+        catalog.create("t", schema, &WriterOptions::default()).unwrap();
+        catalog.get("t").unwrap();
+        let (done, waited) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let opening = catalog.known.lock().unwrap();
+            scope.spawn(|| done.send(catalog.unchanged("t").is_none()));
+            let found = waited.recv_timeout(Duration::from_secs(30));
+            // Before anything fails, so that the thread ends.
+            drop(opening);
+            assert_eq!(found, Ok(true));
+        });
+    }
+
     #[test]
     fn what_is_no_directory_of_tables_is_refused() {
         let folder = tempfile::tempdir().unwrap();

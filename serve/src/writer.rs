@@ -214,7 +214,7 @@ impl Committer {
         let mut writer = match self.open(table, writing) {
             Ok(writer) => writer,
             Err(e) => {
-                group.into_iter().for_each(|batches| batches.refuse(Refusal::of_table(&e)));
+                group.into_iter().for_each(|batches| batches.refuse(not_appended(table, &e)));
                 return;
             }
         };
@@ -225,7 +225,7 @@ impl Committer {
         if let Err(e) = writer.commit_with(&positions) {
             writer.rollback();
             // The writer is dropped: the next batch reopens the table, and gets the error.
-            appended.into_iter().for_each(|it| it.batches.refuse(Refusal::of_table(&e)));
+            appended.into_iter().for_each(|it| it.batches.refuse(not_appended(table, &e)));
             return;
         }
         self.has_unsynced_positions |= !positions.is_empty();
@@ -260,8 +260,8 @@ impl Committer {
             }
         }
         if !table.is_same() {
-            let detail = "the table was removed or replaced since the call began; begin again";
-            return Err(Error::new(ErrorKind::FileChanged, detail).at(&table.path));
+            let message = "the table was removed or replaced while rows were received";
+            return Err(Error::new(ErrorKind::FileChanged, message).at(&table.path));
         }
         let options = WriterOptions { medium: writing.medium.clone(), ..WriterOptions::default() };
         // Never creates a table: it may have been removed.
@@ -283,6 +283,16 @@ impl Committer {
         self.has_unsynced_positions &= synced.is_err();
         synced
     }
+}
+
+/// For an error before any rows were committed.
+fn not_appended(table: &Table, e: &Error) -> Refusal {
+    if e.kind() == ErrorKind::FileChanged && !table.is_same() {
+        let detail =
+            "the table was removed or replaced since the request began, and nothing was appended; make another request";
+        return Refusal::conflict("file_changed", detail).logged(e);
+    }
+    Refusal::of_table(e)
 }
 
 /// Appends the valid batches, and refuses the others.
