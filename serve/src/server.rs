@@ -163,13 +163,15 @@ impl Server {
         let metrics = Arc::new(Metrics::default());
         let limits = options.limits.clone();
         let shared = Arc::new(Shared {
-            catalog,
+            catalog: catalog.opening(limits.tables),
             access: Access::new(tokens, options.read_only, hosts, port),
             memory: Memory::new(limits.ingest_memory),
             queries: Memory::new(limits.query_memory),
             writing: Writing {
                 metrics: metrics.clone(),
                 idle: limits.writer,
+                most: limits.writers,
+                open: Arc::default(),
                 here: Arc::default(),
                 medium: options.medium.clone(),
             },

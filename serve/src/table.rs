@@ -52,6 +52,8 @@ pub(crate) struct Progress {
 struct Newest {
     rows: Dataset,
     opened: Instant,
+    /// The time of the last request for it.
+    used: Instant,
     /// The time of the last change of the directory's entries before that.
     names: Option<SystemTime>,
 }
@@ -59,7 +61,9 @@ struct Newest {
 impl Newest {
     fn open(path: &Path) -> Result<Newest> {
         let names = names_changed(path);
-        Ok(Newest { rows: open(path)?, opened: Instant::now(), names })
+        let rows = open(path)?;
+        let now = Instant::now();
+        Ok(Newest { rows, opened: now, used: now, names })
     }
 
     /// Whether it was opened longer than `age` ago, and files were added or removed since.
@@ -115,7 +119,7 @@ pub(crate) struct Table {
     pub path: PathBuf,
     pub kind: Kind,
     pub identity: Identity,
-    /// The newest commit seen, unless it was outdated and has been closed; or a file as it was opened.
+    /// The newest commit seen, unless it was closed meanwhile; or a file as it was opened.
     newest: Mutex<Option<Newest>>,
     /// How often that was closed, or opened anew: files that were open before may have been removed.
     renewals: AtomicU64,
@@ -171,13 +175,32 @@ impl Table {
             && let Ok(rows) = known.rows.refresh()
             && has_first_segment(&self.path, &rows)
         {
-            known.rows = rows;
+            (known.rows, known.used) = (rows, Instant::now());
             return Ok(known.rows.clone());
         }
         // Segments may have been dropped, or replaced by compaction or repair.
         self.renewals.fetch_add(1, Ordering::Relaxed);
         let opened = Newest::open(&self.path)?;
         Ok(newest.insert(opened).rows.clone())
+    }
+
+    /// Whether the next request opens the table's files. Does not wait for the one in progress, which has them open.
+    pub fn is_closed(&self) -> bool {
+        self.newest.try_lock().is_ok_and(|newest| newest.is_none())
+    }
+
+    /// The time of the last request, if the table's files are open, and nobody follows it or is being answered.
+    pub fn unused_since(&self) -> Option<Instant> {
+        let is_watched = self.is_watched.try_lock().map_or(true, |is_watched| *is_watched);
+        let newest = self.newest.try_lock().ok().filter(|_| !is_watched)?;
+        newest.as_ref().map(|known| known.used)
+    }
+
+    /// Closes the table's files, which the next request opens again, unless one is being answered.
+    pub fn close_unused(&self) {
+        if let Ok(mut newest) = self.newest.try_lock() {
+            *newest = None;
+        }
     }
 
     /// Whether a thread may have the table open for writing.
