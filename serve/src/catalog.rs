@@ -36,6 +36,8 @@ pub(crate) struct Catalog {
     /// The only entry, if there is one: other entries beside it are not served.
     only: Option<Entry>,
     known: Mutex<HashMap<String, Known>>,
+    /// The number of tables whose files may be open at once.
+    most: usize,
     making: Mutex<()>,
 }
 
@@ -86,7 +88,12 @@ impl Catalog {
             let message = "this is a table; give the directory that it is in";
             return Err(Error::new(ErrorKind::InvalidArgument, message).at(directory));
         }
-        Ok(Catalog { directory, only: None, known: Mutex::default(), making: Mutex::default() })
+        Ok(Catalog { directory, only: None, known: Mutex::default(), most: usize::MAX, making: Mutex::default() })
+    }
+
+    /// The same, with the files of `most` tables open at once, besides those that are being used.
+    pub fn opening(self, most: usize) -> Catalog {
+        Catalog { most, ..self }
     }
 
     /// The served directory.
@@ -114,6 +121,7 @@ impl Catalog {
             directory: path,
             only: Some(Entry { name, kind }),
             known: Mutex::default(),
+            most: usize::MAX,
             making: Mutex::default(),
         })
     }
@@ -164,7 +172,8 @@ impl Catalog {
     }
 
     /// The table named `name`, if it is known and its directory's entries have not changed since they were listed. This
-    /// only reads the directory's own attributes, which are kept in memory while the table is appended to.
+    /// only reads the directory's own attributes, which are kept in memory while the table is appended to. `None` for a
+    /// table that has been closed.
     pub fn unchanged(&self, name: &str) -> Option<Arc<Table>> {
         let (table, changed_then) = {
             // Held while a table is opened, which is not waited for here: this is for threads that must not block.
@@ -173,7 +182,7 @@ impl Catalog {
             (known.table.clone(), known.changed?)
         };
         let data = fs::symlink_metadata(&table.path).ok()?;
-        let is_same = table.kind == Kind::Table && Identity::of(&data) == table.identity;
+        let is_same = table.kind == Kind::Table && Identity::of(&data) == table.identity && !table.is_closed();
         (is_same && changed(&data) == Some(changed_then)).then_some(table)
     }
 
@@ -190,17 +199,34 @@ impl Catalog {
     /// The table named `name`. Blocks.
     pub fn get(&self, name: &str) -> Result<Arc<Table>> {
         let Found { kind, path, identity, changed } = self.look(name).ok_or_else(|| self.missing(name))?;
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = known.get_mut(name).filter(|known| known.table.identity == identity) {
+        let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = all.get_mut(name).filter(|known| known.table.identity == identity) {
             known.changed = changed;
-            return Ok(known.table.clone());
+            let table = known.table.clone();
+            if table.is_closed() {
+                self.make_room(&all);
+            }
+            return Ok(table);
         }
+        self.make_room(&all);
         let keeps = if self.only.is_some() { KEPT } else { 0 };
         let table = Table::open(name, path, kind, identity).map_err(|e| Refusal::of_table(&e))?;
         let table = Arc::new(table.keeping(keeps));
         // A table that was removed and recreated is another one; users of the old one get an error.
-        known.insert(name.to_owned(), Known { table: table.clone(), changed });
+        all.insert(name.to_owned(), Known { table: table.clone(), changed });
         Ok(table)
+    }
+
+    /// Closes the tables that were not used for the longest time, if there is no room for another one.
+    fn make_room(&self, known: &HashMap<String, Known>) {
+        let tables = known.values().map(|known| &known.table);
+        let mut unused: Vec<_> = tables.filter_map(|table| Some((table.unused_since()?, table))).collect();
+        if unused.len() >= self.most {
+            unused.sort_by_key(|(since, _)| *since);
+            // Several together: they are looked for among all.
+            let count = unused.len() - self.most + self.most / 8 + 1;
+            unused.iter().take(count).for_each(|(_, table)| table.close_unused());
+        }
     }
 
     /// Creates a table; returns false if it exists. Blocks.
@@ -233,7 +259,23 @@ impl Catalog {
         Ok(true)
     }
 
-    /// All tables requested so far.
+    /// Forgets the tables that were removed or replaced, and closes files opened longer than `age` ago that may have been
+    /// removed since. Blocks.
+    pub fn close_outdated(&self, age: Duration) {
+        for table in self.known() {
+            // Rows that a thread has still to bring to the disk are waited for when the server stops.
+            if table.is_same() || table.is_written() {
+                table.close_outdated(age);
+                continue;
+            }
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            if known.get(&table.name).is_some_and(|known| Arc::ptr_eq(&known.table, &table)) {
+                known.remove(&table.name);
+            }
+        }
+    }
+
+    /// All tables requested so far, but for those that were forgotten since.
     pub fn known(&self) -> Vec<Arc<Table>> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.values().map(|known| known.table.clone()).collect()
@@ -380,6 +422,25 @@ mod tests {
         assert!(Arc::ptr_eq(&table, &catalog.get("t").unwrap()));
         fs::rename(folder.path().join("t"), folder.path().join("old")).unwrap();
         assert!(catalog.unchanged("t").is_none());
+    }
+
+    /// Threads of the server, of which there are few, would all wait for a table that is slow to open.
+    #[test]
+    fn a_table_is_not_waited_for_where_nothing_may_block() {
+        let folder = tempfile::tempdir().unwrap();
+        let catalog = Catalog::open(folder.path()).unwrap();
+        let schema = Arc::new(parse_schema("n: int").unwrap());
+        catalog.create("t", schema, &WriterOptions::default()).unwrap();
+        catalog.get("t").unwrap();
+        let (done, waited) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let opening = catalog.known.lock().unwrap();
+            scope.spawn(|| done.send(catalog.unchanged("t").is_none()));
+            let found = waited.recv_timeout(Duration::from_secs(30));
+            // Before anything fails, so that the thread ends.
+            drop(opening);
+            assert_eq!(found, Ok(true));
+        });
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -26,6 +26,7 @@ use crate::metrics::Metrics;
 use crate::outgoing::Outgoing;
 use crate::routes::answer;
 use crate::session::{Peer, Shared};
+use crate::untaken::Untaken;
 
 /// The preface of HTTP/2.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -44,6 +45,8 @@ struct Activity {
     /// The time since when no data was taken.
     blocked: AtomicU64,
     is_http2: bool,
+    /// The answers of HTTP/2, each of which its client may take or not.
+    answers: Mutex<Vec<Weak<Untaken>>>,
     is_follower: Arc<AtomicBool>,
     metrics: Arc<Metrics>,
 }
@@ -57,6 +60,7 @@ impl Activity {
             header: AtomicU64::new(0),
             blocked: AtomicU64::new(0),
             is_http2,
+            answers: Mutex::default(),
             is_follower: Arc::default(),
             metrics,
         }
@@ -94,12 +98,35 @@ impl Activity {
         }
     }
 
+    /// The same answer, with a record of when it is taken, if its client may take others instead.
+    fn recorded(&self, answer: Outgoing, limits: &Limits) -> Outgoing {
+        if !self.is_http2 {
+            return answer;
+        }
+        // Another server of the same query may have to read other answers first.
+        let most = if answer.is_passed() { limits.stall.max(limits.query_timeout) } else { limits.stall };
+        let untaken = Arc::new(Untaken::new(most));
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        if answers.len() == answers.capacity() {
+            answers.retain(|answer| answer.strong_count() > 0);
+        }
+        answers.push(Arc::downgrade(&untaken));
+        answer.counted(untaken)
+    }
+
+    /// Whether nothing of an answer was taken for too long.
+    fn has_untaken(&self) -> bool {
+        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        answers.iter().filter_map(Weak::upgrade).any(|answer| answer.is_over())
+    }
+
     /// Whether the client has exceeded a time limit.
     fn is_late(&self, limits: &Limits) -> bool {
         let is_idle = self.requests.load(Ordering::Relaxed) == 0;
         is_idle && self.is_over(&self.rested, limits.idle)
             || is_idle && !self.is_http2 && self.is_over(&self.header, limits.greeting)
             || self.is_over(&self.blocked, limits.stall)
+            || self.has_untaken()
     }
 }
 
@@ -246,8 +273,8 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, tls: Option<Tl
         let under_way = Request::begin(&activity);
         // In its own memory, which is released when only the body of the request remains.
         Box::pin(async move {
-            let response: Response<Outgoing> = answer(shared, peer, request).await;
-            Ok::<_, Infallible>(response.map(|body| body.holding(under_way)))
+            let response: Response<Outgoing> = answer(shared.clone(), peer, request).await;
+            Ok::<_, Infallible>(response.map(|body| under_way.0.recorded(body, &shared.limits).holding(under_way)))
         })
     });
     let builder = builder(&shared.limits, is_http2);

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use arrowwood::{Error, field_type_name, table_stat};
 use serde_json::{Value as Json, json};
@@ -10,6 +11,10 @@ use serde_json::{Value as Json, json};
 use crate::refusal::{Refusal, Result};
 use crate::session::Session;
 use crate::table::{Kind, Table};
+
+/// Identifies the machine, since it was started; empty if the system doesn't say.
+static BOOT: LazyLock<String> =
+    LazyLock::new(|| fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default());
 
 /// The facts about the table named `name`. Blocks.
 pub(crate) fn facts_of(session: &Session, name: &str) -> Result<Json> {
@@ -54,9 +59,8 @@ pub(crate) fn facts(session: &Session, table: &Table) -> Result<Json> {
 /// Identifies a file or directory among those of all machines: a client on loopback may be at the end of a tunnel, where
 /// another one has its path. `None` if it can't be looked at.
 pub(crate) fn place_of(path: &Path) -> Option<String> {
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let found = fs::metadata(path).ok()?;
-    Some(format!("{}:{}:{}", boot.trim_end(), found.dev(), found.ino()))
+    Some(format!("{}:{}:{}", BOOT.trim_end(), found.dev(), found.ino()))
 }
 
 pub(crate) fn kind_name(kind: Kind) -> &'static str {

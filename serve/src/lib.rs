@@ -5,7 +5,7 @@
 //!                                 ├▶ flight: the same, as calls of Arrow Flight
 //!                                 └▶ ingest ─▶ receive, decode, line ─▶ writer     one thread, one commit for many
 //! anatomy, bins, timeline, cells, groups, image, save, search, seek, sql, statistics, page: the page of `arrowwood view`
-//! session, access, token: authentication and rights · budget, statement, running: limits of queries
+//! session, access, token: authentication and rights · budget, statement, running: limits of queries · untaken: of answers
 //! catalog, table, facts: the served tables and their state · producers: numbered batches received before
 //! engine, results, worker: SQL by an engine outside this crate · pull ─▶ client: a local prefix of a server's table
 //! ```
@@ -62,6 +62,7 @@ mod statistics;
 mod table;
 mod timeline;
 mod token;
+mod untaken;
 mod views;
 mod weight;
 mod worker;

@@ -1,8 +1,17 @@
 //! What a client may take of the server.
 
+use std::fs;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use tokio::time::Instant;
+
+/// The number of files that the process may have open; what is usual if the system doesn't say.
+static OPEN_FILES: LazyLock<usize> = LazyLock::new(|| {
+    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let files = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    files.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(1_024)
+});
 
 /// Limits of what a client controls.
 #[derive(Clone, Debug)]
@@ -33,12 +42,21 @@ pub struct Limits {
     pub part: Duration,
     /// How long a connection may stay without a request.
     pub idle: Duration,
-    /// How long a client may take nothing of an answer.
+    /// How long a client may take nothing of an answer. Another server of a shared query may also let `query_timeout` pass.
     pub stall: Duration,
     /// How long answers that have begun may go on when the server stops.
     pub grace: Duration,
-    /// How long a table that nobody appends to stays open for writing.
+    /// Tables whose files are open at once, besides those that are followed: the one that was not asked for the longest time is
+    /// closed, and opened again when it is asked for.
+    pub tables: usize,
+    /// Tables open for writing at once: rows of another one are refused until one of them is closed.
+    pub writers: usize,
+    /// How long a table that nobody appends to stays open for writing; a tenth of a second if there are more than half of
+    /// `writers`.
     pub writer: Duration,
+    /// How long a file that is no longer part of a table may stay open, and so take space on the disk, if nobody asks for the
+    /// table; it is half as much again until that is looked for. What an answer has not sent yet stays open longer.
+    pub removed: Duration,
 }
 
 impl Limits {
@@ -68,7 +86,11 @@ impl Default for Limits {
             idle: seconds(75),
             stall: seconds(300),
             grace: seconds(10),
+            // A written table takes two, so that a quarter is left for connections and answers.
+            tables: *OPEN_FILES / 4,
+            writers: *OPEN_FILES / 4,
             writer: seconds(10),
+            removed: seconds(10),
         }
     }
 }

@@ -7,12 +7,14 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::HeaderMap;
 
+use crate::untaken::{Piece, Untaken};
 use crate::worker::WorkerBody;
 
 /// The result of a step.
@@ -76,6 +78,8 @@ pub(crate) struct Outgoing {
     passed: Option<WorkerBody>,
     /// Dropped when the body has been sent, or was abandoned.
     held: Option<Box<dyn Send>>,
+    /// Counts the data handed over.
+    untaken: Option<Arc<Untaken>>,
 }
 
 impl Outgoing {
@@ -87,7 +91,7 @@ impl Outgoing {
     /// Several parts, concatenated.
     pub fn several(parts: Vec<Bytes>) -> Outgoing {
         let ready = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        Outgoing { ready, rest: None, trailers: None, passed: None, held: None }
+        Outgoing { ready, rest: None, trailers: None, passed: None, held: None, untaken: None }
     }
 
     pub fn empty() -> Outgoing {
@@ -96,12 +100,17 @@ impl Outgoing {
 
     pub fn steps(state: impl Steps) -> Outgoing {
         let rest = Some(Box::new(Stepper::Between(state)) as Box<dyn Stepping>);
-        Outgoing { ready: VecDeque::new(), rest, trailers: None, passed: None, held: None }
+        Outgoing { rest, ..Outgoing::empty() }
     }
 
     /// The body of another source.
     pub fn passed(body: WorkerBody) -> Outgoing {
         Outgoing { passed: Some(body), ..Outgoing::empty() }
+    }
+
+    /// Whether it is the body of another source.
+    pub fn is_passed(&self) -> bool {
+        self.passed.is_some()
     }
 
     /// The same with trailers, which have the final status.
@@ -116,24 +125,31 @@ impl Outgoing {
         self.held = Some(Box::new((before, held)));
         self
     }
+
+    /// The same, with its data counted.
+    pub fn counted(mut self, untaken: Arc<Untaken>) -> Outgoing {
+        self.untaken = Some(untaken);
+        self
+    }
 }
 
 impl Body for Outgoing {
-    type Data = Bytes;
+    type Data = Piece;
     type Error = io::Error;
 
-    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Piece>, io::Error>>> {
         let this = self.get_mut();
         if let Some(passed) = &mut this.passed {
             let frame = ready!(Pin::new(passed).poll_frame(context));
             if !matches!(frame, Some(Ok(_))) {
                 this.held = None;
             }
-            return Poll::Ready(frame);
+            let counted = |frame: Frame<Bytes>| frame.map_data(|bytes| Piece::new(bytes, this.untaken.as_ref()));
+            return Poll::Ready(frame.map(|frame| frame.map(counted)));
         }
         loop {
             if let Some(bytes) = this.ready.pop_front() {
-                return Poll::Ready(Some(Ok(Frame::data(bytes))));
+                return Poll::Ready(Some(Ok(Frame::data(Piece::new(bytes, this.untaken.as_ref())))));
             }
             let Some(rest) = &mut this.rest else {
                 this.held = None;

@@ -13,6 +13,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring::default_provider;
@@ -26,6 +27,7 @@ use crate::connection;
 use crate::engine::SqlEngine;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
+use crate::outgoing::blocking;
 use crate::receive::Memory;
 use crate::running::Statements;
 use crate::session::Shared;
@@ -161,13 +163,15 @@ impl Server {
         let metrics = Arc::new(Metrics::default());
         let limits = options.limits.clone();
         let shared = Arc::new(Shared {
-            catalog,
+            catalog: catalog.opening(limits.tables),
             access: Access::new(tokens, options.read_only, hosts, port),
             memory: Memory::new(limits.ingest_memory),
             queries: Memory::new(limits.query_memory),
             writing: Writing {
                 metrics: metrics.clone(),
                 idle: limits.writer,
+                most: limits.writers,
+                open: Arc::default(),
                 here: Arc::default(),
                 medium: options.medium.clone(),
             },
@@ -201,6 +205,7 @@ impl Server {
     /// `Io` if tables could not be closed.
     pub fn run(self) -> Result<()> {
         let Server { runtime, listener, tls, shared, stop, .. } = self;
+        runtime.spawn(close_outdated(shared.clone()));
         runtime.block_on(accept(&shared, &listener, tls));
         drop(listener);
         shared.catalog.known().iter().for_each(|table| table.close());
@@ -317,6 +322,19 @@ async fn accept(shared: &Arc<Shared>, listener: &TcpListener, tls: Option<Tls>) 
     let all = async { while connections.join_next().await.is_some() {} };
     // All have the same time limit, and none is waited for longer.
     let _ = tokio::time::timeout(shared.limits.grace + Duration::from_secs(3), all).await;
+}
+
+/// Closes files of tables that were removed since, again and again.
+async fn close_outdated(shared: Arc<Shared>) {
+    let age = shared.limits.removed;
+    let mut ticks = interval((age / 2).max(Duration::from_millis(10)));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let shared = shared.clone();
+        // What was left by a panic is looked at again.
+        let _ = blocking(move || shared.catalog.close_outdated(age)).await;
+    }
 }
 
 // ---- TLS ----

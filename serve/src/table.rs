@@ -52,6 +52,8 @@ pub(crate) struct Progress {
 struct Newest {
     rows: Dataset,
     opened: Instant,
+    /// The time of the last request for it.
+    used: Instant,
     /// The time of the last change of the directory's entries before that.
     names: Option<SystemTime>,
 }
@@ -59,7 +61,14 @@ struct Newest {
 impl Newest {
     fn open(path: &Path) -> Result<Newest> {
         let names = names_changed(path);
-        Ok(Newest { rows: open(path)?, opened: Instant::now(), names })
+        let rows = open(path)?;
+        let now = Instant::now();
+        Ok(Newest { rows, opened: now, used: now, names })
+    }
+
+    /// Whether it was opened longer than `age` ago, and files were added or removed since.
+    fn is_outdated(&self, path: &Path, age: Duration) -> bool {
+        self.opened.elapsed() > age && self.names != names_changed(path)
     }
 }
 
@@ -110,8 +119,10 @@ pub(crate) struct Table {
     pub path: PathBuf,
     pub kind: Kind,
     pub identity: Identity,
-    /// The newest commit seen; or a file as it was opened.
+    /// The newest commit seen, unless it was closed meanwhile; or a file as it was opened.
     newest: Mutex<Option<Newest>>,
+    /// How often that was closed, or opened anew: files that were open before may have been removed.
+    renewals: AtomicU64,
     /// The limit of decompressed data for a file that is kept open.
     keeps: u64,
     progress: watch::Sender<Progress>,
@@ -135,6 +146,7 @@ impl Table {
             kind,
             identity,
             newest: Mutex::new(newest),
+            renewals: AtomicU64::new(0),
             keeps: 0,
             progress: watch::Sender::default(),
             is_watched: Mutex::new(false),
@@ -159,14 +171,52 @@ impl Table {
         if self.kind != Kind::Table {
             return self.file_rows(&mut newest);
         }
-        let Some(known) = newest.as_mut() else { return open(&self.path) };
-        let is_stale = known.opened.elapsed() > STALE && known.names != names_changed(&self.path);
-        match known.rows.refresh() {
-            Ok(rows) if !is_stale && has_first_segment(&self.path, &rows) => known.rows = rows,
-            // Segments may have been dropped, or replaced by compaction or repair.
-            _ => *known = Newest::open(&self.path)?,
+        if let Some(known) = newest.as_mut().filter(|known| !known.is_outdated(&self.path, STALE))
+            && let Ok(rows) = known.rows.refresh()
+            && has_first_segment(&self.path, &rows)
+        {
+            (known.rows, known.used) = (rows, Instant::now());
+            return Ok(known.rows.clone());
         }
-        Ok(known.rows.clone())
+        // Segments may have been dropped, or replaced by compaction or repair.
+        self.renewals.fetch_add(1, Ordering::Relaxed);
+        let opened = Newest::open(&self.path)?;
+        Ok(newest.insert(opened).rows.clone())
+    }
+
+    /// Whether the next request opens the table's files. Does not wait for the one in progress, which has them open.
+    pub fn is_closed(&self) -> bool {
+        self.newest.try_lock().is_ok_and(|newest| newest.is_none())
+    }
+
+    /// The time of the last request, if the table's files are open, and nobody follows it or is being answered.
+    pub fn unused_since(&self) -> Option<Instant> {
+        let is_watched = self.is_watched.try_lock().map_or(true, |is_watched| *is_watched);
+        let newest = self.newest.try_lock().ok().filter(|_| !is_watched)?;
+        newest.as_ref().map(|known| known.used)
+    }
+
+    /// Closes the table's files, which the next request opens again, unless one is being answered.
+    pub fn close_unused(&self) {
+        if let Ok(mut newest) = self.newest.try_lock() {
+            *newest = None;
+        }
+    }
+
+    /// Whether a thread may have the table open for writing.
+    pub fn is_written(&self) -> bool {
+        locked(&self.queue.state).thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Closes files opened longer than `age` ago of which some may have been removed since: until then they take space on the
+    /// disk. The next request opens the table anew. Blocks.
+    pub fn close_outdated(&self, age: Duration) {
+        let mut newest = locked(&self.newest);
+        // Several files are read as they were found.
+        if self.kind != Kind::Files && newest.as_ref().is_some_and(|known| known.is_outdated(&self.path, age)) {
+            *newest = None;
+            self.renewals.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     fn file_rows(&self, newest: &mut Option<Newest>) -> Result<Dataset> {
@@ -274,11 +324,16 @@ impl Table {
         let mut watched = Instant::now();
         let mut patience = DURABLE.0;
         let mut asked = Instant::now();
-        let rows = self.rows()?;
-        let end = self.progress.borrow().end;
-        let mut coming = followed(&rows, Some(end))?;
+        let mut renewals = self.renewals.load(Ordering::Relaxed);
+        let mut coming = followed(&self.rows()?, Some(self.progress.borrow().end))?;
         loop {
             let known = *self.progress.borrow();
+            let renewals_now = self.renewals.load(Ordering::Relaxed);
+            if renewals != renewals_now {
+                // Without the files that were open before.
+                renewals = renewals_now;
+                coming = followed(&self.rows()?, Some(known.end))?;
+            }
             let is_behind = known.durable_end < known.end;
             let came = match coming.poll(if is_behind { patience } else { LINGER / 4 }) {
                 // Rows were dropped faster than they were counted.

@@ -390,6 +390,42 @@ mod tests {
         assert!(tokens.find(&token).is_none());
     }
 
+    /// A thread that reads an older list takes its time, by a pipe instead of the file, while another one finds a newer list.
+    #[test]
+    fn the_newer_of_two_lists_is_in_force() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let [file, older, pipe, named] = ["tokens.json", "older.json", "pipe", "named"].map(path);
+        add_token(&file, "s0", Rights::all()).unwrap();
+        let tokens = Tokens::open(&file).unwrap();
+        let in_older = add_token(&older, "s1", Rights::all()).unwrap();
+        let older = fs::read(&older).unwrap();
+        let made = std::process::Command::new("mkfifo").args(["-m", "600"]).arg(&pipe).status().unwrap();
+        assert!(made.success());
+        fs::hard_link(&pipe, &named).unwrap();
+        let wait = || std::thread::sleep(LOOK + Duration::from_millis(50));
+        std::thread::scope(|scope| {
+            fs::rename(&pipe, &file).unwrap();
+            wait();
+            scope.spawn(|| tokens.find(&in_older));
+            // Until the thread has opened it.
+            let mut pipe = OpenOptions::new().write(true).open(&named).unwrap();
+            fs::remove_file(&file).unwrap();
+            let in_newer = add_token(&file, "s2", Rights::all()).unwrap();
+            wait();
+            let (tokens, token) = (&tokens, in_newer.clone());
+            let other = scope.spawn(move || tokens.find(&token).is_some());
+            // One that did not wait for the first would be done by now.
+            wait();
+            pipe.write_all(&older).unwrap();
+            drop(pipe);
+            assert!(other.join().unwrap());
+            wait();
+            assert!(tokens.find(&in_older).is_none(), "a token that was revoked is valid again");
+            assert!(tokens.find(&in_newer).is_some());
+        });
+    }
+
     #[test]
     fn files_that_are_none_are_refused() {
         let folder = tempfile::tempdir().unwrap();

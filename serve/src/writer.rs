@@ -4,7 +4,7 @@
 //! no others commits them itself. Only an invalid batch is refused.
 
 use std::ops::Range;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -34,10 +34,49 @@ pub(crate) struct Writing {
     pub metrics: Arc<Metrics>,
     /// The time after which an idle table is closed.
     pub idle: Duration,
+    /// The number of tables that may be open at once.
+    pub most: usize,
+    /// The number of tables that are, or may be.
+    pub open: Arc<AtomicUsize>,
     /// Locked by the thread of the server that commits rows itself.
     pub here: Arc<Mutex<()>>,
     /// The disk of the tables.
     pub medium: Medium,
+}
+
+/// A place among the tables that are open for writing.
+struct OpenPlace(Arc<AtomicUsize>);
+
+impl Drop for OpenPlace {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Writing {
+    /// A place for another table.
+    ///
+    /// # Errors
+    /// 503 if as many are open as may be.
+    fn place(&self) -> Result<OpenPlace> {
+        let open = self.open.fetch_add(1, Ordering::Relaxed);
+        let place = OpenPlace(self.open.clone());
+        if open < self.most {
+            return Ok(place);
+        }
+        let detail = format!(
+            "{} tables are being written, as many as the server may have open, and nothing was appended; send it again, write \
+             to fewer tables at once, or let the server open more files (LimitNOFILE)",
+            self.most
+        );
+        Err(Refusal::unavailable(detail))
+    }
+
+    /// The time after which an idle table is closed now.
+    fn idle_now(&self) -> Duration {
+        let is_crowded = self.open.load(Ordering::Relaxed) > self.most / 2;
+        if is_crowded { self.idle.min(TICK) } else { self.idle }
+    }
 }
 
 impl Table {
@@ -72,10 +111,11 @@ impl Table {
                 Err(unsent) => batches = unsent.0,
             }
         }
+        let place = writing.place()?;
         let (sender, coming) = channel();
         let before = state.thread.take();
         let (table, writing) = (self.clone(), writing.clone());
-        let run = Run { table, writing, coming, before };
+        let run = Run { table, writing, coming, before, _place: place };
         let spawned = thread::Builder::new().name("arrowwood-write".into()).spawn(move || run.run());
         let failed = |e: std::io::Error| Refusal::of_table(&Error::io("starting a thread", &e));
         state.thread = Some(spawned.map_err(failed)?);
@@ -117,6 +157,7 @@ struct Run {
     coming: Receiver<Batches>,
     /// The previous thread, which may still be closing the table.
     before: Option<thread::JoinHandle<()>>,
+    _place: OpenPlace,
 }
 
 /// Appended batches to be acknowledged.
@@ -160,7 +201,7 @@ impl Run {
     }
 
     fn is_idle(&self) -> bool {
-        self.table.committer().used.is_none_or(|used| used.elapsed() >= self.writing.idle)
+        self.table.committer().used.is_none_or(|used| used.elapsed() >= self.writing.idle_now())
     }
 
     /// The first of the batches that wait; if there are none, no further ones are sent to this thread.
@@ -214,7 +255,7 @@ impl Committer {
         let mut writer = match self.open(table, writing) {
             Ok(writer) => writer,
             Err(e) => {
-                group.into_iter().for_each(|batches| batches.refuse(Refusal::of_table(&e)));
+                group.into_iter().for_each(|batches| batches.refuse(not_appended(table, &e)));
                 return;
             }
         };
@@ -225,7 +266,7 @@ impl Committer {
         if let Err(e) = writer.commit_with(&positions) {
             writer.rollback();
             // The writer is dropped: the next batch reopens the table, and gets the error.
-            appended.into_iter().for_each(|it| it.batches.refuse(Refusal::of_table(&e)));
+            appended.into_iter().for_each(|it| it.batches.refuse(not_appended(table, &e)));
             return;
         }
         self.has_unsynced_positions |= !positions.is_empty();
@@ -254,8 +295,8 @@ impl Committer {
     fn open(&mut self, table: &Table, writing: &Writing) -> arrowwood::Result<Writer> {
         let open = self.writer.take();
         if !table.is_same() {
-            let detail = "the table was removed or replaced since the call began; begin again";
-            return Err(Error::new(ErrorKind::FileChanged, detail).at(&table.path));
+            let message = "the table was removed or replaced while rows were received";
+            return Err(Error::new(ErrorKind::FileChanged, message).at(&table.path));
         }
         if let Some(mut writer) = open {
             // After a failed background sync this writer refuses to write; a new one is opened.
@@ -284,6 +325,16 @@ impl Committer {
         self.has_unsynced_positions &= synced.is_err();
         synced
     }
+}
+
+/// For an error before any rows were committed.
+fn not_appended(table: &Table, e: &Error) -> Refusal {
+    if e.kind() == ErrorKind::FileChanged && !table.is_same() {
+        let detail =
+            "the table was removed or replaced since the request began, and nothing was appended; make another request";
+        return Refusal::conflict("file_changed", detail).logged(e);
+    }
+    Refusal::of_table(e)
 }
 
 /// Appends the valid batches, and refuses the others.
