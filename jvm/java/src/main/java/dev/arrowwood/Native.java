@@ -346,11 +346,11 @@ final class Native {
         if (progress == Progress.NONE) {
             return MemorySegment.NULL;
         }
-        // An exception must not leave the function: the JVM would end.
+        // Nothing thrown may leave the function: the JVM would end.
         Progress safe = (done, total) -> {
             try {
                 progress.at(done, total);
-            } catch (RuntimeException e) {
+            } catch (Throwable e) {
                 // As documented.
             }
         };
