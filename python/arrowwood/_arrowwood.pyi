@@ -1429,7 +1429,7 @@ def writer(
 @final
 class StreamWriter:
     """Writes an Arrow stream; made by :func:`stream_writer`. As a context manager it ends the stream, except after an
-    exception, so that the reader sees that it is incomplete.
+    exception, so that the reader sees that it is incomplete. Calls during a call in another thread raise :class:`Busy`.
     """
 
     def write(self, data: _Table) -> None:
@@ -1450,7 +1450,7 @@ class StreamWriter:
         """Names and types of the columns; ``None`` before the first rows if none was given."""
     @property
     def nbytes(self) -> int:
-        """The number of bytes sent."""
+        """The number of bytes sent, without the mark of the end."""
     def __enter__(self) -> Self: ...
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None, /
@@ -1459,7 +1459,7 @@ class StreamWriter:
 @final
 class StreamReader:
     """Iterates over the record batches of an Arrow stream, each as a dataset, as they arrive; made by
-    :func:`read_stream`.
+    :func:`read_stream`. Calls during a call in another thread raise :class:`Busy`.
     """
 
     def __iter__(self) -> Self: ...
@@ -1474,7 +1474,9 @@ class StreamReader:
     def schema(self) -> Schema:
         """Names and types of the columns."""
     def close(self) -> None:
-        """Close the source, so that its sender notices that nobody is reading any more."""
+        """Close the source, so that its sender notices that nobody is reading any more. While another thread waits for a
+        batch, the source is closed as soon as that has arrived.
+        """
 
 def stream_writer(
     sink: _Path | IO[bytes] | int | socket | Buffer,

@@ -409,7 +409,7 @@ class RemoteFollow:
     """Iterates over new rows of a server's table, dataset by dataset; made by :meth:`RemoteTable.follow`.
 
     It can be used with ``with``, which closes it, and with ``async for``, which waits in a thread of its own. Rows that
-    arrive while the waiting task is cancelled are kept for the next one.
+    arrive while the waiting task is cancelled are kept for the next one. Threads that share it take turns.
     """
 
     def __init__(
@@ -428,6 +428,8 @@ class RemoteFollow:
         self._answer: _Answer | None = None
         self._stream: _arrowwood.StreamReader | None = None
         self._is_closed = False
+        # Of the thread that reads the stream, or asks for another one.
+        self._turn = threading.Lock()
         # What a task waits for, or has waited for when it was cancelled.
         self._coming: concurrent.futures.Future[_arrowwood.Dataset | None] | None = None
         self._next = start
@@ -460,6 +462,14 @@ class RemoteFollow:
 
     def __next__(self) -> "_arrowwood.Dataset":
         deadline = None if self._timeout is None else time.monotonic() + self._timeout
+        if not self._turn.acquire(timeout=-1 if self._timeout is None else self._timeout):
+            raise StopIteration
+        try:
+            return self._rows(deadline)
+        finally:
+            self._turn.release()
+
+    def _rows(self, deadline: float | None) -> "_arrowwood.Dataset":
         pauses = _pauses()
         while not self._is_closed:
             try:

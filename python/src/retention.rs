@@ -169,8 +169,9 @@ fn first_row_of_bytes(path: &Path, most: u64) -> arrowwood::Result<Option<u64>> 
     for &(row, bytes) in segments.iter().rev() {
         size = size.saturating_add(bytes);
         if size > most {
-            let next = segments.iter().find(|(other, _)| *other > row);
-            return Ok(next.map(|(next, _)| *next));
+            // The newest segment stays, whatever its size.
+            let next = segments.iter().map(|(next, _)| *next).find(|next| *next > row);
+            return Ok(Some(next.unwrap_or(row)));
         }
     }
     Ok(None)

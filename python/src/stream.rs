@@ -1,5 +1,6 @@
 //! `stream_writer` and `read_stream`: record batches through files, pipes, sockets and memory.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_schema::SchemaRef;
@@ -16,11 +17,82 @@ use crate::schema::Schema;
 use crate::sink::{Sink, Source, open_pipe};
 use crate::write::codec;
 
+/// The state of a stream, which a call takes out while it works: a file object's methods may use the stream too.
+struct Exclusive<T>(Mutex<Slot<T>>);
+
+enum Slot<T> {
+    Free(T),
+    /// A call has it.
+    Taken,
+    /// A call has it, and the stream was closed meanwhile.
+    Closing,
+    Closed,
+}
+
+/// The state while a call has it, `None` of a closed stream. What is left in here is put back.
+struct InUse<'a, T> {
+    state: Option<T>,
+    place: &'a Exclusive<T>,
+}
+
+impl<T> Exclusive<T> {
+    fn new(state: T) -> Exclusive<T> {
+        Exclusive(Mutex::new(Slot::Free(state)))
+    }
+
+    /// # Errors
+    /// `Busy` while another call has the state.
+    fn take(&self, doing: &str) -> Result<InUse<'_, T>> {
+        let mut slot = lock(&self.0);
+        match std::mem::replace(&mut *slot, Slot::Taken) {
+            Slot::Free(state) => Ok(InUse { state: Some(state), place: self }),
+            Slot::Closed => {
+                *slot = Slot::Closed;
+                Ok(InUse { state: None, place: self })
+            }
+            taken => {
+                *slot = taken;
+                let message = format!(
+                    "{doing}: another call is using the stream, which serves one at a time; use it in one thread, or \
+                     let threads take turns by a lock"
+                );
+                Err(Error::new(ErrorKind::Busy, message).into())
+            }
+        }
+    }
+
+    /// Closes the stream, at the end of the call that has the state.
+    fn close(&self) {
+        let mut slot = lock(&self.0);
+        let is_taken = matches!(*slot, Slot::Taken | Slot::Closing);
+        let before = std::mem::replace(&mut *slot, if is_taken { Slot::Closing } else { Slot::Closed });
+        drop(slot);
+        // Without the lock, as dropping a file object runs Python.
+        drop(before);
+    }
+}
+
+impl<T> Drop for InUse<'_, T> {
+    fn drop(&mut self) {
+        let mut slot = lock(&self.place.0);
+        *slot = match *slot {
+            Slot::Taken => self.state.take().map_or(Slot::Closed, Slot::Free),
+            _ => Slot::Closed,
+        };
+    }
+}
+
+fn lock<T>(place: &Mutex<T>) -> MutexGuard<'_, T> {
+    place.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Writes an Arrow stream; made by :func:`stream_writer`. As a context manager it ends the stream, except after an
-/// exception, so that the reader sees that it is incomplete.
+/// exception, so that the reader sees that it is incomplete. Calls during a call in another thread raise :class:`Busy`.
 #[pyclass(frozen, module = "arrowwood")]
 pub struct StreamWriter {
-    state: Mutex<State>,
+    state: Exclusive<State>,
+    /// The bytes sent by finished calls.
+    sent: AtomicUsize,
     schema: Mutex<Option<SchemaRef>>,
     compression: Option<Compression>,
     problem: Problem,
@@ -30,7 +102,6 @@ enum State {
     /// Nothing was sent: the schema is that of the first rows.
     New(Sink),
     Begun(Box<arrowwood::StreamWriter<Sink>>),
-    Closed,
 }
 
 /// Write record batches to a file, a pipe, a socket or memory, one by one.
@@ -55,11 +126,16 @@ pub fn stream_writer(
     let schema = schema.map(schema_of).transpose()?.map(Arc::new);
     let problem = Problem::default();
     let sink = Sink::of(sink, &problem)?;
+    let mut sent = AtomicUsize::new(0);
     let state = match &schema {
-        Some(schema) => State::Begun(begin(py, sink, schema, compression, &problem)?),
+        Some(schema) => {
+            let writer = begin(py, sink, schema, compression, &problem)?;
+            *sent.get_mut() = writer.nbytes();
+            State::Begun(writer)
+        }
         None => State::New(sink),
     };
-    Ok(StreamWriter { state: Mutex::new(state), schema: Mutex::new(schema), compression, problem })
+    Ok(StreamWriter { state: Exclusive::new(state), sent, schema: Mutex::new(schema), compression, problem })
 }
 
 fn begin(
@@ -72,22 +148,8 @@ fn begin(
     problem.or(py.detach(|| arrowwood::StreamWriter::new(sink, schema.clone(), compression).map(Box::new)))
 }
 
-fn lock<T>(place: &Mutex<T>) -> MutexGuard<'_, T> {
-    place.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn closed() -> Failure {
     Error::new(ErrorKind::Closed, "the stream was closed").into()
-}
-
-impl StreamWriter {
-    /// Sends appended rows, with the state taken out: a file object's methods may use the writer.
-    fn with<T>(&self, work: impl FnOnce(State) -> (State, Result<T>)) -> Result<T> {
-        let state = std::mem::replace(&mut *lock(&self.state), State::Closed);
-        let (state, done) = work(state);
-        *lock(&self.state) = state;
-        done
-    }
 }
 
 #[pymethods]
@@ -105,23 +167,19 @@ impl StreamWriter {
             Some(dataset) => dataset,
             None => guard(|| dataset_from(data, schema.as_ref()))?,
         };
-        let problem = self.problem.clone();
-        let compression = self.compression;
-        self.with(|state| {
-            let mut writer = match state {
-                State::Begun(writer) => writer,
-                State::New(sink) => match begin(py, sink, dataset.schema(), compression, &problem) {
-                    Ok(writer) => {
-                        *lock(&self.schema) = Some(dataset.schema().clone());
-                        writer
-                    }
-                    Err(e) => return (State::Closed, Err(e)),
-                },
-                State::Closed => return (State::Closed, Err(closed())),
-            };
-            let done = problem.or(py.detach(|| writer.write(&dataset)));
-            (State::Begun(writer), done)
-        })
+        let mut stream = self.state.take("writing to the stream")?;
+        let mut writer = match stream.state.take().ok_or_else(closed)? {
+            State::Begun(writer) => writer,
+            State::New(sink) => {
+                let writer = begin(py, sink, dataset.schema(), self.compression, &self.problem)?;
+                *lock(&self.schema) = Some(dataset.schema().clone());
+                writer
+            }
+        };
+        let done = self.problem.or(py.detach(|| writer.write(&dataset)));
+        self.sent.store(writer.nbytes(), Ordering::Relaxed);
+        stream.state = Some(State::Begun(writer));
+        done
     }
 
     /// End the stream; does nothing if already closed.
@@ -129,11 +187,10 @@ impl StreamWriter {
     /// Raises:
     ///     IoError: the sink failed.
     fn close(&self, py: Python<'_>) -> Result<()> {
-        let problem = self.problem.clone();
-        self.with(|state| match state {
-            State::Begun(writer) => (State::Closed, problem.or(py.detach(|| writer.finish().map(drop)))),
-            _ => (State::Closed, Ok(())),
-        })
+        match self.state.take("ending the stream")?.state.take() {
+            Some(State::Begun(writer)) => self.problem.or(py.detach(|| writer.finish().map(drop))),
+            _ => Ok(()),
+        }
     }
 
     /// Names and types of the columns; ``None`` before the first rows if none was given.
@@ -142,13 +199,10 @@ impl StreamWriter {
         lock(&self.schema).clone().map(Schema)
     }
 
-    /// The number of bytes sent.
+    /// The number of bytes sent, without the mark of the end.
     #[getter]
     fn nbytes(&self) -> usize {
-        match &*lock(&self.state) {
-            State::Begun(writer) => writer.nbytes(),
-            _ => 0,
-        }
+        self.sent.load(Ordering::Relaxed)
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -166,17 +220,20 @@ impl StreamWriter {
         let _ = (value, traceback);
         match kind {
             None => self.close(py),
-            Some(_) => self.with(|_| (State::Closed, Ok(()))),
+            Some(_) => {
+                self.state.close();
+                Ok(())
+            }
         }
     }
 }
 
 /// Iterates over the record batches of an Arrow stream, each as a dataset, as they arrive; made by
-/// :func:`read_stream`.
+/// :func:`read_stream`. Calls during a call in another thread raise :class:`Busy`.
 #[pyclass(frozen, module = "arrowwood")]
 pub struct StreamReader {
     schema: SchemaRef,
-    batches: Mutex<Batches>,
+    batches: Exclusive<Batches>,
     problem: Problem,
 }
 
@@ -184,7 +241,6 @@ enum Batches {
     /// Those of a stream in memory or of a mapped file.
     InPlace(std::vec::IntoIter<arrowwood::Dataset>),
     Coming(arrowwood::StreamReader<Source>),
-    Ended,
 }
 
 /// Read an Arrow stream, batch by batch as it arrives.
@@ -215,13 +271,13 @@ pub fn read_stream(py: Python<'_>, source: &Bound<'_, PyAny>) -> Result<StreamRe
         }
     };
     let batches = py.detach(|| dataset.batches().collect::<Result<Vec<_>, _>>())?;
-    let batches = Mutex::new(Batches::InPlace(batches.into_iter()));
+    let batches = Exclusive::new(Batches::InPlace(batches.into_iter()));
     Ok(StreamReader { schema: dataset.schema().clone(), batches, problem })
 }
 
 fn coming_from(py: Python<'_>, source: Source, problem: Problem) -> Result<StreamReader> {
     let stream = problem.or(py.detach(|| arrowwood::read_stream(source)))?;
-    Ok(StreamReader { schema: stream.schema().clone(), batches: Mutex::new(Batches::Coming(stream)), problem })
+    Ok(StreamReader { schema: stream.schema().clone(), batches: Exclusive::new(Batches::Coming(stream)), problem })
 }
 
 #[pymethods]
@@ -231,20 +287,18 @@ impl StreamReader {
     }
 
     fn __next__(&self, py: Python<'_>) -> Result<Option<Dataset>> {
-        // Taken out, as a file object's methods may use the reader.
-        let mut batches = std::mem::replace(&mut *lock(&self.batches), Batches::Ended);
+        let mut stream = self.batches.take("reading the next batch of the stream")?;
+        let Some(mut batches) = stream.state.take() else { return Ok(None) };
         let next = match &mut batches {
-            Batches::InPlace(left) => Ok(left.next()),
-            Batches::Coming(stream) => self.problem.or(py.detach(|| stream.next().transpose())).and_then(|batch| {
-                let dataset = batch.map(|batch| arrowwood::Dataset::from_batches(self.schema.clone(), vec![batch]));
-                Ok(dataset.transpose()?)
-            }),
-            Batches::Ended => Ok(None),
+            Batches::InPlace(left) => left.next(),
+            Batches::Coming(coming) => match self.problem.or(py.detach(|| coming.next().transpose()))? {
+                Some(batch) => Some(arrowwood::Dataset::from_batches(self.schema.clone(), vec![batch])?),
+                None => None,
+            },
         };
-        if let Ok(Some(_)) = next {
-            *lock(&self.batches) = batches;
-        }
-        Ok(next?.map(Dataset::new))
+        // After its end, or an error, the stream is closed.
+        stream.state = next.is_some().then_some(batches);
+        Ok(next.map(Dataset::new))
     }
 
     /// Read all remaining batches as one, in memory: values go from the source directly to their column.
@@ -252,13 +306,13 @@ impl StreamReader {
     /// Raises:
     ///     InvalidData, IoError: the stream is damaged or incomplete. To keep the earlier batches, iterate instead.
     fn read_all(&self, py: Python<'_>) -> Result<Dataset> {
-        let batches = std::mem::replace(&mut *lock(&self.batches), Batches::Ended);
+        let mut stream = self.batches.take("reading all of the stream")?;
         let none = || arrowwood::Dataset::from_batches(self.schema.clone(), Vec::new());
-        let dataset = match batches {
-            Batches::InPlace(left) if left.len() > 0 => {
+        let dataset = match stream.state.take() {
+            Some(Batches::InPlace(left)) if left.len() > 0 => {
                 py.detach(|| arrowwood::Dataset::concat(left.as_slice())?.collect()).map_err(Failure::from)
             }
-            Batches::Coming(stream) => self.problem.or(py.detach(|| stream.read_all())),
+            Some(Batches::Coming(coming)) => self.problem.or(py.detach(|| coming.read_all())),
             _ => none().map_err(Failure::from),
         };
         dataset.map(Dataset::new)
@@ -270,8 +324,9 @@ impl StreamReader {
         Schema(self.schema.clone())
     }
 
-    /// Close the source, so that its sender notices that nobody is reading any more.
+    /// Close the source, so that its sender notices that nobody is reading any more. While another thread waits for a
+    /// batch, the source is closed as soon as that has arrived.
     fn close(&self) {
-        *lock(&self.batches) = Batches::Ended;
+        self.batches.close();
     }
 }

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -516,6 +517,22 @@ def test_following_ends(db, tmp_path):
     assert list(coming) == []
     with pytest.raises(aw.RowOutOfRange):
         ticks.follow(1000)
+
+
+def test_threads_that_share_a_follower_take_turns(db, tmp_path):
+    """One took the other's reading for the end of the answer, and closed that under it: an AttributeError."""
+    ticks = db.create("ticks", SCHEMA)
+    with ThreadPoolExecutor(4) as pool, ticks.follow(0) as coming:
+        following = [pool.submit(lambda: sum(map(numbers, coming), [])) for _ in range(4)]
+        with aw.writer(tmp_path / "data" / "ticks") as writer:
+            for n in range(100):
+                writer.append(rows(n, n + 1))
+                writer.commit()
+                time.sleep(0.002)
+        began = time.monotonic()
+        while coming.next_row < 100 and time.monotonic() - began < 30:
+            time.sleep(0.01)
+    assert sorted(sum((one.result() for one in following), [])) == list(range(100))
 
 
 def test_following_in_asyncio(db, tmp_path):

@@ -397,6 +397,17 @@ def test_a_writer_keeps_so_many_bytes(path):
         assert aw.open(path)[-1]["n"] == 20_000 and 5_000 < aw.open(path).first_row < 15_000
 
 
+def test_a_writer_that_keeps_less_than_a_segment_keeps_the_newest(path):
+    """Nothing was removed as long as the newest segment alone took more."""
+    fill(path)
+    with aw.writer(path, keep="1 kB") as writer:
+        writer.append([{"ts": START + dt.timedelta(days=1), "n": 1000}])
+        writer.commit()
+        newest = max(int(file.stem) for file in path.glob("*.arrow"))
+        assert aw.open(path).first_row == newest >= 900
+        assert aw.open(path)[-1]["n"] == 1000
+
+
 @pytest.mark.parametrize("keep", ["x", "5", "-1 h", "1 month", "", 5, dt.timedelta(hours=-1), "nan h"], ids=str)
 def test_what_is_to_be_kept_is_a_time_or_a_size(path, keep):
     with pytest.raises(aw.InvalidArgument, match="keep must be"):

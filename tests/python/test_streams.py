@@ -1,15 +1,19 @@
 """Streams of record batches through files, pipes, sockets and memory."""
 
+import contextlib
 import io
 import os
 import socket
 import subprocess
 import sys
 import threading
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from conftest import ipc_of
 
 import arrowwood as aw
 
@@ -221,6 +225,93 @@ def test_what_a_file_object_raises_is_passed_on():
         aw.stream_writer(io.BytesIO(), table().schema, compression="snappy")
     with pytest.raises(TypeError):
         aw.stream_writer(3.5)
+
+
+class Gate(io.RawIOBase):
+    """A file object in which calls wait while it is shut."""
+
+    def __init__(self, data=b""):
+        self.file = io.BytesIO(data)
+        self.open, self.reached = threading.Event(), threading.Event()
+        self.open.set()
+
+    def shut(self):
+        self.open.clear()
+        self.reached.clear()
+
+    def pass_through(self):
+        self.reached.set()
+        assert self.open.wait(60)
+
+    def read(self, size):
+        self.pass_through()
+        # Few bytes, so that no batch is read ahead.
+        return self.file.read(min(size, 64))
+
+    def write(self, data):
+        self.pass_through()
+        return self.file.write(data)
+
+
+@contextlib.contextmanager
+def held_up(gate, call):
+    """The future of a call in another thread, which waits at the gate meanwhile."""
+    gate.shut()
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            future = pool.submit(call)
+            assert gate.reached.wait(60)
+            yield future
+        finally:
+            gate.open.set()
+    future.result()
+
+
+def test_a_second_thread_is_told_that_the_stream_is_being_read():
+    """It saw the end of the stream, or got a dataset without rows, and rows were lost without an error."""
+    gate = Gate(ipc_of(table(300).select(["id"]), "stream", 100))
+    reader = aw.read_stream(gate)
+    assert len(next(reader)) == 100
+    with held_up(gate, lambda: next(reader)) as waiting:
+        for call in (lambda: next(reader), reader.read_all, lambda: list(reader)):
+            with pytest.raises(aw.Busy, match="another call is using the stream"):
+                call()
+    assert waiting.result()["id"][0] == 100
+    assert reader.read_all()["id"].to_pylist() == list(range(200, 300))
+    assert list(reader) == []
+
+
+def test_a_stream_closed_while_a_thread_waits_stays_closed():
+    gate = Gate(ipc_of(table(300).select(["id"]), "stream", 100))
+    source = weakref.ref(gate)
+    reader = aw.read_stream(gate)
+    with held_up(gate, lambda: next(reader)) as waiting:
+        reader.close()
+        with pytest.raises(aw.Busy):
+            next(reader)
+    assert len(waiting.result()) == 100
+    assert list(reader) == [] and len(reader.read_all()) == 0
+    del gate
+    assert source() is None
+
+
+def test_a_second_thread_is_told_that_the_stream_is_being_written():
+    """It was told that the stream was closed, and closing it did nothing."""
+    gate = Gate()
+    writer = aw.stream_writer(gate, pa.schema({"id": pa.int64()}))
+    sent = writer.nbytes
+    with held_up(gate, lambda: writer.write({"id": [1]})):
+        for call in (lambda: writer.write({"id": [2]}), writer.close):
+            with pytest.raises(aw.Busy, match="another call is using the stream"):
+                call()
+        assert writer.nbytes == sent > 0
+    writer.write({"id": [3]})
+    assert writer.nbytes == len(gate.file.getvalue())
+    with held_up(gate, lambda: writer.write({"id": [4]})), pytest.raises(KeyError), writer:
+        raise KeyError
+    with pytest.raises(aw.Closed):
+        writer.write({"id": [5]})
+    assert aw.open(gate.file.getvalue()).to_pylist() == [{"id": 1}, {"id": 3}, {"id": 4}]
 
 
 def test_a_descriptor_that_does_not_wait_is_refused():

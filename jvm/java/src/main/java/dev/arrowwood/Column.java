@@ -213,7 +213,7 @@ public final class Column {
     private OptionalDouble quantile(MethodHandle function, double share) {
         return optional(Native.call(call -> {
             call.check((int) function.invokeExact(dataset.handle(), index, share, call.out, call.error));
-            return Values.read(call, call.out);
+            return Values.read(call, call.out, dataset.owner());
         }));
     }
 
@@ -224,7 +224,7 @@ public final class Column {
     private Object reduce(int function) {
         return Native.call(call -> {
             call.check((int) Native.REDUCE.invokeExact(dataset.handle(), index, function, call.out, call.error));
-            return Values.read(call, call.out);
+            return Values.read(call, call.out, dataset.owner());
         });
     }
 

@@ -34,12 +34,15 @@ import java.util.stream.StreamSupport;
  */
 public final class Dataset implements Iterable<Row> {
     private final MemorySegment handle;
+    /** Frees the handle. */
+    private final Arena owner;
     /** Ends the dataset and all that is made from it; null if the collector does. */
     private final Arena arena;
     private volatile Schema schema;
 
-    private Dataset(MemorySegment handle, Arena arena) {
+    private Dataset(MemorySegment handle, Arena owner, Arena arena) {
         this.handle = handle;
+        this.owner = owner;
         this.arena = arena;
     }
 
@@ -60,7 +63,7 @@ public final class Dataset implements Iterable<Row> {
     /** The dataset of a handle, which is freed by the arena, or by the collector if that is null. */
     static Dataset take(MemorySegment raw, Arena arena) {
         Arena owner = arena == null ? Arena.ofAuto() : arena;
-        return new Dataset(Native.owned(raw, owner, Native.DATASET_FREE), arena);
+        return new Dataset(Native.owned(raw, owner, Native.DATASET_FREE), owner, arena);
     }
 
     private Dataset derived(Maker maker) {
@@ -71,7 +74,12 @@ public final class Dataset implements Iterable<Row> {
         return handle;
     }
 
-    /** The arena of datasets made from this one: a new one if the collector frees it. */
+    /** The arena that frees the handle: of its scope are the addresses in values. */
+    Arena owner() {
+        return owner;
+    }
+
+    /** The arena of memory made from this dataset: a new one if the collector frees it. */
     Arena lifetime() {
         return arena == null ? Arena.ofAuto() : arena;
     }
@@ -220,8 +228,8 @@ public final class Dataset implements Iterable<Row> {
             case Values.LIST -> new Items(row, path, size(value), item(type));
             case Values.MAP -> new Entries(row, path, size(value), (Type.MapOf) type);
             case Values.STRUCT -> members(call, row, path, ((Type.Struct) type).members());
-            case Values.UNION -> member(call, Values.text(call, value), (Type.Union) type, row, path);
-            default -> Values.read(call, value);
+            case Values.UNION -> member(call, Values.text(call, value, owner), (Type.Union) type, row, path);
+            default -> Values.read(call, value, owner);
         };
     }
 

@@ -13,6 +13,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Flow;
+import java.util.function.Function;
 
 /**
  * Returns new rows of a table as they are committed, by any process. Obtained from {@link Dataset#follow}.
@@ -26,8 +27,8 @@ import java.util.concurrent.Flow;
  * }</pre>
  *
  * <p>Threads sleep while they wait; virtual threads release their carrier. Closing the follower from another thread
- * ends all waiting within a quarter of a second. Each dataset of rows lives as long as anything refers to it, also
- * when the follower is closed.
+ * ends all waiting within a quarter of a second. Rows that arrive while a thread is interrupted are kept for the next
+ * call. Each dataset of rows lives as long as anything refers to it, also when the follower is closed.
  */
 public final class Follow implements AutoCloseable, Iterable<Dataset> {
     /** How long a thread waits inside the library, which doesn't notice interrupts. */
@@ -40,6 +41,8 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
     private final Dataset table;
     private final long start;
     private final Owned owned;
+    /** Rows received, but not returned yet; null if there are none. Guarded by the lock of the handle. */
+    private Dataset ready;
     private volatile boolean closing;
 
     Follow(Dataset table, long start) {
@@ -88,7 +91,7 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
             return step(millis);
         }
         try {
-            return CompletableFuture.supplyAsync(() -> step(millis), WAITERS).get();
+            CompletableFuture.runAsync(() -> prepare(millis), WAITERS).get();
         } catch (ExecutionException e) {
             switch (e.getCause()) {
                 case RuntimeException failure -> throw failure;
@@ -96,22 +99,46 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
                 default -> throw new AssertionError(e);
             }
         }
+        return step(0);
     }
 
     private Optional<Dataset> step(long millis) {
+        return locked(handle -> {
+            Dataset rows = ready == null ? poll(handle, millis) : ready;
+            ready = null;
+            return Optional.ofNullable(rows);
+        });
+    }
+
+    /** Waits for rows, which the next step returns: whoever asked for them may be interrupted meanwhile. */
+    private void prepare(long millis) {
+        locked(handle -> {
+            if (ready == null) {
+                ready = poll(handle, millis);
+            }
+            return ready;
+        });
+    }
+
+    private <T> T locked(Function<MemorySegment, T> work) {
         if (closing) {
             throw new Failure.Closed("the follower is closed");
         }
         MemorySegment handle = owned.lock();
         try {
-            return Native.retry(call -> {
-                call.check((int) Native.FOLLOWER_NEXT.invokeExact(handle, millis, call.out, call.error));
-                MemorySegment rows = call.out.get(ADDRESS, 0);
-                return rows.address() == 0 ? Optional.empty() : Optional.of(Dataset.take(rows, null));
-            });
+            return work.apply(handle);
         } finally {
             owned.unlock(this);
         }
+    }
+
+    /** The rows that are there within a time; null if there are none. */
+    private static Dataset poll(MemorySegment handle, long millis) {
+        return Native.retry(call -> {
+            call.check((int) Native.FOLLOWER_NEXT.invokeExact(handle, millis, call.out, call.error));
+            MemorySegment rows = call.out.get(ADDRESS, 0);
+            return rows.address() == 0 ? null : Dataset.take(rows, null);
+        });
     }
 
     /**
@@ -120,15 +147,10 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
      * @return the number
      */
     public long nextRow() {
-        MemorySegment handle = owned.lock();
-        try {
-            return Native.call(call -> {
-                call.check((int) Native.FOLLOWER_NEXT_ROW.invokeExact(handle, call.out, call.error));
-                return call.out.get(JAVA_LONG, 0);
-            });
-        } finally {
-            owned.unlock(this);
-        }
+        return locked(handle -> ready != null ? ready.firstRow() : Native.call(call -> {
+            call.check((int) Native.FOLLOWER_NEXT_ROW.invokeExact(handle, call.out, call.error));
+            return call.out.get(JAVA_LONG, 0);
+        }));
     }
 
     /**

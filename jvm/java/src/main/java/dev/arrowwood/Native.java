@@ -206,8 +206,8 @@ final class Native {
             }
         }
 
-        /** Reads bytes that may be mapped from a file. */
-        byte[] bytes(long address, long length) throws Throwable {
+        /** Reads bytes that {@code owner} frees, and that may be mapped from a file. */
+        byte[] bytes(long address, long length, Arena owner) throws Throwable {
             if (length == 0) {
                 return new byte[0];
             }
@@ -215,7 +215,9 @@ final class Native {
                 throw new Failure.Unsupported("a value of " + length + " bytes is too long for a Java array");
             }
             MemorySegment copy = arena.allocate(length);
-            check((int) COPY.invokeExact(copy, MemorySegment.ofAddress(address), length, error));
+            // Of the owner's scope, which is neither closed nor collected during the copy.
+            MemorySegment bytes = MemorySegment.ofAddress(address).reinterpret(length, owner, null);
+            check((int) COPY.invokeExact(copy, bytes, length, error));
             return copy.toArray(java.lang.foreign.ValueLayout.JAVA_BYTE);
         }
 
@@ -344,11 +346,11 @@ final class Native {
         if (progress == Progress.NONE) {
             return MemorySegment.NULL;
         }
-        // An exception must not leave the function: the JVM would end.
+        // Nothing thrown may leave the function: the JVM would end.
         Progress safe = (done, total) -> {
             try {
                 progress.at(done, total);
-            } catch (RuntimeException e) {
+            } catch (Throwable e) {
                 // As documented.
             }
         };

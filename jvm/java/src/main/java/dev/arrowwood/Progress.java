@@ -7,7 +7,7 @@ public interface Progress {
     Progress NONE = (done, total) -> {};
 
     /**
-     * Called by the calling thread, during the call. Exceptions it throws are ignored.
+     * Called by the calling thread, during the call. Exceptions and errors it throws are ignored.
      *
      * @param done how much is done, in rows, bytes or pieces
      * @param total of how much

@@ -7,6 +7,7 @@ import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;
 import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandle;
+import java.lang.ref.Reference;
 import java.util.Arrays;
 import java.util.List;
 import java.util.stream.Collectors;
@@ -24,7 +25,12 @@ public final class Schema {
 
     private Schema(MemorySegment struct) {
         this.struct = struct;
-        this.fields = SchemaReader.columns(struct);
+        try {
+            this.fields = SchemaReader.columns(struct);
+        } finally {
+            // Names and children are read by their addresses, which keep nothing alive.
+            Reference.reachabilityFence(struct);
+        }
     }
 
     /** A function that fills a {@code struct ArrowSchema}. */

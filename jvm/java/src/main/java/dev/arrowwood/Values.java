@@ -5,6 +5,7 @@ import static java.lang.foreign.ValueLayout.JAVA_DOUBLE;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.math.BigDecimal;
 import java.math.BigInteger;
@@ -61,17 +62,17 @@ final class Values {
         return value.get(JAVA_LONG, LENGTH);
     }
 
-    /** The bytes of a text, of bytes, or of the name of a union's member. */
-    static byte[] bytes(Native.Call call, MemorySegment value) throws Throwable {
-        return call.bytes(value.get(JAVA_LONG, WORD), length(value));
+    /** The bytes of a text, of bytes, or of the name of a union's member, which {@code owner} frees. */
+    static byte[] bytes(Native.Call call, MemorySegment value, Arena owner) throws Throwable {
+        return call.bytes(value.get(JAVA_LONG, WORD), length(value), owner);
     }
 
-    static String text(Native.Call call, MemorySegment value) throws Throwable {
-        return new String(bytes(call, value), StandardCharsets.UTF_8);
+    static String text(Native.Call call, MemorySegment value, Arena owner) throws Throwable {
+        return new String(bytes(call, value, owner), StandardCharsets.UTF_8);
     }
 
-    /** A value that is not nested. */
-    static Object read(Native.Call call, MemorySegment value) throws Throwable {
+    /** A value that is not nested, of a dataset that {@code owner} frees. */
+    static Object read(Native.Call call, MemorySegment value, Arena owner) throws Throwable {
         long word = value.get(JAVA_LONG, WORD);
         return switch (kind(value)) {
             case NULL -> null;
@@ -82,9 +83,9 @@ final class Values {
             case FLOAT32 -> (float) value.get(JAVA_DOUBLE, WORD);
             case FLOAT64 -> value.get(JAVA_DOUBLE, WORD);
             case DECIMAL -> new BigDecimal(words(value, 4), value.get(JAVA_INT, UNIT));
-            case TEXT -> text(call, value);
-            case BYTES -> bytes(call, value);
-            case UUID_BYTES -> uuid(bytes(call, value));
+            case TEXT -> text(call, value, owner);
+            case BYTES -> bytes(call, value, owner);
+            case UUID_BYTES -> uuid(bytes(call, value, owner));
             case DATE, TIME, TIMESTAMP -> time(value, word);
             case DURATION -> duration(word, perSecond(value));
             case INTERVAL -> new Interval((int) word, (int) (word >> 32), value.get(JAVA_LONG, SECOND_WORD));

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import java.io.IOException;
 import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.nio.file.AccessDeniedException;
@@ -17,6 +18,7 @@ import java.time.Instant;
 import java.time.LocalDate;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
@@ -209,6 +211,36 @@ class BadInputTest {
         assertTrue(Arrowwood.check(path).isIntact());
         assertEquals(500, Arrowwood.open(path).rows());
         assertEquals(500, Arrowwood.stat(path).end());
+    }
+
+    /** Checks a file with progress that throws something of each kind; prints how often it was heard, and the rows. */
+    static final class FailAtProgress {
+        public static void main(String[] arguments) throws Exception {
+            List<Throwable> thrown = List.of(
+                    new IllegalStateException("the bar is closed"), new AssertionError("done > total"),
+                    new IOException("the terminal is gone"), new StackOverflowError());
+            for (Throwable one : thrown) {
+                AtomicInteger heard = new AtomicInteger();
+                Report report = Arrowwood.check(Path.of(arguments[0]), (done, total) -> {
+                    heard.incrementAndGet();
+                    FailAtProgress.<RuntimeException>fail(one);
+                });
+                System.out.println((heard.get() > 0) + " " + report.rows());
+            }
+        }
+
+        /** Throws anything, as Kotlin and Scala do. */
+        @SuppressWarnings("unchecked")
+        private static <T extends Throwable> void fail(Throwable thrown) throws T {
+            throw (T) thrown;
+        }
+    }
+
+    @Test
+    void whatProgressThrowsIsIgnored() throws Exception {
+        Path numbers = Samples.numbers(folder, 10);
+        String said = Programs.run(Programs.java(FailAtProgress.class, List.of(), numbers).toArray());
+        assertEquals("true 10\n".repeat(4), said);
     }
 
     @Test

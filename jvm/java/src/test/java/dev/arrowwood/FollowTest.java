@@ -1,5 +1,6 @@
 package dev.arrowwood;
 
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNull;
@@ -14,6 +15,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Flow;
@@ -228,6 +230,30 @@ class FollowTest {
                     !follow.iterator().hasNext() && Thread.currentThread().isInterrupted()));
             iterating.interrupt();
             assertTrue(interrupted.get(10, TimeUnit.SECONDS));
+        }
+    }
+
+    /** The library goes on waiting for a moment, and may receive rows meanwhile. */
+    @Test
+    void rowsThatComeForAnInterruptedVirtualThreadAreReturnedByTheNextCall() throws Exception {
+        Path table = quietTable();
+        try (TableWriter writer = TableWriter.open(table); Follow follow = Arrowwood.open(table).follow(0)) {
+            for (long n = 0; n < 20; n++) {
+                CompletableFuture<Throwable> failure = new CompletableFuture<>();
+                Thread waiting = Thread.ofVirtual().start(() -> failure.complete(
+                        assertThrows(InterruptedException.class, () -> follow.next(Duration.ofDays(1)))));
+                Thread.sleep(20);
+                waiting.interrupt();
+                failure.get(10, TimeUnit.SECONDS);
+                writer.appendRow(n);
+                writer.commit();
+                assertEquals(n, follow.nextRow());
+                CompletableFuture<Optional<Dataset>> rows = new CompletableFuture<>();
+                Thread.Builder threads = n % 2 == 0 ? Thread.ofPlatform() : Thread.ofVirtual();
+                threads.start(() -> rows.complete(assertDoesNotThrow(() -> follow.next(Duration.ofSeconds(5)))));
+                assertEquals(List.of(n), numbers(rows.get(10, TimeUnit.SECONDS).orElseThrow()));
+                assertEquals(n + 1, follow.nextRow());
+            }
         }
     }
 

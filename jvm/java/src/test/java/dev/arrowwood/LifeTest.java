@@ -19,6 +19,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Function;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -111,9 +112,94 @@ class LifeTest {
         assertThrows(IllegalStateException.class, ds::rows);
     }
 
+    /** Closes the arena of a dataset, round after round, while another thread reads a long text of it in each way. */
+    static final class CloseWhileReading {
+        public static void main(String[] arguments) throws Exception {
+            List<Function<Dataset, Object>> ways = List.of(
+                    ds -> ds.row(0).get("s"), ds -> ds.column("s").get(0), ds -> ds.column("s").min().orElseThrow(),
+                    ds -> ((List<?>) ds.column("items").get(0)).get(0));
+            for (int round = 0; round < 40; round++) {
+                Function<Dataset, Object> way = ways.get(round % ways.size());
+                Arena arena = Arena.ofShared();
+                Dataset ds = Arrowwood.open(Path.of(arguments[0]), arena);
+                CountDownLatch started = new CountDownLatch(1);
+                AtomicReference<Throwable> end = new AtomicReference<>();
+                Thread reader = Thread.ofPlatform().start(() -> {
+                    try {
+                        while (true) {
+                            way.apply(ds);
+                            started.countDown();
+                        }
+                    } catch (Throwable e) {
+                        end.set(e);
+                    }
+                });
+                started.await();
+                closeBetweenCalls(arena);
+                reader.join();
+                if (!(end.get() instanceof IllegalStateException)) {
+                    throw new AssertionError("round " + round, end.get());
+                }
+            }
+            System.out.println("all refused");
+        }
+
+        private static void closeBetweenCalls(Arena arena) {
+            while (true) {
+                try {
+                    arena.close();
+                    return;
+                } catch (IllegalStateException e) {
+                    Thread.onSpinWait();
+                }
+            }
+        }
+    }
+
+    @Test
+    void anArenaIsNotClosedWhileATextIsCopied() throws Exception {
+        Path file = Samples.longText(folder, 8_000_000);
+        assertEquals("all refused\n", Programs.run(Programs.java(CloseWhileReading.class, List.of(), file).toArray()));
+    }
+
+    /** Reads long texts of datasets that nothing refers to but the call, in compiled code, while the collector runs. */
+    static final class ForgetWhileReading {
+        public static void main(String[] arguments) throws Exception {
+            long bytes = 0;
+            for (int i = 0; i < 2_000; i++) {
+                bytes += text(Path.of(arguments[0])).length();
+            }
+            Thread.ofPlatform().daemon().start(() -> {
+                while (true) {
+                    System.gc();
+                }
+            });
+            for (int i = 0; i < 40; i++) {
+                bytes += text(Path.of(arguments[1])).length();
+            }
+            System.out.println(bytes);
+        }
+
+        private static String text(Path file) throws Exception {
+            return (String) Arrowwood.open(file).column("s").get(0);
+        }
+    }
+
+    @Test
+    void aForgottenDatasetStaysMappedWhileATextIsCopied() throws Exception {
+        Path small = Samples.longText(folder, 1);
+        Path large = Samples.longText(folder, 8_000_000);
+        // Compiled early: that takes tens of thousands of calls otherwise.
+        List<String> early = List.of("-Xbatch", "-XX:Tier3InvocationThreshold=100", "-XX:Tier4InvocationThreshold=500",
+                "-XX:Tier4MinInvocationThreshold=200", "-XX:Tier4CompileThreshold=500");
+        List<String> java = Programs.java(ForgetWhileReading.class, early, small, large);
+        assertEquals("320002000\n", Programs.run(java.toArray()));
+    }
+
+    /** Whether a thread is inside the library: nothing of Java is above the function that calls it. */
     private static boolean isInCall(Thread thread) {
         StackTraceElement[] frames = thread.getStackTrace();
-        return List.of(frames).stream().anyMatch(frame -> frame.getMethodName().equals("aggregate"))
+        return frames.length > 0 && frames[0].getMethodName().startsWith("lambda$aggregate")
                 && thread.getState() == Thread.State.RUNNABLE;
     }
 

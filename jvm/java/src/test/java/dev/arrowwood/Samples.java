@@ -18,4 +18,14 @@ final class Samples {
         Arrowwood.readCsv(Files.writeString(folder.resolve("numbers.csv"), csv)).write(file);
         return file;
     }
+
+    /** A file of one row, whose text and the only item of whose list are so long. */
+    static Path longText(Path folder, int length) throws Exception {
+        Path file = folder.resolve("text" + length + ".arrow");
+        String text = "x".repeat(length);
+        Path json = Files.writeString(
+                folder.resolve("text.json"), "{\"s\": \"" + text + "\", \"items\": [\"" + text + "\"]}\n");
+        Programs.run(Programs.command(), "import", json, file);
+        return file;
+    }
 }
