@@ -70,6 +70,7 @@ fn child() {
         Ok("large file") => large_file(),
         Ok("many segments") => many_segments(),
         Ok("few mappings") => few_mappings(),
+        Ok("little memory") => little_memory(),
         Ok("many files") => many_files(),
         Ok("never synced") => never_synced(),
         Ok("address space") => address_space(),
@@ -192,6 +193,28 @@ fn few_mappings() {
     let all = newer.to_record_batches().map(|batch| batch.unwrap().num_rows() as u64).sum::<u64>();
     assert_eq!(all, 8 * segments + 50);
     assert_eq!(newer.row(8 * 250 + 3).unwrap().get(0).unwrap().to_string(), "2003");
+}
+
+/// Rows that are gathered may be larger than their file, by any factor.
+#[test]
+fn rows_that_have_no_room_below_the_limit_of_addresses_are_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    play(folder.path(), "ulimit -v 2000000;", "little memory");
+}
+
+fn little_memory() {
+    let text: arrow_array::ArrayRef = Arc::new(arrow_array::StringArray::from(vec!["x".repeat(256)]));
+    let batch = RecordBatch::try_from_iter([("text", text)]).unwrap();
+    let dataset = arrowwood::Dataset::try_from(vec![batch]).unwrap();
+    arrowwood::write(&dataset, "a.arrow", &arrowwood::WriteOptions::default()).unwrap();
+    let dataset = open("a.arrow").unwrap();
+    // Ten batches.
+    let error = dataset.take(&vec![0; 10 << 20]).unwrap_err();
+    eprintln!("  {error}");
+    // Two threads may both find room for one more batch.
+    let is_told = error.message().contains("take fewer") || error.errno() == Some(12);
+    assert!(error.kind() == ErrorKind::Io && is_told, "{error}");
+    assert_eq!(dataset.take(&[0; 5]).unwrap().nbytes().unwrap(), 5 * 256 + 24);
 }
 
 /// Each file kept its descriptor and was a mapping.

@@ -294,3 +294,24 @@ fn has_dictionary(data_type: &DataType) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_keep_only_the_parts_of_their_rows() {
+        let of = |parts: Vec<usize>, picks: Vec<Pick>| Picked {
+            parts,
+            len: picks.len(),
+            picks: OnceLock::from(picks),
+            spans: Vec::new(),
+        };
+        let whole = of(vec![7, 8, 9], vec![(0, 1), (2, 3), (0, 5), (1, 1), (1, 0)]);
+        let found = whole.halves(true);
+        let found: Vec<_> = found.iter().map(|half| (half.parts.clone(), half.picks().to_vec())).collect();
+        assert_eq!(found, [(vec![7, 9], vec![(0, 1), (1, 3)]), (vec![7, 8], vec![(0, 5), (1, 1), (1, 0)])]);
+        assert_eq!(of(vec![7], vec![(0, 1)]).halves(true).len(), 1);
+        assert_eq!(of(vec![7], vec![(0, 1), (0, 2)]).halves(false).len(), 1);
+    }
+}
