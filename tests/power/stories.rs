@@ -107,6 +107,8 @@ impl Story {
         self.run.recorder.fail_syncs(true);
         self.writer().sync().unwrap_err();
         self.run.recorder.fail_syncs(false);
+        // Syncs would succeed again.
+        self.writer().durability().wait().unwrap_err();
         assert!(self.durable_end() <= self.run.twin.mark.durable, "{}, {:?}", self.durable_end(), self.run.twin.mark);
     }
 

@@ -58,6 +58,8 @@ struct Durable {
     /// The largest number of a durable commit so far.
     sequence: u64,
     log: Log,
+    /// Whether a sync has begun and has not succeeded: no other one may follow.
+    is_in_doubt: bool,
 }
 
 /// The log for its writer.
@@ -160,11 +162,11 @@ impl Shared {
             return Ok(false);
         }
         let log_page = u32::try_from(last.log.next / PAGE).map_err(|_| Error::internal("a log of 16 TiB"))?;
-        self.note(Some(Unsynced { record: None, log_page }));
+        self.begin_sync(last, Unsynced { record: None, log_page })?;
         self.make_log_ready(&mut last.log, end)?;
         let written = self.store.write_synced(self.header.log_start() + last.log.next, &bytes);
         written.map_err(syncing_failed)?;
-        self.note(None);
+        self.end_sync(last);
         last.log.next = end;
         (last.newest, last.sequence) = (entry, sequence);
         Ok(true)
@@ -182,10 +184,21 @@ impl Shared {
         Ok(())
     }
 
-    /// Notes, for readers and the next writer, data about to be written that may not be on the disk; `None` once it is.
-    /// The note stays if the sync fails or this process is killed.
-    fn note(&self, unsynced: Option<Unsynced>) {
-        self.store.publish64(self.header.live + UNSYNCED, unsynced.map_or(0, Unsynced::word));
+    /// Notes, for readers and the next writer, data about to be written that may not be on the disk. The note stays if
+    /// the sync fails or this process is killed.
+    fn begin_sync(&self, last: &mut Durable, unsynced: Unsynced) -> Result<()> {
+        if last.is_in_doubt {
+            return Err(Error::internal("a sync after one that has failed"));
+        }
+        last.is_in_doubt = true;
+        self.store.publish64(self.header.live + UNSYNCED, unsynced.word());
+        Ok(())
+    }
+
+    /// Removes the note, as the sync has succeeded.
+    fn end_sync(&self, last: &mut Durable) {
+        self.store.publish64(self.header.live + UNSYNCED, 0);
+        last.is_in_doubt = false;
     }
 
     fn unsynced(&self) -> Option<Unsynced> {
@@ -206,10 +219,10 @@ impl Shared {
         durable.encode(&mut bytes);
         // Unsynced log entries stay in doubt until this sync ends.
         let log_page = self.unsynced().map_or(u32::MAX, |note| note.log_page);
-        self.note(Some(Unsynced { record: Some((last.number + 1) & 1), log_page }));
+        self.begin_sync(last, Unsynced { record: Some((last.number + 1) & 1), log_page })?;
         self.store.write(self.header.durable(last.number + 1), &bytes).map_err(syncing_failed)?;
         self.store.sync().map_err(syncing_failed)?;
-        self.note(None);
+        self.end_sync(last);
         // The record now covers all entries of the log.
         (last.log.is_open, last.log.next) = (true, 0);
         if durable.sealed {
@@ -644,7 +657,7 @@ fn last_durable(segment: &Segment, record: &Record) -> Result<Durable> {
     let number = (0..2).find(|&number| segment.durable(number).is_some_and(|found| found.sequence == base.sequence));
     let sequence = logged.map_or(base.sequence, |logged| logged.max(base.sequence));
     let number = number.ok_or_else(|| Error::internal("a durable record has gone").at(segment.path()))?;
-    Ok(Durable { number, newest: base.clone(), record: base, sequence, log: Log::default() })
+    Ok(Durable { number, newest: base.clone(), record: base, sequence, ..Durable::default() })
 }
 
 /// Rewrites the existing rows in place: after a failed sync the system would not write them again, and if a process was

@@ -8,7 +8,7 @@ use arrow_array::RecordBatch;
 use arrow_data::ArrayData;
 use arrow_schema::{FieldRef, SchemaRef};
 
-use super::background::{Background, Durability};
+use super::background::{Background, Durability, cannot_go_on};
 use super::change::changed;
 use super::growing::{Durably, Growing, OPEN, SEALED, SegmentShape, Shared};
 use super::opening::{
@@ -561,14 +561,7 @@ impl Writer {
     /// `Io`. After that nothing more can be written, since the contents of the disk are unknown: open the table again.
     pub fn sync(&mut self) -> Result<()> {
         self.check()?;
-        self.sync_to(Durably::Soon)
-    }
-
-    fn sync_to(&mut self, how: Durably) -> Result<()> {
-        self.background.sync(how).map_err(|e| {
-            self.broken = Some(format!("syncing failed ({})", e.message()));
-            e.at(&self.folder)
-        })
+        self.background.sync(Durably::Soon).map_err(|e| e.at(&self.folder))
     }
 
     /// Commits, syncs, and publishes the last rows to other Arrow readers.
@@ -578,9 +571,8 @@ impl Writer {
     pub fn close(mut self) -> Result<()> {
         self.commit()?;
         self.background.publish_now(&self.segments[0].shared);
-        self.sync_to(Durably::InPlace)?;
         let live = &self.segments[0];
-        guard(|| live.shared.settle()).map_err(|e| e.at(&self.folder))?;
+        self.background.settle(&live.shared).map_err(|e| e.at(&self.folder))?;
         // Blocks that stay allocated only cost space.
         let _ = live.trim();
         let _ = live.shared.trim_footers();
@@ -594,8 +586,12 @@ impl Writer {
 
     #[inline]
     pub(super) fn check(&self) -> Result<()> {
-        let can_write = self.background.is_ours() && self.broken.is_none() && !self.background.has_failed();
-        if can_write { Ok(()) } else { self.refuse() }
+        if self.can_write() { Ok(()) } else { self.refuse() }
+    }
+
+    #[inline]
+    fn can_write(&self) -> bool {
+        self.background.is_ours() && self.broken.is_none() && !self.background.has_failed()
     }
 
     /// Returns the reason why nothing more can be written.
@@ -605,16 +601,11 @@ impl Writer {
             let message = "the writer belongs to the process that opened it, and this is a fork; open another table";
             return Err(Error::new(ErrorKind::Busy, message).at(&self.folder));
         }
-        let why = match (&self.broken, self.background.failure()) {
-            (None, None) => return Ok(()),
-            (Some(why), _) => why.clone(),
-            (None, Some(e)) => e.message().into(),
+        let why = match &self.broken {
+            Some(why) => Err(cannot_go_on(ErrorKind::Closed, why)),
+            None => self.background.check(),
         };
-        let message = format!("the writer can't go on: {why}; open the table anew");
-        // An error of the background thread has not been reported yet.
-        let found = self.background.failure().filter(|_| self.broken.is_none()).map(|e| e.kind());
-        let kind = found.filter(|kind| *kind == ErrorKind::FileChanged).unwrap_or(ErrorKind::Closed);
-        Err(Error::new(kind, message).at(&self.folder))
+        why.map_err(|e| e.at(&self.folder))
     }
 }
 
@@ -625,7 +616,7 @@ pub(super) fn no_segment() -> Error {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        if self.background.is_ours() && self.broken.is_none() {
+        if self.can_write() {
             self.background.publish_now(&self.segments[0].shared);
         }
     }
