@@ -236,3 +236,32 @@ fn rows_are_not_durable_behind_a_folder_that_failed_to_sync() {
     assert_eq!(table.disk.syncs(), syncs + 4);
     table.check(&writer, 9);
 }
+
+/// Who waited for rows of a writer that was killed did not wait: they were none of this writer's commits.
+#[test]
+fn who_waits_behind_a_killed_writer_has_durable_rows() {
+    for rows in [1_000, 10_000] {
+        let table = Table::new(Sync::Never, Some(4_000));
+        let mut writer = table.writer();
+        commit(&mut writer, rows);
+        // As a kill does: nothing is synced.
+        drop(writer);
+        assert_eq!(table.durable_end(), 0);
+        let writer = table.writer();
+        writer.durability().wait().unwrap();
+        table.check(&writer, rows);
+    }
+}
+
+/// The names of a killed writer's segments, too: its last sync may have been that of an earlier commit.
+#[test]
+fn who_waits_behind_a_killed_writer_has_durable_names() {
+    let table = Table::new(Sync::Never, Some(4));
+    let mut writer = table.writer();
+    commit(&mut writer, 6);
+    drop(writer);
+    let writer = table.writer();
+    table.disk.refuse(Refused::NextFolder);
+    assert_eq!(writer.durability().wait().unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(table.durable_end(), 0);
+}

@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(10);
 /// The progress of the writer and of the disk.
 #[derive(Debug, Default)]
 struct DurableProgress {
-    /// Number of commits.
+    /// Number of commits, and one for all that an earlier writer may have left: segments and names that are not durable.
     committed: AtomicU64,
     /// Number of durable commits.
     durable: AtomicU64,
@@ -96,7 +96,11 @@ impl Background {
             ahead: Ahead::default(),
             stop: AtomicBool::new(false),
             every,
-            progress: Arc::new(DurableProgress { rows: AtomicU64::new(durable_rows), ..DurableProgress::default() }),
+            progress: Arc::new(DurableProgress {
+                committed: AtomicU64::new(1),
+                durable: AtomicU64::new(0),
+                rows: AtomicU64::new(durable_rows),
+            }),
             names: AtomicBool::new(true),
             failure: Mutex::new(None),
             has_failed: AtomicBool::new(false),
