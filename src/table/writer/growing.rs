@@ -535,14 +535,26 @@ impl Growing {
         Ok(())
     }
 
-    /// Commits positions to a segment without rows. Unless `provisional`, makes them durable too: the segment is about
-    /// to be named, and those of the previous segment would no longer be valid.
-    pub fn begin_with(&mut self, names: &[String], positions: Vec<i64>, provisional: bool) -> Result<()> {
-        if positions.is_empty() {
-            return Ok(());
-        }
+    /// The number of entries of each dictionary in the segment.
+    pub fn known_entries(&self) -> Vec<usize> {
+        let dictionaries = self.shared.plan.dictionaries.iter();
+        dictionaries.map(|dictionary| self.now.counters[dictionary.entries] as usize).collect()
+    }
+
+    /// As [`Growing::begin`], with positions.
+    pub fn begin_with(&mut self, names: &[String], positions: Vec<i64>) -> Result<()> {
         self.put_names(names)?;
         self.positions = positions;
+        self.begin(false)
+    }
+
+    /// Commits the positions and entries of a segment without rows. Unless `provisional`, makes them durable too: the
+    /// segment is about to be named, and those of the previous segment would no longer be valid.
+    pub fn begin(&mut self, provisional: bool) -> Result<()> {
+        debug_assert_eq!(self.rows(), 0, "a segment begins without rows");
+        if self.now.counters.iter().all(|&count| count == 0) && self.positions.is_empty() {
+            return Ok(());
+        }
         self.show(State { sealed: false, provisional });
         if provisional {
             return Ok(());

@@ -59,6 +59,19 @@ pub struct Writer {
     order_at: u64,
 }
 
+/// The state before an append, to return to if it fails.
+struct Position {
+    segments: usize,
+    /// The last of the segments, which the append may replace if it is empty.
+    live: Arc<Shared>,
+    /// How far it was filled.
+    mark: Mark,
+    /// The newest value of the column by which the table is sorted.
+    last: Option<Key>,
+    /// The number of entries of each dictionary.
+    known: Vec<usize>,
+}
+
 impl Writer {
     /// Opens the table at `path` for writing, or creates it if there is none and a schema is given. If the schema has
     /// more nullable columns than the table, wider numbers, or columns made nullable, the table's schema is changed:
@@ -329,9 +342,7 @@ impl Writer {
             Some(ahead) => ahead,
             None => Growing::create(&self.medium, &self.folder, &self.plan, shape, true)?,
         };
-        let full = self.live();
-        let known = self.plan.dictionaries.iter().map(|dictionary| full.now.counters[dictionary.entries] as usize);
-        self.carry_over(&mut next, &known.collect::<Vec<_>>())?;
+        self.carry_over(&mut next, &self.live().known_entries())?;
         self.segments.push(next);
         Ok(())
     }
@@ -397,7 +408,8 @@ impl Writer {
     pub(super) fn replace_empty(&mut self, shape: SegmentShape) -> Result<()> {
         let is_named = self.segments.len() == 1;
         let mut next = Growing::create(&self.medium, &self.folder, &self.plan, shape, !is_named)?;
-        next.begin_with(&self.names, self.live().positions.clone(), !is_named)?;
+        self.carry_over(&mut next, &self.live().known_entries())?;
+        next.begin(!is_named)?;
         if is_named {
             let path = chain::path(&self.folder, next.first_row());
             let named = next.shared.store.replace(&path);
@@ -541,18 +553,29 @@ impl Writer {
         self.last.0.clone_from(&self.last.1);
     }
 
-    fn position(&self) -> (usize, Mark, Option<Key>, Vec<usize>) {
-        let known = self.entries.iter().map(Entries::len).collect();
-        (self.segments.len(), self.live().now.clone(), self.last.0.clone(), known)
+    fn position(&self) -> Position {
+        let live = self.live();
+        Position {
+            segments: self.segments.len(),
+            live: live.shared.clone(),
+            mark: live.now.clone(),
+            last: self.last.0.clone(),
+            known: self.entries.iter().map(Entries::len).collect(),
+        }
     }
 
-    fn restore(&mut self, (segments, mark, last, known): (usize, Mark, Option<Key>, Vec<usize>)) {
-        self.segments.truncate(segments);
+    fn restore(&mut self, before: Position) {
+        self.segments.truncate(before.segments);
         if let Ok(live) = self.live_mut() {
-            live.now = mark;
+            if Arc::ptr_eq(&live.shared, &before.live) {
+                live.now = before.mark;
+            } else {
+                // It has replaced an empty one, and the mark is of the other file.
+                live.rollback();
+            }
         }
-        self.last.0 = last;
-        self.entries.iter_mut().zip(known).for_each(|(entries, known)| entries.truncate(known));
+        self.last.0 = before.last;
+        self.entries.iter_mut().zip(before.known).for_each(|(entries, known)| entries.truncate(known));
     }
 
     /// Brings all committed rows to the disk: they survive a power cut when this returns.
