@@ -55,8 +55,9 @@ impl IncomingRows {
                 return Err(Error::argument(format!("column '{name}' has {got} rows, expected {rows}")));
             }
             check_type(node, array.data_type()).map_err(|e| e.context(format_args!("column '{name}'")))?;
-            check_nulls(node, array, 0..rows).map_err(|e| e.context(format_args!("column '{name}'")))?;
-            matched.push(straight(array).map_err(|e| e.context(format_args!("column '{name}'")))?);
+            let array = straight(array).map_err(|e| e.context(format_args!("column '{name}'")))?;
+            check_nulls(node, &array, 0..rows).map_err(|e| e.context(format_args!("column '{name}'")))?;
+            matched.push(array);
         }
         if let Some(unknown) =
             fields.iter().find(|field| plan.columns.iter().all(|node| node.field.name() != field.name()))
