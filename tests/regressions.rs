@@ -466,3 +466,30 @@ fn sums_of_decimals_have_the_digits_of_their_type() {
         assert_eq!(above.kind(), ErrorKind::InvalidArgument, "{above}");
     }
 }
+
+/// For each row of a struct with nulls, the rest of a dense union in it was searched for the next row of each member.
+#[test]
+fn dense_unions_below_nulls_are_appended_in_linear_time() {
+    let rows = 400_000;
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows));
+    let members = [("a", DataType::Int64), ("b", DataType::Utf8)];
+    let members = members.map(|(name, data_type)| Arc::new(Field::new(name, data_type, true)));
+    let fields: UnionFields = (0..).zip(members).collect();
+    let texts: ArrayRef = Arc::new(StringArray::from(Vec::<&str>::new()));
+    let offsets = Some((0..rows as i32).collect());
+    let union = UnionArray::try_new(fields, vec![0; rows as usize].into(), offsets, vec![numbers, texts]).unwrap();
+    let inside = vec![Field::new("u", union.data_type().clone(), true)].into();
+    let nulls = (0..rows).map(|row| row % 2 == 0).collect::<Vec<_>>().into();
+    let structs: ArrayRef = Arc::new(StructArray::new(inside, vec![Arc::new(union)], Some(nulls)));
+    let batch = RecordBatch::try_from_iter_with_nullable([("s", structs, true)]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t");
+    // Each of many segments, too, searched all rows behind it.
+    let options = WriterOptions { segment_rows: Some(4_000), ..WriterOptions::default() };
+    let mut writer = Writer::open(&path, Some(batch.schema()), &options).unwrap();
+    soon(|| writer.append(&batch).unwrap());
+    writer.commit().unwrap();
+    let dataset = open(&path).unwrap();
+    let text = |row| dataset.row(row).unwrap().get(0).unwrap().to_string();
+    assert_eq!([text(399_998), text(399_999)], ["{u: 399998}", "null"]);
+}
