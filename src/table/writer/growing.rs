@@ -762,6 +762,47 @@ mod tests {
         assert_eq!((stock(), writer.rows()), (2, 2));
     }
 
+    /// The footer's length has no checksum. A damaged one was taken for the number of a slot, and when that slot's turn
+    /// came, a footer was written over rows.
+    #[test]
+    fn a_damaged_length_of_a_footer_is_no_slot() {
+        let folder = tempfile::tempdir().unwrap();
+        let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+        let values: Vec<i64> = (0..60_000).collect();
+        let column = Arc::new(arrow_array::Int64Array::from(values.clone()));
+        let batch = arrow_array::RecordBatch::try_new(schema.clone(), vec![column]).unwrap();
+        let mut writer = crate::table::Writer::open(folder.path(), Some(schema.clone()), &Default::default()).unwrap();
+        writer.append(&batch).unwrap();
+        writer.close().unwrap();
+        let path = chain::path(folder.path(), 0);
+        let plan = Arc::new(Plan::of(&schema).unwrap());
+        let open = || {
+            let segment = open_segment(&path).unwrap().unwrap();
+            let record = segment.newest().unwrap();
+            Growing::open(&Medium::default(), &plan, &segment, &record).unwrap().shared
+        };
+        let Header { tail, footer, slots, .. } = open().header.clone();
+        let there = |slot: u64| ((slot + 1) * footer) as u32;
+        let lengths = [0, 1, there(0) + 1, there(0) - 8, there(slots.into()), there(400), there(1 << 20), u32::MAX];
+        for length in lengths {
+            open().store.publish32(tail, length);
+            let shared = open();
+            let published: Vec<u32> = (0..2 * slots)
+                .map(|_| {
+                    let mut footer = shared.footer();
+                    shared.put_footer(&mut footer, &[60_000, 0], 9).unwrap();
+                    shared.store.load32(tail)
+                })
+                .collect();
+            let slot = |length: &u32| (0..slots.into()).any(|slot| there(slot) == *length);
+            assert!(published.iter().all(slot), "{length}: {published:?}");
+            let mut bytes = vec![0; 8 * values.len()];
+            let values_at = shared.header.regions[1].offset;
+            shared.store.read(values_at, &mut bytes).unwrap();
+            assert!(bytes.iter().eq(values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>().iter()));
+        }
+    }
+
     /// The background thread may run between the two steps of a rollover. If it published the previous commit, other
     /// Arrow readers would permanently find rows missing before the next segment.
     #[test]
