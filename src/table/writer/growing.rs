@@ -720,8 +720,13 @@ fn lay_out(plan: &Plan, shape: SegmentShape, sizes: &Sizes) -> Result<(Vec<u8>, 
     let len = Header::encoded_len(plan.regions, plan.counters, plan.zones.len());
     let placed = placement::place(&chosen, front.len(), len, plan);
     let header = placed.ok_or_else(|| Error::argument("a segment of that many rows has no room in a file"))?;
-    // Written headers must pass the checks of readers.
-    debug_assert_eq!(placement::check(&header, front.len(), len, plan), Ok(()));
+    // Readers refuse a header that doesn't pass their checks, and with it the rows.
+    let checked = Header::check_len(len, plan.zones.len());
+    checked.and_then(|()| placement::check(&header, front.len(), len, plan)).map_err(|wrong| {
+        Error::unsupported(format!(
+            "creating a segment: its header: {wrong}; the schema is too large: give it fewer columns, or less metadata"
+        ))
+    })?;
     front.extend(header.encode());
     Ok((front, header))
 }
