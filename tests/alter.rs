@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use arrow_array::{ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, new_null_array};
-use arrow_schema::SchemaRef;
+use arrow_array::{ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray, new_null_array};
+use arrow_schema::{DataType, SchemaRef};
 use arrowwood::simulate::{Act, Medium, Witness};
 use arrowwood::{
     Compaction, Dataset, ErrorKind, FollowFrom, Row, Sync, Value, Writer, WriterOptions, alter, col, compact,
@@ -631,4 +631,55 @@ fn all_partitions_of_a_directory_are_altered() {
     assert_eq!(error.kind(), ErrorKind::SchemaMismatch);
     assert!(error.message().contains("3 of 3 partitions"), "{error}");
     assert_eq!(rows_of(&open(&table).unwrap()), all);
+}
+
+/// A batch that did not fit into the empty segment behind a change of the schema had a larger one take its place, and was
+/// then refused. The writer went on as if the new file had the dictionary of the old one: rows were read back with other
+/// values, or as damage.
+#[test]
+fn a_refused_append_leaves_the_dictionary_of_a_segment_that_was_replaced() {
+    for known in [&["AAPL", "IBM", "MSFT"][..], &["AAPL", "IBM", "INTC"]] {
+        let (_folder, table) = place();
+        let options = WriterOptions {
+            sorted_by: Some("ts".into()),
+            dictionary: vec!["symbol".into()],
+            segment_rows: Some(65_536),
+            ..WriterOptions::default()
+        };
+        let columns = "symbol: utf8, text: utf8, ts: int64 not null";
+        let wider = "symbol: utf8, text: utf8, ts: int64 not null, extra: int64";
+        let row = |symbol, text, ts| vec![Value::Str(symbol), Value::Str(text), Value::Int(ts)];
+        write(&table, columns, &options, [row("AAPL", "a", 1), row("IBM", "b", 2), row("MSFT", "c", 3)]);
+        let mut writer = Writer::open(&table, Some(schema(wider)), &options).unwrap();
+        let large = "x".repeat(6 << 20);
+        let rows = |symbols: &[&str], text: &str, first: i64| {
+            let count = symbols.len();
+            let columns: Vec<ArrayRef> = vec![
+                Arc::new(StringArray::from(symbols.to_vec())),
+                Arc::new(StringArray::from(vec![text; count])),
+                Arc::new(Int64Array::from_iter_values(first..first + count as i64)),
+                new_null_array(&DataType::Int64, count),
+            ];
+            RecordBatch::try_new(schema(wider), columns).unwrap()
+        };
+        let batches = vec![rows(&["IBM"], &large, 4), rows(&["IBM"], "late", 1)];
+        let refused = writer.append_dataset(&Dataset::try_from(batches).unwrap()).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+        writer.append(&rows(known, "d", 5)).unwrap();
+        writer.commit().unwrap();
+        let symbols = || -> Vec<String> {
+            let dataset = open(&table).unwrap();
+            rows_of(&dataset);
+            let rows = dataset.rows();
+            rows.map(|row| row.unwrap().get(0).unwrap().to_string()).collect()
+        };
+        let expected = [&["AAPL", "IBM", "MSFT"][..], known].concat();
+        assert_eq!(symbols(), expected);
+        writer.close().unwrap();
+        is_good(&table);
+        let mut writer = Writer::open(&table, None, &WriterOptions::default()).unwrap();
+        writer.append(&rows(&["MSFT"], "e", 8)).unwrap();
+        writer.close().unwrap();
+        assert_eq!(symbols(), [&expected[..], &["MSFT"]].concat());
+    }
 }

@@ -466,3 +466,62 @@ fn sums_of_decimals_have_the_digits_of_their_type() {
         assert_eq!(above.kind(), ErrorKind::InvalidArgument, "{above}");
     }
 }
+
+/// For each row of a struct with nulls, the rest of a dense union in it was searched for the next row of each member.
+#[test]
+fn dense_unions_below_nulls_are_appended_in_linear_time() {
+    let rows = 400_000;
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows));
+    let members = [("a", DataType::Int64), ("b", DataType::Utf8)];
+    let members = members.map(|(name, data_type)| Arc::new(Field::new(name, data_type, true)));
+    let fields: UnionFields = (0..).zip(members).collect();
+    let texts: ArrayRef = Arc::new(StringArray::from(Vec::<&str>::new()));
+    let offsets = Some((0..rows as i32).collect());
+    let union = UnionArray::try_new(fields, vec![0; rows as usize].into(), offsets, vec![numbers, texts]).unwrap();
+    let inside = vec![Field::new("u", union.data_type().clone(), true)].into();
+    let nulls = (0..rows).map(|row| row % 2 == 0).collect::<Vec<_>>().into();
+    let structs: ArrayRef = Arc::new(StructArray::new(inside, vec![Arc::new(union)], Some(nulls)));
+    let batch = RecordBatch::try_from_iter_with_nullable([("s", structs, true)]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t");
+    // Each of many segments, too, searched all rows behind it.
+    let options = WriterOptions { segment_rows: Some(4_000), ..WriterOptions::default() };
+    let mut writer = Writer::open(&path, Some(batch.schema()), &options).unwrap();
+    soon(|| writer.append(&batch).unwrap());
+    writer.commit().unwrap();
+    let dataset = open(&path).unwrap();
+    let text = |row| dataset.row(row).unwrap().get(0).unwrap().to_string();
+    assert_eq!([text(399_998), text(399_999)], ["{u: 399998}", "null"]);
+}
+
+/// The footers of a segment have room for 16 MiB each. A table whose schema has more was made, rows were committed to it,
+/// and then every reader, and the next writer, refused it.
+#[test]
+fn a_schema_too_large_for_a_segment_is_refused_before_there_is_a_file() {
+    let fields = || vec![Field::new("n", DataType::Int64, true)];
+    let large = |name: &str| {
+        Field::new(name, DataType::Int64, true).with_metadata([("doc".into(), "x".repeat(17 << 20))].into())
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t");
+    let refused = |schema: Schema| {
+        let refused = Writer::open(&path, Some(Arc::new(schema)), &WriterOptions::default()).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
+        assert!(refused.message().contains("`footer`: expected 16777215 bytes at most"), "{refused}");
+    };
+    let files = || path.read_dir().unwrap().count() + folder.path().read_dir().unwrap().count();
+    refused(Schema::new(fields()).with_metadata([("doc".into(), "x".repeat(17 << 20))].into()));
+    refused(Schema::new(vec![large("n")]));
+    assert_eq!(files(), 1);
+    // A change to such a schema leaves the table as it was.
+    let options = WriterOptions::default();
+    let mut writer = Writer::open(&path, Some(Arc::new(Schema::new(fields()))), &options).unwrap();
+    writer.append_row(&[Value::Int(1)]).unwrap();
+    writer.commit().unwrap();
+    let wider = [fields(), vec![large("m")]].concat();
+    let refused = writer.alter(&Arc::new(Schema::new(wider))).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
+    writer.append_row(&[Value::Int(2)]).unwrap();
+    writer.close().unwrap();
+    assert_eq!((open(&path).unwrap().len().unwrap(), files()), (2, 2));
+}

@@ -278,3 +278,83 @@ fn keys_that_are_all_taken_are_an_error() {
     writer.commit().unwrap();
     assert_eq!(open(&path).unwrap().len().unwrap(), 134);
 }
+
+/// Nulls were looked for in no list view, and in dense unions before their members were in order: items that a column was
+/// declared not to have became zeros.
+#[test]
+fn nulls_in_list_views_and_dense_unions_are_refused_where_none_are_declared() {
+    let items = |values: [Option<i32>; 5]| -> ArrayRef { Arc::new(Int32Array::from_iter(values)) };
+    let is_declared = || Arc::new(Field::new("item", DataType::Int32, false));
+    // [3, 4], null, [1]; items 2 and 0 are of no list, or of a null.
+    let views = |values| -> [ArrayRef; 2] {
+        let nulls = Some(NullBuffer::from(vec![true, false, true]));
+        let any = Arc::new(Field::new("item", DataType::Int32, true));
+        let wide = LargeListViewArray::new(
+            any.clone(),
+            vec![3, 2, 1].into(),
+            vec![2, 1, 1].into(),
+            items(values),
+            nulls.clone(),
+        );
+        [
+            Arc::new(ListViewArray::new(any, vec![3, 2, 1].into(), vec![2, 1, 1].into(), items(values), nulls)),
+            Arc::new(wide),
+        ]
+    };
+    let unions = |values| -> ArrayRef {
+        let fields: UnionFields = [(4, Arc::new(Field::new("a", DataType::Int32, true)))].into_iter().collect();
+        let offsets = Some(vec![4, 1, 3].into());
+        Arc::new(UnionArray::try_new(fields, vec![4; 3].into(), offsets, vec![items(values)]).unwrap())
+    };
+    let declared_union = || {
+        let fields: UnionFields = [(4, Arc::new(Field::new("a", DataType::Int32, false)))].into_iter().collect();
+        DataType::Union(fields, arrow_schema::UnionMode::Dense)
+    };
+    let lists = || {
+        let types = [DataType::List, DataType::LargeList, DataType::ListView, DataType::LargeListView];
+        types.map(|list| list(is_declared()))
+    };
+    let in_struct = |data_type: &DataType| DataType::Struct(vec![Field::new("inside", data_type.clone(), true)].into());
+    let structs = |array: &ArrayRef| -> ArrayRef {
+        let fields = vec![Field::new("inside", array.data_type().clone(), true)].into();
+        Arc::new(StructArray::new(fields, vec![array.clone()], None))
+    };
+    let append = |data_type: DataType, array: &ArrayRef| {
+        let folder = tempfile::tempdir().unwrap();
+        let schema = |data_type: &DataType| Arc::new(Schema::new(vec![Field::new("c", data_type.clone(), true)]));
+        let mut writer =
+            Writer::open(folder.path().join("t"), Some(schema(&data_type)), &WriterOptions::default()).unwrap();
+        let batch = RecordBatch::try_new(schema(array.data_type()), vec![array.clone()]).unwrap();
+        let appended = writer.append(&batch);
+        assert_eq!(writer.rows(), if appended.is_ok() { 3 } else { 0 });
+        writer.close().unwrap();
+        let dataset = open(folder.path().join("t")).unwrap();
+        appended.map(|()| rows(&dataset))
+    };
+    let hidden = [None, Some(7), None, Some(8), Some(9)];
+    let seen = [Some(0), Some(7), Some(0), Some(8), None];
+    let mut cases = Vec::new();
+    for (there, taken) in [(hidden, true), (seen, false)] {
+        for array in views(there) {
+            cases.extend(lists().map(|list| (list, array.clone(), taken)));
+        }
+        cases.push((declared_union(), unions(there), taken));
+    }
+    for (data_type, array, is_taken) in cases {
+        for (data_type, array) in [(in_struct(&data_type), structs(&array)), (data_type, array)] {
+            match append(data_type.clone(), &array) {
+                Ok(found) => {
+                    assert!(is_taken, "{data_type} of {array:?}: {found:?}");
+                    assert!(
+                        found[0].contains('9') && found[2].contains(if found[0].contains('[') { '7' } else { '8' })
+                    );
+                }
+                Err(e) => {
+                    assert!(!is_taken, "{data_type} of {array:?}: {e}");
+                    assert_eq!(e.kind(), ErrorKind::InvalidArgument, "{e}");
+                    assert!(e.message().contains("declared without nulls"), "{e}");
+                }
+            }
+        }
+    }
+}

@@ -8,8 +8,9 @@ use std::ops::Range;
 use arrow_array::RecordBatch;
 use arrow_buffer::{NullBuffer, bit_mask};
 use arrow_data::ArrayData;
-use arrow_schema::{DataType, FieldRef, UnionMode};
+use arrow_schema::{DataType, FieldRef};
 
+use super::children::{child_range, each_child, member_numbers, offset_at};
 use super::entries::Entries;
 use super::plan::{Plan, PlanNode, Storage};
 use super::sink::RowSink;
@@ -18,7 +19,7 @@ use crate::array::access::entry_of;
 use crate::array::cells::view;
 use crate::array::{Value, room_for, value};
 use crate::error::{Error, ErrorKind, Result};
-use crate::types::{field_type_name, fixed_size, layout, type_name};
+use crate::types::{field_type_name, layout, type_name};
 
 /// Size in bytes of the scratch memory through which rebased numbers are copied.
 const CHUNK: usize = 64 << 10;
@@ -55,8 +56,9 @@ impl IncomingRows {
                 return Err(Error::argument(format!("column '{name}' has {got} rows, expected {rows}")));
             }
             check_type(node, array.data_type()).map_err(|e| e.context(format_args!("column '{name}'")))?;
-            check_nulls(node, array, 0..rows).map_err(|e| e.context(format_args!("column '{name}'")))?;
-            matched.push(straight(array).map_err(|e| e.context(format_args!("column '{name}'")))?);
+            let array = straight(array).map_err(|e| e.context(format_args!("column '{name}'")))?;
+            check_nulls(node, &array, 0..rows).map_err(|e| e.context(format_args!("column '{name}'")))?;
+            matched.push(array);
         }
         if let Some(unknown) =
             fields.iter().find(|field| plan.columns.iter().all(|node| node.field.name() != field.name()))
@@ -238,30 +240,6 @@ impl IncomingRows {
     }
 }
 
-/// Calls `visit` with each child, and the rows of it that belong to `rows` of the array.
-fn each_child(
-    node: &PlanNode,
-    array: &ArrayData,
-    rows: &Range<usize>,
-    mut visit: impl FnMut(&PlanNode, &ArrayData, Range<usize>) -> Result<()>,
-) -> Result<()> {
-    let mut children = node.children.iter().zip(array.child_data()).enumerate();
-    children.try_for_each(|(number, (child, values))| visit(child, values, child_range(array, number, rows)?))
-}
-
-/// Maps each type id of a union, as an unsigned byte, to the number of its member.
-///
-/// Ids of no member have the number `usize::MAX`.
-pub(crate) fn member_numbers(data_type: &DataType) -> [usize; 256] {
-    let mut numbers = [usize::MAX; 256];
-    if let DataType::Union(members, _) = data_type {
-        for (number, (id, _)) in members.iter().enumerate() {
-            numbers[usize::from(id.cast_unsigned())] = number;
-        }
-    }
-    numbers
-}
-
 /// Rows of an array that are appended to a node, beginning at its row `at`.
 struct NewRows<'a> {
     node: &'a PlanNode,
@@ -360,6 +338,7 @@ fn text_kind(data_type: &DataType) -> Option<bool> {
     }
 }
 
+/// Checks that no value of a node declared without nulls is null. The array must be [`straight`].
 fn check_nulls(node: &PlanNode, array: &ArrayData, rows: Range<usize>) -> Result<()> {
     if let DataType::Dictionary(..) = array.data_type()
         && array.child_data().first().is_some_and(|values| values.null_count() > 0)
@@ -390,58 +369,6 @@ fn null_value() -> Error {
 
 fn check_child_nulls(node: &PlanNode, array: &ArrayData, rows: &Range<usize>) -> Result<()> {
     each_child(node, array, rows, check_nulls)
-}
-
-/// Returns the rows of child number `child` that belong to `rows` of an array, which must be [`straight`].
-fn child_range(array: &ArrayData, child: usize, rows: &Range<usize>) -> Result<Range<usize>> {
-    let range = match array.data_type() {
-        DataType::List(_) | DataType::Map(..) => offset_at(array, rows.start, 4)?..offset_at(array, rows.end, 4)?,
-        DataType::LargeList(_) => offset_at(array, rows.start, 8)?..offset_at(array, rows.end, 8)?,
-        DataType::FixedSizeList(_, size) => {
-            let size = fixed_size(*size)?;
-            (array.offset() + rows.start).saturating_mul(size)..(array.offset() + rows.end).saturating_mul(size)
-        }
-        DataType::Struct(_) => rows.clone(),
-        DataType::Union(_, UnionMode::Sparse) => array.offset() + rows.start..array.offset() + rows.end,
-        DataType::Union(_, UnionMode::Dense) => {
-            member_at(array, child, rows.start)?..member_at(array, child, rows.end)?
-        }
-        _ => return Ok(0..0),
-    };
-    let len = array.child_data().get(child).map_or(0, ArrayData::len);
-    if range.start <= range.end && range.end <= len {
-        Ok(range)
-    } else {
-        Err(Error::invalid("a list's offsets are not in order inside its items"))
-    }
-}
-
-/// The row of member number `member` at which row `row` of a dense union is, or the next row that is of the member.
-fn member_at(array: &ArrayData, member: usize, row: usize) -> Result<usize> {
-    let end = array.child_data().get(member).map_or(0, ArrayData::len);
-    let [ids, offsets] = array.buffers() else { return Err(Error::invalid("a dense union without offsets")) };
-    let DataType::Union(members, _) = array.data_type() else { return Err(Error::internal("a union that is none")) };
-    let id = members.iter().nth(member).map(|(id, _)| id.cast_unsigned());
-    let rows = array.offset() + row..array.offset() + array.len();
-    let ids = ids.get(rows.clone()).ok_or_else(|| Error::invalid("fewer type ids than rows"))?;
-    let Some(at) = ids.iter().position(|&other| Some(other) == id) else { return Ok(end) };
-    let offset = offsets.as_chunks().0.get(rows.start + at).map(|&raw| u32::from_le_bytes(raw) as usize);
-    offset.ok_or_else(|| Error::invalid("fewer offsets than rows"))
-}
-
-/// Returns offset number `row` of an array; 0 for an empty array without offsets.
-fn offset_at(array: &ArrayData, row: usize, width: usize) -> Result<usize> {
-    let bytes = array.buffers().first().map_or(&[][..], |offsets| offsets.as_slice());
-    if array.is_empty() && bytes.is_empty() {
-        return Ok(0);
-    }
-    let at = (array.offset() + row) * width;
-    let offset = bytes.get(at..at + width).map(|raw| match raw.first_chunk::<8>() {
-        Some(raw) => i64::from_le_bytes(*raw),
-        None => raw.first_chunk().map_or(-1, |raw| i32::from_le_bytes(*raw).into()),
-    });
-    let offset = offset.and_then(|offset| usize::try_from(offset).ok());
-    offset.ok_or_else(|| Error::invalid(format!("row {row}: an offset is missing or negative")))
 }
 
 /// Returns the width of a text type's offsets; `None` for types without such offsets.

@@ -1,7 +1,7 @@
 //! Stores rows as columns, in files and in memory.
 //!
 //! In reading order: `plan` (the buffers of a schema), `arrays` (arrays over them), `block` (some rows of a column, read back), `entries` (dictionaries), `sink`
-//! (the destination of rows), `append` (batches), `row` (one row at a time), `builder` (rows in memory), `collect` (a
+//! (the destination of rows), `straight` and `children` (which rows of children belong to which rows), `append` (batches), `row` (one row at a time), `builder` (rows in memory), `collect` (a
 //! dataset as one batch), `read_all` (a stream as one batch). Uses `ipc` and what is below it; `table` is built on it.
 
 mod append;
@@ -10,6 +10,7 @@ mod block;
 #[cfg(test)]
 mod broken;
 mod builder;
+mod children;
 mod collect;
 mod entries;
 mod plan;
@@ -18,9 +19,10 @@ mod row;
 mod sink;
 mod straight;
 
-pub(crate) use append::{IncomingRows, arrays_of, is_alike, member_numbers};
+pub(crate) use append::{IncomingRows, arrays_of, is_alike};
 pub(crate) use block::read_rows;
 pub use builder::Builder;
+pub(crate) use children::member_numbers;
 pub(crate) use entries::Entries;
 pub(crate) use plan::{
     ALIGNMENT, Extent, Plan, PlanDictionary, PlanNode, PlanZones, Region, Storage, ZONE, ZoneMap, has_zones,

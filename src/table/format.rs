@@ -58,6 +58,8 @@ const LATE: u16 = 1;
 
 /// The fixed part of the header.
 pub(super) const HEADER: usize = 128;
+/// The maximum length of a header.
+const MOST_HEADER: usize = 1 << 24;
 /// The fixed part of a record.
 pub(super) const RECORD: usize = 64;
 
@@ -196,6 +198,20 @@ impl Header {
         HEADER + 16 * regions + 8 * (counters + zones)
     }
 
+    /// Checks the length of a header, and the number of its zones, against what it has room to say.
+    ///
+    /// # Errors
+    /// `InvalidData` with the expected and the found value.
+    pub fn check_len(len: usize, zones: usize) -> Result<(), String> {
+        if len > MOST_HEADER {
+            return Err(format!("`length`: expected {MOST_HEADER} bytes at most, got {len}"));
+        }
+        if zones > usize::from(u16::MAX) {
+            return Err(format!("`zones`: expected {} columns at most, got {zones}", u16::MAX));
+        }
+        Ok(())
+    }
+
     pub fn encode(&self) -> Vec<u8> {
         let len = Header::encoded_len(self.regions.len(), self.limits.len(), self.zones.len());
         let mut bytes = Vec::with_capacity(len);
@@ -246,7 +262,7 @@ impl Header {
             )));
         }
         match word.u32(12) as usize {
-            len @ HEADER..=0x100_0000 => Ok(len),
+            len @ HEADER..=MOST_HEADER => Ok(len),
             len => Err(Error::invalid(format!("a header of {len} bytes"))),
         }
     }
@@ -498,6 +514,13 @@ mod tests {
             damaged[at] ^= 1;
             assert!(Header::decode(&damaged).is_err(), "byte {at}");
         }
+    }
+
+    #[test]
+    fn headers_have_bounds() {
+        assert_eq!(Header::check_len(MOST_HEADER, 65_535), Ok(()));
+        assert!(Header::check_len(MOST_HEADER + 8, 0).unwrap_err().contains("got 16777224"));
+        assert!(Header::check_len(MOST_HEADER, 65_536).unwrap_err().contains("`zones`: expected 65535 columns"));
     }
 
     /// Offset, size and name of each field in the page's table under the heading `title`.

@@ -4,9 +4,9 @@
 use crate::error::Result;
 use crate::ipc::{BatchHeader, BatchMetadata, read_batch, read_footer, same_schema};
 use crate::rows::{Plan, PlanNode, Storage};
-use crate::table::format::{Header, TAIL};
+use crate::table::format::TAIL;
 use crate::table::protocol::Sizes;
-use crate::table::protocol::footer::{STAMP, encoded, said};
+use crate::table::protocol::footer::{STAMP, chosen, encoded, said};
 use crate::table::reader::{Segment, Wrong};
 
 /// A valid published footer.
@@ -59,13 +59,6 @@ fn bytes(segment: &Segment, at: u64, len: u64) -> Result<Vec<u8>, Wrong> {
     let mut bytes = vec![0; len as usize];
     segment.mapping.read_at(at as usize, &mut bytes).map_err(|e| (at, e.message().to_string()))?;
     Ok(bytes)
-}
-
-/// The slot that the footer's length selects.
-fn chosen(header: &Header, word: u32) -> Option<u64> {
-    let number = u64::from(word).checked_div(header.footer)?;
-    let fits = u64::from(word).is_multiple_of(header.footer) && (1..=u64::from(header.slots)).contains(&number);
-    fits.then(|| number - 1)
 }
 
 fn are_within(counters: &[u64], limits: &[u64]) -> bool {

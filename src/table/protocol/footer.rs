@@ -149,6 +149,13 @@ pub(in crate::table) fn encoded(
     Some((bytes, footer(&plan.schema.schema, &blocks[1..], &blocks[..1], &[])))
 }
 
+/// The slot that the footer's length selects; `None` if it is the length of no footer. It has no checksum.
+pub(in crate::table) fn chosen(header: &Header, length: u32) -> Option<u64> {
+    let number = u64::from(length).checked_div(header.footer)?;
+    let fits = u64::from(length).is_multiple_of(header.footer) && (1..=u64::from(header.slots)).contains(&number);
+    fits.then(|| number - 1)
+}
+
 /// The free slots, and the published one.
 #[derive(Debug)]
 pub(in crate::table) struct PublishedFooter {
@@ -172,8 +179,7 @@ impl PublishedFooter {
     /// The state of a segment whose footer another process may have published a moment ago.
     pub fn reopen(sizes: Sizes, header: &Header, store: &Store) -> io::Result<PublishedFooter> {
         let mut footer = PublishedFooter::new(sizes, header);
-        footer.current =
-            Some(u64::from(store.load32(header.tail)) / header.footer.max(1)).and_then(|n| n.checked_sub(1));
+        footer.current = chosen(header, store.load32(header.tail));
         let mut stamps = Vec::new();
         for slot in 0..u64::from(header.slots) {
             let mut stamp = [0; STAMP];
@@ -235,6 +241,10 @@ impl PublishedFooter {
             self.free.push(slot);
             return Err(io::Error::other(Error::internal("the counters of a commit are beyond their limits")));
         };
+        if slot >= u64::from(header.slots) {
+            let slots = header.slots;
+            return Err(io::Error::other(Error::internal(format_args!("a footer in slot {slot} of {slots}"))));
+        }
         let length = (slot + 1) * header.footer;
         let slot_at = header.ring + slot * header.slot;
         let footer_at = header.tail - length;

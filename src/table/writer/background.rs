@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(10);
 /// The progress of the writer and of the disk.
 #[derive(Debug, Default)]
 struct DurableProgress {
-    /// Number of commits.
+    /// Number of commits, and one for all that an earlier writer may have left: segments and names that are not durable.
     committed: AtomicU64,
     /// Number of durable commits.
     durable: AtomicU64,
@@ -42,7 +42,8 @@ struct Inner {
     lock: Lock,
     /// Segments whose newest commit is not on the disk yet, the live one last.
     segments: Mutex<Vec<Arc<Shared>>>,
-    /// Held during a sync, by the writer or the thread.
+    /// Held during a sync, by the writer, the thread or who waits. Whoever takes it checks `has_failed` first: a second
+    /// sync after one that failed may succeed though the data isn't on the disk.
     syncing: Mutex<()>,
     /// Whether the writer publishes its next footer itself; otherwise the thread does, when a slot is free.
     may_publish: AtomicBool,
@@ -55,6 +56,7 @@ struct Inner {
     progress: Arc<DurableProgress>,
     /// Whether new names are not on the disk yet.
     names: AtomicBool,
+    /// The first error after which nothing may be written or synced.
     failure: Mutex<Option<Error>>,
     has_failed: AtomicBool,
     /// Sealed segments with published footers possibly still in use by readers, and the times of sealing.
@@ -67,8 +69,6 @@ struct Inner {
 struct Last {
     synced: Instant,
     looked: Instant,
-    /// Whether it was ever synced: an earlier writer may have left rows that are not durable.
-    has_synced: bool,
 }
 
 /// The writer's handle to its background work.
@@ -96,12 +96,16 @@ impl Background {
             ahead: Ahead::default(),
             stop: AtomicBool::new(false),
             every,
-            progress: Arc::new(DurableProgress { rows: AtomicU64::new(durable_rows), ..DurableProgress::default() }),
+            progress: Arc::new(DurableProgress {
+                committed: AtomicU64::new(1),
+                durable: AtomicU64::new(0),
+                rows: AtomicU64::new(durable_rows),
+            }),
             names: AtomicBool::new(true),
             failure: Mutex::new(None),
             has_failed: AtomicBool::new(false),
             sealed: Mutex::default(),
-            last: Mutex::new(Last { synced: Instant::now(), looked: Instant::now(), has_synced: false }),
+            last: Mutex::new(Last { synced: Instant::now(), looked: Instant::now() }),
         });
         let turns = Turns::start(inner.clone())?;
         Ok(Background { inner, turns: Some(turns) })
@@ -185,18 +189,28 @@ impl Background {
     pub fn rolled(&self) {
         let pending = locked(&self.inner.segments).len();
         self.inner.may_publish.store(true, Ordering::Relaxed);
-        if pending > PENDING.1
-            && let Err(e) = self.inner.sync(Durably::InPlace)
-        {
-            self.inner.fail(e);
+        if pending > PENDING.1 {
+            // The commit is visible. Its error, if any, is that of the writer's next call.
+            let _ = self.inner.sync(Durably::InPlace);
         } else if pending > PENDING.0 {
             self.wake();
         }
     }
 
     /// Brings all commits to the disk.
+    ///
+    /// # Errors
+    /// Those of the disk, and after any failure that of [`Background::check`].
     pub fn sync(&self, how: Durably) -> Result<()> {
         self.inner.sync(how)
+    }
+
+    /// As [`Background::sync`], and writes another durable record of the live segment.
+    pub fn settle(&self, live: &Shared) -> Result<()> {
+        self.inner.to_disk(|| {
+            self.inner.sync_all(Durably::InPlace)?;
+            live.settle()
+        })
     }
 
     /// A handle for waiting until rows become durable.
@@ -204,16 +218,19 @@ impl Background {
         Durability { inner: Arc::downgrade(&self.inner), progress: self.inner.progress.clone() }
     }
 
-    /// Whether the thread has failed.
+    /// Whether a sync, or the thread, has failed.
     #[inline]
     pub fn has_failed(&self) -> bool {
         self.inner.has_failed.load(Ordering::Relaxed)
     }
 
-    /// The error of the thread, if it has failed.
+    /// Checks that neither a sync nor the thread has failed.
+    ///
+    /// # Errors
+    /// `FileChanged` if that was the failure, otherwise `Closed`.
     #[cold]
-    pub fn failure(&self) -> Option<Error> {
-        if self.inner.has_failed.load(Ordering::Relaxed) { locked(&self.inner.failure).clone() } else { None }
+    pub fn check(&self) -> Result<()> {
+        self.inner.check()
     }
 
     /// A second from now, releases the space of a sealed segment's published footers.
@@ -255,11 +272,10 @@ impl Task for Inner {
             (segments.last().cloned()?, segments.len())
         };
         if pending > PENDING.0 || self.every.is_some_and(|every| last.synced.elapsed() >= every) {
-            if pending > 1 || !last.has_synced || !self.is_durable() {
-                self.sync(Durably::InPlace).map_err(|e| self.fail(e)).ok()?;
+            if pending > 1 || !self.is_durable() {
+                self.sync(Durably::InPlace).ok()?;
             }
             last.synced = Instant::now();
-            last.has_synced = true;
         }
         let rest = self.every.map_or(Duration::MAX, |every| every.saturating_sub(last.synced.elapsed()));
         let rest = rest.min(self.trim());
@@ -314,6 +330,16 @@ impl Inner {
         self.has_failed.store(true, Ordering::Release);
     }
 
+    fn check(&self) -> Result<()> {
+        if !self.has_failed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        Err(match &*locked(&self.failure) {
+            Some(e) => cannot_go_on(e.kind(), e.message()),
+            None => Error::internal("a writer that failed without an error"),
+        })
+    }
+
     /// Releases the space of published footers in segments sealed at least a second ago; returns the time until the
     /// next one is due.
     fn trim(&self) -> Duration {
@@ -335,17 +361,26 @@ impl Inner {
     }
 
     fn sync(&self, how: Durably) -> Result<()> {
-        let _alone = locked(&self.syncing);
-        guard(|| self.sync_all(how))
+        self.to_disk(|| self.sync_all(how))
     }
 
-    /// Makes all commits durable.
+    /// Runs `sync`, one at a time and never after a failure: the system may consider pages written that it could not
+    /// write, so the next sync would succeed, and their rows count as durable.
+    fn to_disk(&self, sync: impl FnOnce() -> Result<()>) -> Result<()> {
+        let _alone = locked(&self.syncing);
+        self.check()?;
+        // Recorded before the lock is released.
+        guard(sync).inspect_err(|e| self.fail(e.clone()))
+    }
+
+    /// Makes all commits durable. Call it in [`Inner::to_disk`].
     fn sync_all(&self, how: Durably) -> Result<()> {
         let commits = self.progress.committed.load(Ordering::Acquire);
         let cut = self.newest_commit()?;
         // Names first: a durable segment implies that all earlier ones exist.
         if self.names.swap(false, Ordering::AcqRel) {
-            self.lock.sync().map_err(|e| Error::io("syncing the folder", &e))?;
+            let synced = self.lock.sync().map_err(|e| Error::io("syncing the folder", &e));
+            synced.inspect_err(|_| self.names.store(true, Ordering::Release))?;
         }
         let end = cut.last().map_or(0, |(segment, record)| segment.header.first_row + record.rows());
         make_durable(&cut, how)?;
@@ -408,25 +443,23 @@ impl Durability {
     ///
     /// # Errors
     /// `Io` if syncing failed; then nothing more can be written. `Closed` if it had failed before, or if the writer was
-    /// dropped.
+    /// dropped. `FileChanged` as [`Writer::commit`](super::Writer::commit).
     pub fn wait(&self) -> Result<()> {
         let commit = self.progress.committed.load(Ordering::Acquire);
         let is_done = || self.progress.durable.load(Ordering::Acquire) >= commit;
         if is_done() {
             return Ok(());
         }
-        let closed = |why: &str| Err(Error::new(ErrorKind::Closed, format!("{why}; open the table anew")));
-        let Some(inner) = self.inner.upgrade() else { return closed("the writer was dropped") };
-        let _alone = locked(&inner.syncing);
-        if is_done() {
-            return Ok(());
-        }
-        if inner.has_failed.load(Ordering::Acquire) {
-            let why = locked(&inner.failure).as_ref().map_or(String::new(), |e| format!(": {}", e.message()));
-            return closed(&format!("the writer can't go on{why}"));
-        }
-        guard(|| inner.sync_all(Durably::Soon)).inspect_err(|e| {
-            inner.fail(e.clone());
-        })
+        let closed = || Error::new(ErrorKind::Closed, "the writer was dropped; open the table anew");
+        let inner = self.inner.upgrade().ok_or_else(closed)?;
+        // Another thread may have synced for this one meanwhile, and failed since.
+        let synced = inner.to_disk(|| if is_done() { Ok(()) } else { inner.sync_all(Durably::Soon) });
+        if is_done() { Ok(()) } else { synced }
     }
+}
+
+/// The error for a writer that can't continue because of `why`, an error of kind `kind`.
+pub(super) fn cannot_go_on(kind: ErrorKind, why: &str) -> Error {
+    let kind = if kind == ErrorKind::FileChanged { kind } else { ErrorKind::Closed };
+    Error::new(kind, format!("the writer can't go on: {why}; open the table anew"))
 }

@@ -58,6 +58,8 @@ struct Durable {
     /// The largest number of a durable commit so far.
     sequence: u64,
     log: Log,
+    /// Whether a sync has begun and has not succeeded: no other one may follow.
+    is_in_doubt: bool,
 }
 
 /// The log for its writer.
@@ -160,11 +162,11 @@ impl Shared {
             return Ok(false);
         }
         let log_page = u32::try_from(last.log.next / PAGE).map_err(|_| Error::internal("a log of 16 TiB"))?;
-        self.note(Some(Unsynced { record: None, log_page }));
+        self.begin_sync(last, Unsynced { record: None, log_page })?;
         self.make_log_ready(&mut last.log, end)?;
         let written = self.store.write_synced(self.header.log_start() + last.log.next, &bytes);
         written.map_err(syncing_failed)?;
-        self.note(None);
+        self.end_sync(last);
         last.log.next = end;
         (last.newest, last.sequence) = (entry, sequence);
         Ok(true)
@@ -182,10 +184,21 @@ impl Shared {
         Ok(())
     }
 
-    /// Notes, for readers and the next writer, data about to be written that may not be on the disk; `None` once it is.
-    /// The note stays if the sync fails or this process is killed.
-    fn note(&self, unsynced: Option<Unsynced>) {
-        self.store.publish64(self.header.live + UNSYNCED, unsynced.map_or(0, Unsynced::word));
+    /// Notes, for readers and the next writer, data about to be written that may not be on the disk. The note stays if
+    /// the sync fails or this process is killed.
+    fn begin_sync(&self, last: &mut Durable, unsynced: Unsynced) -> Result<()> {
+        if last.is_in_doubt {
+            return Err(Error::internal("a sync after one that has failed"));
+        }
+        last.is_in_doubt = true;
+        self.store.publish64(self.header.live + UNSYNCED, unsynced.word());
+        Ok(())
+    }
+
+    /// Removes the note, as the sync has succeeded.
+    fn end_sync(&self, last: &mut Durable) {
+        self.store.publish64(self.header.live + UNSYNCED, 0);
+        last.is_in_doubt = false;
     }
 
     fn unsynced(&self) -> Option<Unsynced> {
@@ -206,10 +219,10 @@ impl Shared {
         durable.encode(&mut bytes);
         // Unsynced log entries stay in doubt until this sync ends.
         let log_page = self.unsynced().map_or(u32::MAX, |note| note.log_page);
-        self.note(Some(Unsynced { record: Some((last.number + 1) & 1), log_page }));
+        self.begin_sync(last, Unsynced { record: Some((last.number + 1) & 1), log_page })?;
         self.store.write(self.header.durable(last.number + 1), &bytes).map_err(syncing_failed)?;
         self.store.sync().map_err(syncing_failed)?;
-        self.note(None);
+        self.end_sync(last);
         // The record now covers all entries of the log.
         (last.log.is_open, last.log.next) = (true, 0);
         if durable.sealed {
@@ -522,14 +535,26 @@ impl Growing {
         Ok(())
     }
 
-    /// Commits positions to a segment without rows. Unless `provisional`, makes them durable too: the segment is about
-    /// to be named, and those of the previous segment would no longer be valid.
-    pub fn begin_with(&mut self, names: &[String], positions: Vec<i64>, provisional: bool) -> Result<()> {
-        if positions.is_empty() {
-            return Ok(());
-        }
+    /// The number of entries of each dictionary in the segment.
+    pub fn known_entries(&self) -> Vec<usize> {
+        let dictionaries = self.shared.plan.dictionaries.iter();
+        dictionaries.map(|dictionary| self.now.counters[dictionary.entries] as usize).collect()
+    }
+
+    /// As [`Growing::begin`], with positions.
+    pub fn begin_with(&mut self, names: &[String], positions: Vec<i64>) -> Result<()> {
         self.put_names(names)?;
         self.positions = positions;
+        self.begin(false)
+    }
+
+    /// Commits the positions and entries of a segment without rows. Unless `provisional`, makes them durable too: the
+    /// segment is about to be named, and those of the previous segment would no longer be valid.
+    pub fn begin(&mut self, provisional: bool) -> Result<()> {
+        debug_assert_eq!(self.rows(), 0, "a segment begins without rows");
+        if self.now.counters.iter().all(|&count| count == 0) && self.positions.is_empty() {
+            return Ok(());
+        }
         self.show(State { sealed: false, provisional });
         if provisional {
             return Ok(());
@@ -644,7 +669,7 @@ fn last_durable(segment: &Segment, record: &Record) -> Result<Durable> {
     let number = (0..2).find(|&number| segment.durable(number).is_some_and(|found| found.sequence == base.sequence));
     let sequence = logged.map_or(base.sequence, |logged| logged.max(base.sequence));
     let number = number.ok_or_else(|| Error::internal("a durable record has gone").at(segment.path()))?;
-    Ok(Durable { number, newest: base.clone(), record: base, sequence, log: Log::default() })
+    Ok(Durable { number, newest: base.clone(), record: base, sequence, ..Durable::default() })
 }
 
 /// Rewrites the existing rows in place: after a failed sync the system would not write them again, and if a process was
@@ -695,8 +720,13 @@ fn lay_out(plan: &Plan, shape: SegmentShape, sizes: &Sizes) -> Result<(Vec<u8>, 
     let len = Header::encoded_len(plan.regions, plan.counters, plan.zones.len());
     let placed = placement::place(&chosen, front.len(), len, plan);
     let header = placed.ok_or_else(|| Error::argument("a segment of that many rows has no room in a file"))?;
-    // Written headers must pass the checks of readers.
-    debug_assert_eq!(placement::check(&header, front.len(), len, plan), Ok(()));
+    // Readers refuse a header that doesn't pass their checks, and with it the rows.
+    let checked = Header::check_len(len, plan.zones.len());
+    checked.and_then(|()| placement::check(&header, front.len(), len, plan)).map_err(|wrong| {
+        Error::unsupported(format!(
+            "creating a segment: its header: {wrong}; the schema is too large: give it fewer columns, or less metadata"
+        ))
+    })?;
     front.extend(header.encode());
     Ok((front, header))
 }
@@ -735,6 +765,47 @@ mod tests {
         assert_eq!(stock(), 4);
         let writer = open();
         assert_eq!((stock(), writer.rows()), (2, 2));
+    }
+
+    /// The footer's length has no checksum. A damaged one was taken for the number of a slot, and when that slot's turn
+    /// came, a footer was written over rows.
+    #[test]
+    fn a_damaged_length_of_a_footer_is_no_slot() {
+        let folder = tempfile::tempdir().unwrap();
+        let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+        let values: Vec<i64> = (0..60_000).collect();
+        let column = Arc::new(arrow_array::Int64Array::from(values.clone()));
+        let batch = arrow_array::RecordBatch::try_new(schema.clone(), vec![column]).unwrap();
+        let mut writer = crate::table::Writer::open(folder.path(), Some(schema.clone()), &Default::default()).unwrap();
+        writer.append(&batch).unwrap();
+        writer.close().unwrap();
+        let path = chain::path(folder.path(), 0);
+        let plan = Arc::new(Plan::of(&schema).unwrap());
+        let open = || {
+            let segment = open_segment(&path).unwrap().unwrap();
+            let record = segment.newest().unwrap();
+            Growing::open(&Medium::default(), &plan, &segment, &record).unwrap().shared
+        };
+        let Header { tail, footer, slots, .. } = open().header.clone();
+        let there = |slot: u64| ((slot + 1) * footer) as u32;
+        let lengths = [0, 1, there(0) + 1, there(0) - 8, there(slots.into()), there(400), there(1 << 20), u32::MAX];
+        for length in lengths {
+            open().store.publish32(tail, length);
+            let shared = open();
+            let published: Vec<u32> = (0..2 * slots)
+                .map(|_| {
+                    let mut footer = shared.footer();
+                    shared.put_footer(&mut footer, &[60_000, 0], 9).unwrap();
+                    shared.store.load32(tail)
+                })
+                .collect();
+            let slot = |length: &u32| (0..slots.into()).any(|slot| there(slot) == *length);
+            assert!(published.iter().all(slot), "{length}: {published:?}");
+            let mut bytes = vec![0; 8 * values.len()];
+            let values_at = shared.header.regions[1].offset;
+            shared.store.read(values_at, &mut bytes).unwrap();
+            assert!(bytes.iter().eq(values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>().iter()));
+        }
     }
 
     /// The background thread may run between the two steps of a rollover. If it published the previous commit, other

@@ -227,7 +227,7 @@ pub(super) fn live_segment(
     let mut live = first_segment(&options.medium, path, plan, first_row, options.over(known, plan)?)?;
     let names = dataset.position_names()?;
     let values = dataset.position_values()?;
-    live.begin_with(&names, values, false)?;
+    live.begin_with(&names, values)?;
     give_name(&live, path)?;
     Ok((live, chain.lost_end.saturating_sub(first_row)))
 }

@@ -8,7 +8,7 @@ use arrow_array::RecordBatch;
 use arrow_data::ArrayData;
 use arrow_schema::{FieldRef, SchemaRef};
 
-use super::background::{Background, Durability};
+use super::background::{Background, Durability, cannot_go_on};
 use super::change::changed;
 use super::growing::{Durably, Growing, OPEN, SEALED, SegmentShape, Shared};
 use super::opening::{
@@ -57,6 +57,19 @@ pub struct Writer {
     unlooked: u32,
     /// The number of rows in the live segment at which the next one is requested.
     order_at: u64,
+}
+
+/// The state before an append, to return to if it fails.
+struct Position {
+    segments: usize,
+    /// The last of the segments, which the append may replace if it is empty.
+    live: Arc<Shared>,
+    /// How far it was filled.
+    mark: Mark,
+    /// The newest value of the column by which the table is sorted.
+    last: Option<Key>,
+    /// The number of entries of each dictionary.
+    known: Vec<usize>,
 }
 
 impl Writer {
@@ -329,9 +342,7 @@ impl Writer {
             Some(ahead) => ahead,
             None => Growing::create(&self.medium, &self.folder, &self.plan, shape, true)?,
         };
-        let full = self.live();
-        let known = self.plan.dictionaries.iter().map(|dictionary| full.now.counters[dictionary.entries] as usize);
-        self.carry_over(&mut next, &known.collect::<Vec<_>>())?;
+        self.carry_over(&mut next, &self.live().known_entries())?;
         self.segments.push(next);
         Ok(())
     }
@@ -397,7 +408,8 @@ impl Writer {
     pub(super) fn replace_empty(&mut self, shape: SegmentShape) -> Result<()> {
         let is_named = self.segments.len() == 1;
         let mut next = Growing::create(&self.medium, &self.folder, &self.plan, shape, !is_named)?;
-        next.begin_with(&self.names, self.live().positions.clone(), !is_named)?;
+        self.carry_over(&mut next, &self.live().known_entries())?;
+        next.begin(!is_named)?;
         if is_named {
             let path = chain::path(&self.folder, next.first_row());
             let named = next.shared.store.replace(&path);
@@ -541,18 +553,29 @@ impl Writer {
         self.last.0.clone_from(&self.last.1);
     }
 
-    fn position(&self) -> (usize, Mark, Option<Key>, Vec<usize>) {
-        let known = self.entries.iter().map(Entries::len).collect();
-        (self.segments.len(), self.live().now.clone(), self.last.0.clone(), known)
+    fn position(&self) -> Position {
+        let live = self.live();
+        Position {
+            segments: self.segments.len(),
+            live: live.shared.clone(),
+            mark: live.now.clone(),
+            last: self.last.0.clone(),
+            known: self.entries.iter().map(Entries::len).collect(),
+        }
     }
 
-    fn restore(&mut self, (segments, mark, last, known): (usize, Mark, Option<Key>, Vec<usize>)) {
-        self.segments.truncate(segments);
+    fn restore(&mut self, before: Position) {
+        self.segments.truncate(before.segments);
         if let Ok(live) = self.live_mut() {
-            live.now = mark;
+            if Arc::ptr_eq(&live.shared, &before.live) {
+                live.now = before.mark;
+            } else {
+                // It has replaced an empty one, and the mark is of the other file.
+                live.rollback();
+            }
         }
-        self.last.0 = last;
-        self.entries.iter_mut().zip(known).for_each(|(entries, known)| entries.truncate(known));
+        self.last.0 = before.last;
+        self.entries.iter_mut().zip(before.known).for_each(|(entries, known)| entries.truncate(known));
     }
 
     /// Brings all committed rows to the disk: they survive a power cut when this returns.
@@ -561,14 +584,7 @@ impl Writer {
     /// `Io`. After that nothing more can be written, since the contents of the disk are unknown: open the table again.
     pub fn sync(&mut self) -> Result<()> {
         self.check()?;
-        self.sync_to(Durably::Soon)
-    }
-
-    fn sync_to(&mut self, how: Durably) -> Result<()> {
-        self.background.sync(how).map_err(|e| {
-            self.broken = Some(format!("syncing failed ({})", e.message()));
-            e.at(&self.folder)
-        })
+        self.background.sync(Durably::Soon).map_err(|e| e.at(&self.folder))
     }
 
     /// Commits, syncs, and publishes the last rows to other Arrow readers.
@@ -578,9 +594,8 @@ impl Writer {
     pub fn close(mut self) -> Result<()> {
         self.commit()?;
         self.background.publish_now(&self.segments[0].shared);
-        self.sync_to(Durably::InPlace)?;
         let live = &self.segments[0];
-        guard(|| live.shared.settle()).map_err(|e| e.at(&self.folder))?;
+        self.background.settle(&live.shared).map_err(|e| e.at(&self.folder))?;
         // Blocks that stay allocated only cost space.
         let _ = live.trim();
         let _ = live.shared.trim_footers();
@@ -594,8 +609,12 @@ impl Writer {
 
     #[inline]
     pub(super) fn check(&self) -> Result<()> {
-        let can_write = self.background.is_ours() && self.broken.is_none() && !self.background.has_failed();
-        if can_write { Ok(()) } else { self.refuse() }
+        if self.can_write() { Ok(()) } else { self.refuse() }
+    }
+
+    #[inline]
+    fn can_write(&self) -> bool {
+        self.background.is_ours() && self.broken.is_none() && !self.background.has_failed()
     }
 
     /// Returns the reason why nothing more can be written.
@@ -605,16 +624,11 @@ impl Writer {
             let message = "the writer belongs to the process that opened it, and this is a fork; open another table";
             return Err(Error::new(ErrorKind::Busy, message).at(&self.folder));
         }
-        let why = match (&self.broken, self.background.failure()) {
-            (None, None) => return Ok(()),
-            (Some(why), _) => why.clone(),
-            (None, Some(e)) => e.message().into(),
+        let why = match &self.broken {
+            Some(why) => Err(cannot_go_on(ErrorKind::Closed, why)),
+            None => self.background.check(),
         };
-        let message = format!("the writer can't go on: {why}; open the table anew");
-        // An error of the background thread has not been reported yet.
-        let found = self.background.failure().filter(|_| self.broken.is_none()).map(|e| e.kind());
-        let kind = found.filter(|kind| *kind == ErrorKind::FileChanged).unwrap_or(ErrorKind::Closed);
-        Err(Error::new(kind, message).at(&self.folder))
+        why.map_err(|e| e.at(&self.folder))
     }
 }
 
@@ -625,7 +639,7 @@ pub(super) fn no_segment() -> Error {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        if self.background.is_ours() && self.broken.is_none() {
+        if self.can_write() {
             self.background.publish_now(&self.segments[0].shared);
         }
     }

@@ -1,0 +1,267 @@
+//! What is durable, by the writer's own account: rows are when a sync of them has succeeded, and after one that failed
+//! nothing is, until the table is opened anew.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use arrow_schema::{DataType, Field, Schema};
+use arrowwood::simulate::{Act, Medium, Witness};
+use arrowwood::{ErrorKind, Sync, Value, Writer, WriterOptions, table_stat};
+
+/// Which syncs a disk refuses.
+#[derive(Debug, Default)]
+enum Refused {
+    #[default]
+    None,
+    /// The next one of a file.
+    NextFile,
+    /// The next one of the folder.
+    NextFolder,
+    /// Those of a thread.
+    Of(ThreadId),
+    /// The next one of a file, as soon as the test says so.
+    Held,
+}
+
+/// A disk that counts syncs, and refuses some.
+#[derive(Debug, Default)]
+struct Disk {
+    refused: Mutex<Refused>,
+    /// Whether a refused sync has begun, and whether it may end.
+    held: Mutex<(bool, bool)>,
+    changed: Condvar,
+    syncs: AtomicU64,
+}
+
+impl Disk {
+    fn refuse(&self, syncs: Refused) {
+        *self.refused.lock().unwrap() = syncs;
+    }
+
+    fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::SeqCst)
+    }
+
+    /// Returns once a held sync has begun.
+    fn await_sync(&self) {
+        let held = self.held.lock().unwrap();
+        drop(self.changed.wait_while(held, |(has_begun, _)| !*has_begun).unwrap());
+    }
+
+    fn release(&self) {
+        self.held.lock().unwrap().1 = true;
+        self.changed.notify_all();
+    }
+}
+
+impl Witness for Disk {
+    fn hear(&self, act: Act<'_>) -> std::io::Result<()> {
+        let is_file = matches!(act, Act::Sync { .. } | Act::WriteSynced { .. });
+        if !is_file && !matches!(act, Act::SyncFolder { .. }) {
+            return Ok(());
+        }
+        self.syncs.fetch_add(1, Ordering::SeqCst);
+        let mut refused = self.refused.lock().unwrap();
+        let is_refused = match &*refused {
+            Refused::None => false,
+            Refused::NextFile | Refused::Held => is_file,
+            Refused::NextFolder => !is_file,
+            Refused::Of(thread) => is_file && thread::current().id() == *thread,
+        };
+        if !is_refused {
+            return Ok(());
+        }
+        let syncs = std::mem::take(&mut *refused);
+        drop(refused);
+        if let Refused::Held = syncs {
+            let mut held = self.held.lock().unwrap();
+            held.0 = true;
+            self.changed.notify_all();
+            drop(self.changed.wait_while(held, |(_, may_end)| !*may_end).unwrap());
+        }
+        Err(std::io::Error::from_raw_os_error(libc::EIO))
+    }
+}
+
+/// A table of numbers on such a disk.
+struct Table {
+    home: tempfile::TempDir,
+    disk: Arc<Disk>,
+    options: WriterOptions,
+}
+
+impl Table {
+    fn new(sync: Sync, segment_rows: Option<u64>) -> Table {
+        let disk = Arc::new(Disk::default());
+        let options =
+            WriterOptions { sync, segment_rows, medium: Medium::watched(disk.clone()), ..WriterOptions::default() };
+        Table { home: tempfile::tempdir().unwrap(), disk, options }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.home.path().join("ticks")
+    }
+
+    fn writer(&self) -> Writer {
+        let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+        Writer::open(self.path(), Some(schema), &self.options).unwrap()
+    }
+
+    /// The row after the last durable one, as others see it.
+    fn durable_end(&self) -> u64 {
+        table_stat(self.path()).unwrap().unwrap().durable_end
+    }
+
+    /// Checks that rows are durable up to `end`, both to the writer and to others.
+    #[track_caller]
+    fn check(&self, writer: &Writer, end: u64) {
+        assert_eq!((writer.durable_rows(), self.durable_end()), (end, end));
+    }
+}
+
+fn commit(writer: &mut Writer, rows: u64) {
+    for _ in 0..rows {
+        writer.append_row(&[Value::Int(writer.rows() as i64)]).unwrap();
+    }
+    writer.commit().unwrap();
+}
+
+#[track_caller]
+fn refuses(done: arrowwood::Result<()>) {
+    let e = done.unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Closed, "{e}");
+    assert!(
+        e.message().contains("the writer can't go on: syncing") && e.message().contains("open the table anew"),
+        "{e}"
+    );
+}
+
+/// After a failed sync, a thread that waited for its rows synced again: the system had taken the pages for written, so
+/// that succeeded, and rows counted as durable that were not on the disk.
+#[test]
+fn no_sync_follows_one_that_has_failed() {
+    for rows in [1, 5_000] {
+        let table = Table::new(Sync::Never, None);
+        let mut writer = table.writer();
+        commit(&mut writer, 3);
+        writer.sync().unwrap();
+        commit(&mut writer, rows);
+        table.disk.refuse(Refused::NextFile);
+        assert_eq!(writer.sync().unwrap_err().kind(), ErrorKind::Io);
+        let syncs = table.disk.syncs();
+        let durability = writer.durability();
+        thread::spawn(move || refuses(durability.wait())).join().unwrap();
+        refuses(writer.sync());
+        refuses(writer.commit());
+        table.check(&writer, 3);
+        refuses(writer.close());
+        assert_eq!((table.disk.syncs(), table.durable_end()), (syncs, 3));
+        // Who opens the table anew has the rows, and writes them again.
+        let mut writer = table.writer();
+        assert_eq!((writer.rows(), table.durable_end()), (3 + rows, 3));
+        assert!(writer.durable_rows() <= 3);
+        writer.sync().unwrap();
+        table.check(&writer, 3 + rows);
+    }
+}
+
+/// So did the background thread, within the second in which it is due.
+#[test]
+fn the_background_thread_does_not_sync_after_a_sync_that_has_failed() {
+    let table = Table::new(Sync::Every(Duration::from_millis(1)), None);
+    let mut writer = table.writer();
+    table.disk.refuse(Refused::Of(thread::current().id()));
+    // Until the thread has not been faster.
+    loop {
+        commit(&mut writer, 1);
+        if writer.sync().is_err() {
+            break;
+        }
+    }
+    let syncs = table.disk.syncs();
+    let end = writer.durable_rows();
+    assert!(end < writer.rows());
+    thread::sleep(Duration::from_millis(100));
+    table.check(&writer, end);
+    assert_eq!(table.disk.syncs(), syncs);
+}
+
+/// A sync that had to wait for another one, which failed, synced again and succeeded.
+#[test]
+fn a_sync_that_waits_for_one_that_fails_does_not_succeed() {
+    let table = Table::new(Sync::Never, None);
+    let mut writer = table.writer();
+    commit(&mut writer, 3);
+    writer.sync().unwrap();
+    commit(&mut writer, 5);
+    table.disk.refuse(Refused::Held);
+    let durability = writer.durability();
+    let first = thread::spawn(move || durability.wait());
+    table.disk.await_sync();
+    let disk = table.disk.clone();
+    let releasing = thread::spawn(move || {
+        // The second sync begins meanwhile. If it is late, it is refused before it waits.
+        thread::sleep(Duration::from_millis(100));
+        disk.release();
+    });
+    refuses(writer.sync());
+    assert_eq!(first.join().unwrap().unwrap_err().kind(), ErrorKind::Io);
+    releasing.join().unwrap();
+    table.check(&writer, 3);
+}
+
+/// A folder that failed to sync was never synced again, and rows in segments whose names were not on the disk became
+/// durable.
+#[test]
+fn rows_are_not_durable_behind_a_folder_that_failed_to_sync() {
+    let table = Table::new(Sync::Never, Some(4));
+    let mut writer = table.writer();
+    commit(&mut writer, 3);
+    writer.sync().unwrap();
+    commit(&mut writer, 6);
+    table.disk.refuse(Refused::NextFolder);
+    assert_eq!(writer.sync().unwrap_err().kind(), ErrorKind::Io);
+    refuses(writer.durability().wait());
+    refuses(writer.sync());
+    table.check(&writer, 3);
+    drop(writer);
+    let mut writer = table.writer();
+    assert!(writer.durable_rows() <= 3);
+    let syncs = table.disk.syncs();
+    writer.sync().unwrap();
+    // The folder, and three segments.
+    assert_eq!(table.disk.syncs(), syncs + 4);
+    table.check(&writer, 9);
+}
+
+/// Who waited for rows of a writer that was killed did not wait: they were none of this writer's commits.
+#[test]
+fn who_waits_behind_a_killed_writer_has_durable_rows() {
+    for rows in [1_000, 10_000] {
+        let table = Table::new(Sync::Never, Some(4_000));
+        let mut writer = table.writer();
+        commit(&mut writer, rows);
+        // As a kill does: nothing is synced.
+        drop(writer);
+        assert_eq!(table.durable_end(), 0);
+        let writer = table.writer();
+        writer.durability().wait().unwrap();
+        table.check(&writer, rows);
+    }
+}
+
+/// The names of a killed writer's segments, too: its last sync may have been that of an earlier commit.
+#[test]
+fn who_waits_behind_a_killed_writer_has_durable_names() {
+    let table = Table::new(Sync::Never, Some(4));
+    let mut writer = table.writer();
+    commit(&mut writer, 6);
+    drop(writer);
+    let writer = table.writer();
+    table.disk.refuse(Refused::NextFolder);
+    assert_eq!(writer.durability().wait().unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(table.durable_end(), 0);
+}
