@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use arrow_schema::{DataType, Field, Schema};
 use arrowwood::simulate::{Act, Medium, Witness};
-use arrowwood::{ErrorKind, Sync, Value, Writer, WriterOptions, table_stat};
+use arrowwood::{ErrorKind, Sync, Value, Writer, WriterOptions, check, open, table_stat};
 
 /// Which syncs a disk refuses.
 #[derive(Debug, Default)]
@@ -143,7 +143,7 @@ fn refuses(done: arrowwood::Result<()>) {
 /// that succeeded, and rows counted as durable that were not on the disk.
 #[test]
 fn no_sync_follows_one_that_has_failed() {
-    for rows in [1, 5_000] {
+    for rows in [1, 20_000] {
         let table = Table::new(Sync::Never, None);
         let mut writer = table.writer();
         commit(&mut writer, 3);
@@ -264,4 +264,118 @@ fn who_waits_behind_a_killed_writer_has_durable_names() {
     table.disk.refuse(Refused::NextFolder);
     assert_eq!(writer.durability().wait().unwrap_err().kind(), ErrorKind::Io);
     assert_eq!(table.durable_end(), 0);
+}
+
+/// The places in a segment's file, from its header.
+struct Places {
+    live: usize,
+    record: usize,
+    values: usize,
+}
+
+impl Table {
+    fn segment(&self, first_row: u64) -> PathBuf {
+        self.path().join(format!("{first_row:020}.arrow"))
+    }
+
+    /// Changes bytes of a segment.
+    fn edit(&self, first_row: u64, edit: impl FnOnce(&mut [u8], Places)) {
+        let path = self.segment(first_row);
+        let mut bytes = std::fs::read(&path).unwrap();
+        let header = bytes.windows(8).position(|window| window == b"ArrwWood").unwrap();
+        let word = |at: usize| u64::from_le_bytes(bytes[header + at..][..8].try_into().unwrap()) as usize;
+        // The second buffer, behind the bitmap, has the values.
+        let places = Places { live: word(40), record: word(48), values: word(128 + 16) };
+        edit(&mut bytes, places);
+        std::fs::write(&path, bytes).unwrap();
+    }
+
+    /// Damages the newest visible record.
+    fn tear(&self, first_row: u64) {
+        self.edit(first_row, |bytes, Places { live, record, .. }| {
+            bytes[live + 4096 + usize::from(bytes[live] & 1) * record + 64] ^= 1;
+        });
+    }
+
+    /// The numbers in the table.
+    fn numbers(&self) -> Vec<i64> {
+        let dataset = open(self.path()).unwrap();
+        let numbers = dataset.rows().map(|row| match row.unwrap().get(0).unwrap() {
+            Value::Int(number) => number,
+            other => panic!("{other}"),
+        });
+        numbers.collect()
+    }
+
+    /// Checks that readers and the next writer find `rows` rows, and that the writer goes on behind them.
+    #[track_caller]
+    fn has(&self, rows: u64) {
+        assert_eq!(self.numbers(), (0..rows as i64).collect::<Vec<_>>());
+        let mut writer = self.writer();
+        assert_eq!(writer.rows(), rows);
+        commit(&mut writer, 2);
+        writer.close().unwrap();
+        assert_eq!(self.numbers(), (0..rows as i64 + 2).collect::<Vec<_>>());
+    }
+}
+
+/// The newest visible record was damaged, and readers went back to the one before it, though the rows behind that one were
+/// durable, by a durable record or by the log.
+#[test]
+fn durable_rows_stay_behind_a_damaged_record() {
+    for commits in [&[3, 5][..], &[3, 20_000], &[2, 1, 5], &[3, 20_000, 4], &[20_000, 20_000, 1, 1]] {
+        let table = Table::new(Sync::Never, None);
+        let mut writer = table.writer();
+        for &rows in commits {
+            commit(&mut writer, rows);
+            writer.sync().unwrap();
+        }
+        drop(writer);
+        table.tear(0);
+        table.has(commits.iter().sum());
+        // The next writer has written the record again.
+        assert!(check(table.path(), |_, _| ()).unwrap().is_good());
+    }
+}
+
+/// So did rows of a full segment, and all behind it.
+#[test]
+fn a_durable_seal_stays_behind_a_damaged_record() {
+    let table = Table::new(Sync::Never, Some(4));
+    let mut writer = table.writer();
+    for rows in [3, 6] {
+        commit(&mut writer, rows);
+        writer.sync().unwrap();
+    }
+    drop(writer);
+    table.tear(0);
+    table.has(9);
+}
+
+/// Rows whose sync has failed, and rows of which a copy has a durable record and not all bytes, go with the damaged record.
+#[test]
+fn rows_that_are_not_durable_go_with_a_damaged_record() {
+    for rows in [5, 20_000] {
+        let table = Table::new(Sync::Never, None);
+        let mut writer = table.writer();
+        commit(&mut writer, 3);
+        writer.sync().unwrap();
+        commit(&mut writer, rows);
+        table.disk.refuse(Refused::NextFile);
+        writer.sync().unwrap_err();
+        drop(writer);
+        table.tear(0);
+        table.has(3);
+
+        let table = Table::new(Sync::Never, None);
+        let mut writer = table.writer();
+        for rows in [3, rows] {
+            commit(&mut writer, rows);
+            writer.sync().unwrap();
+        }
+        drop(writer);
+        table.tear(0);
+        table.edit(0, |bytes, Places { values, .. }| bytes[values + 8 * 4..][..8].fill(0));
+        table.has(3);
+    }
 }

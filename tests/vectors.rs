@@ -435,6 +435,29 @@ const VECTORS: &[Vector] = &[
         )
     },
     Vector {
+        check: Check::Damage("the newest commit record"),
+        ..vector(
+            "torn_record_synced",
+            "The newest visible record is torn, and a durable record and an entry of the log, both of this boot and synced, \
+             have its rows and those before: they count.",
+            WRITING,
+            |table| {
+                let mut first = writer(table, simple_schema(), &options());
+                commits(&mut first, &[2]);
+                drop(first);
+                let mut second = writer(table, simple_schema(), &options());
+                for rows in [2..4, 4..6] {
+                    second.append(&simple(rows)).unwrap();
+                    second.commit().unwrap();
+                    second.sync().unwrap();
+                }
+                drop(second);
+                edit(table, 0, |segment| segment.flip(segment.visible() + 64));
+                table_of(json_rows(&simple(0..6)))
+            },
+        )
+    },
+    Vector {
         check: Check::Damage("checksum"),
         ..vector("refused_header", "A header with a wrong checksum.", WRITING, |table| {
             let mut writer = writer(table, simple_schema(), &options());

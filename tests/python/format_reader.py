@@ -321,7 +321,27 @@ class Segment:
     def other_visible(self):
         """Where the newest visible record is torn: the other one, if it is whole and of this boot."""
         found = [record for record in map(self.record_at, (0, 1)) if record and record.boot == boot_id()]
-        return max(found, key=lambda record: record.sequence, default=None)
+        record = max(found, key=lambda record: record.sequence, default=None)
+        return record and self.behind(self.check(record))
+
+    def behind(self, seen):
+        """The newest durable commit of this boot that was synced, where it has more than `seen`, a visible one."""
+        note = struct.unpack_from("<Q", self.bytes, self.header.live + 192)[0]
+        is_note = note & 3 and (note ^ crc32c(boot_id())) & 0xFFFFFFFC == 0
+        noted, page = (note & 3, note >> 32) if is_note else (0, 2**32 - 1)
+        synced = filter(None, (self.record_at(place) for place in (2, 3) if place - 1 != noted))
+        last = max(map(self.check, synced), key=lambda record: record.sequence, default=None)
+        if last and not self.is_on_disk(last):
+            return seen
+        for entry in self.following(last, page):
+            if not self.has(entry):
+                break
+            last = entry.record
+        if not last or last.boot != boot_id():
+            return seen
+        pairs = list(zip(last.counters, seen.counters, strict=True))
+        has_more = any(new > old for new, old in pairs) or last.state & SEALED > seen.state & SEALED
+        return last if has_more and all(new >= old for new, old in pairs) else seen
 
     def entry_at(self, log, at):
         """The entry that begins at byte `at` of the log, and how many pages it takes; None if there is no whole one."""
@@ -355,15 +375,15 @@ class Segment:
             done += end - start
         return Entry(record, before, pieces), 1 + -(-max(0, len(whole) - 4096) // 4088)
 
-    def replay(self, base):
-        """Put the bytes of the log over an own copy of the file's; the newest durable record, `base` or of the log."""
+    def following(self, base, upto=2**32 - 1):
+        """The entries of the log that follow durable record `base`, in their order; those from page `upto` on don't count."""
         if base and base.state & SEALED:
-            return base
+            return
         start, at, entries = self.header.live + 4096 + 4 * self.header.record, 0, []
         log = bytes(self.bytes[start:start + self.header.log])
         while at < len(log):
             entry = self.entry_at(log, at) if any(log[at:at + 8]) else None
-            if entry:
+            if entry and at // 4096 < upto:
                 entries.append(entry[0])
             at += 4096 * (entry[1] if entry else 1)
         last, boot = base or Record(0, 0, 0, b"", 0, 0, 0, (0,) * self.header.counters, ()), base and base.boot
@@ -375,25 +395,45 @@ class Segment:
             moved = new.counters != last.counters or new.positions != last.positions
             if (new.boot == boot and new.sequence > last.sequence and moved and reaches(entry.before, last.counters)
                     and reaches(last.counters, new.counters)):
-                if isinstance(self.map, mmap.mmap) and self.bytes.readonly:
-                    with open(self.path, "rb") as file:
-                        self.map = mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
-                    self.bytes = memoryview(self.map)
-                for place, data in entry.pieces:
-                    self.bytes[place:place + len(data)] = data
                 last = new
-        return last if last.sequence else None
+                yield entry
+
+    def has(self, entry):
+        """Whether the bytes of an entry are in the columns."""
+        spans = self.spans(entry.before, entry.record.counters)
+        for (start, end, bits), (_, data) in zip(spans, entry.pieces, strict=True):
+            there = bytearray(self.bytes[start:end])
+            if bits:
+                there[-1] &= (1 << bits) - 1
+            if there != data:
+                return False
+        return True
+
+    def replay(self, base):
+        """Put the bytes of the log over an own copy of the file's; the newest durable record, `base` or of the log."""
+        last = base
+        for entry in list(self.following(base)):
+            if isinstance(self.map, mmap.mmap) and self.bytes.readonly:
+                with open(self.path, "rb") as file:
+                    self.map = mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+                self.bytes = memoryview(self.map)
+            for place, data in entry.pieces:
+                self.bytes[place:place + len(data)] = data
+            last = entry.record
+        return last
+
+    def is_on_disk(self, record):
+        """Whether the bytes of a durable record are there."""
+        nothing = Record(0, 0, 0, b"", 0, 0, 0, (0,) * self.header.counters, ())
+        records = [*filter(None, map(self.record_at, (2, 3))), nothing]
+        base = next((r for r in records if r.sequence == record.previous), None)
+        # With the record before overwritten, a newer one had been begun: this one was on the disk.
+        return base is None or self.delta(base, record) == record.delta
 
     def durable(self):
         """The newest durable record whose delta is on the disk, None if there is none."""
         records = sorted(map(self.check, filter(None, map(self.record_at, (2, 3)))), key=lambda r: -r.sequence)
-        nothing = Record(0, 0, 0, b"", 0, 0, 0, (0,) * self.header.counters, ())
-        for record in records:
-            base = next((r for r in [*records, nothing] if r.sequence == record.previous), None)
-            # With the record before overwritten, a newer one had been begun: this one was on the disk.
-            if base is None or self.delta(base, record) == record.delta:
-                return record
-        return None
+        return next(filter(self.is_on_disk, records), None)
 
     def parts(self, record):
         """What the buffers hold."""

@@ -126,6 +126,12 @@ impl Segment {
         if let Some(left) = self.left_by_a_crash()? {
             return Ok(left.record.rows());
         }
+        let (base, mut logged) = self.synced()?;
+        Ok(logged.pop().map(|entry| entry.record).or(base).map_or(0, |record| record.rows()))
+    }
+
+    /// The newest durable record that was synced, and the synced entries of the log that follow it.
+    fn synced(&self) -> Result<(Option<Record>, Vec<LogEntry>)> {
         let there = [0, 1].map(|number| self.durable(number));
         let mut logged = self.log_entries()?;
         let unsynced = self.unsynced();
@@ -133,8 +139,8 @@ impl Segment {
         let is_synced = |number: u64| !unsynced.is_some_and(|note| note.has_record(number));
         let synced = (0..2).zip(there).filter(|&(number, _)| is_synced(number)).filter_map(|(_, record)| record);
         let base = synced.max_by_key(|record| record.sequence).map(|record| self.checked_record(record)).transpose()?;
-        let last = logged_behind(self, base.as_ref(), logged).pop().map(|entry| entry.record).or(base);
-        Ok(last.map_or(0, |record| record.rows()))
+        let logged = logged_behind(self, base.as_ref(), logged);
+        Ok((base, logged))
     }
 
     /// The note of unsynced data. Loaded after the data it covers was read.
@@ -256,23 +262,59 @@ impl Segment {
         Err(Error::invalid(message).at(self.path()))
     }
 
-    /// An intact visible record of this boot, if the newest one is torn.
+    /// The newest commit of this boot, if its visible record is torn: the other visible one, or a durable one that has
+    /// more.
     fn other_visible(&self) -> Result<Option<Record>> {
         let newest = self.whole_records().filter(|record| record.boot == boot_id()).max_by_key(|r| r.sequence);
         let Some(record) = newest else { return Ok(None) };
         let record = self.checked_record(record)?;
         let sequence = record.sequence.max(self.sane_sequence()?);
-        Ok(Some(Record { sequence, ..record }))
+        let record = self.synced_behind(&record)?.unwrap_or(record);
+        Ok(Some(Record { sequence, previous: 0, delta: 0, ..record }))
+    }
+
+    /// The newest durable commit, if it was synced in this boot, has more than `seen`, and its bytes are in the columns:
+    /// those of a copy may not be.
+    ///
+    /// Numbers don't tell which of the two is newer, as durable commits may have larger ones than the visible commits
+    /// that they are of; counters do, as they never decrease.
+    fn synced_behind(&self, seen: &Record) -> Result<Option<Record>> {
+        let (mut newest, logged) = self.synced()?;
+        if let Some(base) = &newest
+            && !is_on_disk(self, base, &self.durable_records()?)?
+        {
+            return Ok(None);
+        }
+        for entry in logged {
+            if !self.has_bytes(&entry)? {
+                break;
+            }
+            newest = Some(entry.record);
+        }
+        let has_all =
+            |durable: &Record| durable.counters.iter().zip(&seen.counters).all(|(durable, seen)| durable >= seen);
+        let is_behind = |durable: &Record| durable.boot == boot_id() && has_all(durable) && says_more(durable, seen);
+        Ok(newest.filter(is_behind))
+    }
+
+    /// Whether the bytes of an entry of the log are in the columns.
+    fn has_bytes(&self, entry: &LogEntry) -> Result<bool> {
+        for (piece, bytes) in entry.parts() {
+            let mut there = vec![0; bytes.len()];
+            self.mapping.read_at((self.header.regions[piece.region].offset + piece.at) as usize, &mut there)?;
+            piece.clear_unused(&mut there);
+            if there != bytes {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The number of a durable record whose bytes did not all reach the disk, so that `kept`, an earlier commit, is
     /// valid after a system crash.
     pub fn given_up(&self, kept: &Record) -> Option<u64> {
-        let says_more = |durable: Record| {
-            let has_more = durable.counters.iter().zip(&kept.counters).any(|(durable, kept)| durable > kept);
-            has_more || durable.sealed && !kept.sealed
-        };
-        (0..2).find(|&number| kept.boot != boot_id() && self.durable(number).is_some_and(says_more))
+        let is_given_up = |durable: Record| says_more(&durable, kept);
+        (0..2).find(|&number| kept.boot != boot_id() && self.durable(number).is_some_and(is_given_up))
     }
 
     /// The intact durable records, the newest first.
@@ -285,6 +327,12 @@ impl Segment {
         found.sort_by_key(|record| std::cmp::Reverse(record.sequence));
         Ok(found)
     }
+}
+
+/// Whether a durable record has rows, bytes or a seal that `kept` has not.
+fn says_more(durable: &Record, kept: &Record) -> bool {
+    let has_more = durable.counters.iter().zip(&kept.counters).any(|(durable, kept)| durable > kept);
+    has_more || durable.sealed && !kept.sealed
 }
 
 /// Finds the newest reliable commit after a reboot. `visible` is the number of the newest visible commit, made before
