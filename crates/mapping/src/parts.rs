@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::os;
+use crate::os::{self, RelativePath};
 
 /// A file that does not belong to a table, and gets its name when it is complete. Nothing is left of it if it is
 /// dropped before, or its process is killed, on file systems that support unnamed files (open(2), `O_TMPFILE`). On
@@ -31,7 +31,7 @@ impl UnfinishedFile {
         let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
         // Without this directory an unnamed file could not be named later.
         let can_be_named = Path::new("/proc/self/fd").exists();
-        let unnamed = if can_be_named { os::unnamed(folder, 0o666)? } else { None };
+        let unnamed = if can_be_named { os::unnamed(&RelativePath::of(folder), 0o666)? } else { None };
         let is_named = unnamed.is_none();
         let file = unnamed.map_or_else(|| File::create(&part), Ok)?;
         Ok(UnfinishedFile { file, part, is_named })
@@ -45,7 +45,7 @@ impl UnfinishedFile {
         if !self.is_named {
             // A killed process with our process id may have left its file.
             let _ = std::fs::remove_file(&self.part);
-            os::name(&self.file, &self.part)?;
+            os::name(&self.file, &RelativePath::of(&self.part))?;
             self.is_named = true;
         }
         std::fs::rename(&self.part, path)?;
@@ -79,10 +79,19 @@ impl Drop for UnfinishedFile {
 
 /// Returns an unused name beside the directory, where listings of the directory don't show it.
 pub(crate) fn part_name(folder: &Path) -> PathBuf {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    beside(folder, &part_suffix())
+}
+
+/// The path beside `folder` of a hidden file named after it.
+pub(crate) fn beside(folder: &Path, suffix: &str) -> PathBuf {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    folder.parent().unwrap_or(Path::new(".")).join(format!(".{name}.{}.{number}.part", std::process::id()))
+    folder.parent().unwrap_or(Path::new(".")).join(format!(".{name}.{suffix}"))
+}
+
+/// Returns an unused end of the name of an incomplete file.
+pub(crate) fn part_suffix() -> String {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    format!("{}.{}.part", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed))
 }
 
 #[cfg(test)]
