@@ -302,3 +302,52 @@ fn add_rows(dataset: &Dataset, to: &mut BTreeMap<String, Vec<i64>>) {
         to.entry(key.to_owned()).or_default().push(n);
     }
 }
+
+fn next_rows(follower: &mut arrowwood::FollowPartitions) -> Vec<String> {
+    let mut found = Vec::new();
+    while let Some((name, rows)) = follower.poll(std::time::Duration::from_millis(300)).unwrap() {
+        found.extend(shown(&rows).into_iter().map(|row| format!("{name}: {row}")));
+    }
+    found.sort();
+    found
+}
+
+/// The segments of a compacted partition can't be found any more once it is dropped.
+#[test]
+fn followers_go_on_when_compacted_partitions_are_dropped() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path();
+    let host = |name| [("host", Value::Str(name))];
+    for name in ["a", "b", "c", "d"] {
+        append(&mut writer(table, &host(name)), 0..1);
+        if name != "d" {
+            arrowwood::compact(partition_path(table, &host(name)).unwrap(), |_, _| ()).unwrap();
+        }
+    }
+    let mut follower = follow_partitions(&open(table).unwrap(), &FollowFrom::First).unwrap();
+    assert_eq!(next_rows(&mut follower).len(), 4);
+    assert!(drop_partition(table, &host("a")).unwrap());
+    assert!(drop_partition(table, &host("b")).unwrap());
+    append(&mut writer(table, &host("d")), 1..2);
+    assert_eq!(next_rows(&mut follower), ["host=d: 1 row 1 d"]);
+    // Another table of the same name begins with its first row.
+    append(&mut writer(table, &host("b")), 5..7);
+    assert_eq!(next_rows(&mut follower), ["host=b: 5 row 5 b", "host=b: 6 row 6 b"]);
+    assert_eq!(follower.next_rows().into_keys().collect::<Vec<_>>(), ["host=b", "host=c", "host=d"]);
+    // An error of one partition is not the end of others, nor of what was dropped meanwhile.
+    let mut c = writer(table, &host("c"));
+    append(&mut c, 1..40);
+    c.drop_before(20).unwrap();
+    assert!(drop_partition(table, &host("b")).unwrap());
+    append(&mut writer(table, &host("d")), 2..3);
+    let mut told = 0;
+    let mut found = Vec::new();
+    for _ in 0..20 {
+        match follower.poll(std::time::Duration::ZERO) {
+            Ok(rows) => found.extend(rows.into_iter().flat_map(|(_, rows)| shown(&rows))),
+            Err(e) => told += u32::from(e.kind() == ErrorKind::RowOutOfRange),
+        }
+    }
+    assert!(told > 1 && found == ["2 row 2 d"], "{told} errors, {found:?}");
+    assert_eq!(follower.next_rows().into_keys().collect::<Vec<_>>(), ["host=c", "host=d"]);
+}
