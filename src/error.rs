@@ -68,6 +68,7 @@ impl Error {
         let kind = match error.kind() {
             Io::NotFound => ErrorKind::NotFound,
             Io::PermissionDenied => ErrorKind::PermissionDenied,
+            _ if mapping::is_moved(error) => ErrorKind::FileChanged,
             _ => ErrorKind::Io,
         };
         let way_out = error.raw_os_error().map_or("", way_out);

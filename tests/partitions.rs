@@ -9,7 +9,7 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrowwood::{
     Dataset, ErrorKind, FollowFrom, Open, PartitionBy, PartitionedWriter, Predicate, Value, Writer, WriterOptions, col,
-    drop_partition, follow_partitions, open, partition_path,
+    drop_partition, follow_partitions, open, partition_path, partition_writer,
 };
 use proptest::prelude::*;
 
@@ -300,5 +300,113 @@ fn add_rows(dataset: &Dataset, to: &mut BTreeMap<String, Vec<i64>>) {
             panic!("other columns")
         };
         to.entry(key.to_owned()).or_default().push(n);
+    }
+}
+
+fn next_rows(follower: &mut arrowwood::FollowPartitions) -> Vec<String> {
+    let mut found = Vec::new();
+    while let Some((name, rows)) = follower.poll(std::time::Duration::from_millis(300)).unwrap() {
+        found.extend(shown(&rows).into_iter().map(|row| format!("{name}: {row}")));
+    }
+    found.sort();
+    found
+}
+
+/// The segments of a compacted partition can't be found any more once it is dropped.
+#[test]
+fn followers_go_on_when_compacted_partitions_are_dropped() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path();
+    let host = |name| [("host", Value::Str(name))];
+    for name in ["a", "b", "c", "d"] {
+        append(&mut writer(table, &host(name)), 0..1);
+        if name != "d" {
+            arrowwood::compact(partition_path(table, &host(name)).unwrap(), |_, _| ()).unwrap();
+        }
+    }
+    let mut follower = follow_partitions(&open(table).unwrap(), &FollowFrom::First).unwrap();
+    assert_eq!(next_rows(&mut follower).len(), 4);
+    assert!(drop_partition(table, &host("a")).unwrap());
+    assert!(drop_partition(table, &host("b")).unwrap());
+    append(&mut writer(table, &host("d")), 1..2);
+    assert_eq!(next_rows(&mut follower), ["host=d: 1 row 1 d"]);
+    // Another table of the same name begins with its first row.
+    append(&mut writer(table, &host("b")), 5..7);
+    assert_eq!(next_rows(&mut follower), ["host=b: 5 row 5 b", "host=b: 6 row 6 b"]);
+    assert_eq!(follower.next_rows().into_keys().collect::<Vec<_>>(), ["host=b", "host=c", "host=d"]);
+    // An error of one partition is not the end of others, nor of what was dropped meanwhile.
+    let mut c = writer(table, &host("c"));
+    append(&mut c, 1..40);
+    c.drop_before(20).unwrap();
+    assert!(drop_partition(table, &host("b")).unwrap());
+    append(&mut writer(table, &host("d")), 2..3);
+    let mut told = 0;
+    let mut found = Vec::new();
+    for _ in 0..20 {
+        match follower.poll(std::time::Duration::ZERO) {
+            Ok(rows) => found.extend(rows.into_iter().flat_map(|(_, rows)| shown(&rows))),
+            Err(e) => told += u32::from(e.kind() == ErrorKind::RowOutOfRange),
+        }
+    }
+    assert!(told > 1 && found == ["2 row 2 d"], "{told} errors, {found:?}");
+    assert_eq!(follower.next_rows().into_keys().collect::<Vec<_>>(), ["host=c", "host=d"]);
+}
+
+#[test]
+fn partitions_that_come_after_the_last_was_dropped_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path();
+    let keys = |day, host| [("day", Value::Int(day)), ("host", Value::Str(host))];
+    append(&mut writer(table, &keys(1, "a")), 0..3);
+    let mut dataset = open(table).unwrap();
+    let mut follower = follow_partitions(&dataset, &FollowFrom::First).unwrap();
+    assert_eq!(next_rows(&mut follower).len(), 3);
+    assert!(drop_partition(table, &keys(1, "a")).unwrap());
+    assert_eq!(next_rows(&mut follower), Vec::<String>::new());
+    dataset = dataset.refresh().unwrap();
+    assert_eq!(dataset.len().unwrap(), 0);
+    append(&mut writer(table, &keys(2, "b")), 7..8);
+    assert_eq!(next_rows(&mut follower), ["day=2/host=b: 7 row 7 2 b"]);
+    assert_eq!(shown(&dataset.refresh().unwrap()), ["7 row 7 2 b"]);
+}
+
+/// A partition that others can't be read with is refused when it is made; text is stored as in the others.
+#[test]
+fn a_new_partition_fits_the_others_with_dictionaries_too() {
+    let text = |name: &str| Field::new(name, DataType::Utf8, true);
+    let of = |fields: Vec<Field>| Some(Arc::new(Schema::new(fields)));
+    let price = |data_type| Field::new("price", data_type, true);
+    let with = |names: &[&str]| WriterOptions {
+        dictionary: names.iter().map(ToString::to_string).collect(),
+        ..WriterOptions::default()
+    };
+    let host = |name| [("host", Value::Str(name))];
+    let types = |table: &Path| {
+        let dataset = open(table).unwrap();
+        dataset.schema().fields().iter().map(|field| field.data_type().to_string()).collect::<Vec<_>>()
+    };
+    for (first, second) in [(&[][..], &["symbol"][..]), (&["symbol"], &[]), (&["symbol"], &["symbol"]), (&[], &["new"])]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let table = folder.path();
+        let fields = vec![text("symbol"), price(DataType::Float64)];
+        // Older and newer ones have no file yet.
+        let make_empty = |number| fs::create_dir(table.join(format!("host={number}"))).unwrap();
+        (0..9).for_each(make_empty);
+        let made = partition_writer(table, &host("a"), of(fields.clone()), &with(first)).unwrap();
+        made.close().unwrap();
+        (10..19).for_each(make_empty);
+        let before = types(table);
+        let wider = fields.iter().cloned().chain([text("new")]).collect();
+        partition_writer(table, &host("b"), of(wider), &with(second)).unwrap().close().unwrap();
+        assert_eq!(types(table)[0], before[0], "{first:?}, then {second:?}");
+        for options in [with(&[]), with(&["symbol"]), with(&["symbol", "new"])] {
+            let other = of(vec![text("symbol"), price(DataType::Utf8), text("new")]);
+            let told = partition_writer(table, &host("c"), other, &options).unwrap_err();
+            assert_eq!(told.kind(), ErrorKind::SchemaMismatch);
+            assert!(told.to_string().contains("price"), "{told}");
+            assert!(!table.join("host=c").exists());
+        }
+        assert_eq!(open(table).unwrap().partitions().len(), 2);
     }
 }

@@ -197,8 +197,9 @@ def write(
             a dict of columns (lists, NumPy arrays, Arrow arrays, series; any iterable), rows as dicts, or a list or
             an iterator of any of these that export Arrow data, such as record batches, which are written as they
             arrive.
-        target: a path, which is replaced in one step when everything is written, a :class:`Buffer`, or any other
-            object with ``write(bytes)``. A path that ends in ``.parquet`` becomes a Parquet file, by pyarrow.
+        target: a path, which is replaced in one step when everything is written (the new file has the permissions of
+            the old one; of a link, the file it leads to is replaced), a :class:`Buffer`, or any other object with
+            ``write(bytes)``. A path that ends in ``.parquet`` becomes a Parquet file, by pyarrow.
         schema: the columns, found by name, and their types; by default those of `data`. Conversions lose nothing,
             except that floats of less than 64 bits are rounded.
         format: ``"file"``, with a footer for random access, or ``"stream"``; by default a stream for a path that
@@ -1352,7 +1353,8 @@ def writer(
         sync: when commits are brought to the disk: ``"never"`` except on request, with every ``"commit"``, or at an
             interval in seconds.
         segment_rows: the maximum number of rows in a segment; by default that of the existing table, or 4,194,304.
-        dictionary: names of text columns to store as ``dictionary<int32, utf8>``.
+        dictionary: names of text columns to store as ``dictionary<int32, utf8>``. A table that has text keeps it, and
+            so does a new partition beside others.
         sorted_by: a column whose values never decrease, which :meth:`Dataset.between` can search.
         index: names of columns to index: conditions on them, as in :meth:`Dataset.filter`, read only blocks of
             65,536 rows that may match. By default those of the existing table; a different choice applies from the

@@ -8,7 +8,7 @@ use crate::dataset::{Dataset, Source};
 use crate::error::{Error, ErrorKind, Finding, Findings, Result};
 use crate::files::{arrow_files, expand, is_glob};
 use crate::ipc::{Format, Ipc, ReadOptions, Sound, WriteOptions};
-use crate::map::{Mapping, Mode, guard};
+use crate::map::{Mapping, Medium, Mode, guard};
 use crate::partitions::partition_directories;
 use crate::table;
 use crate::table::Repaired;
@@ -271,7 +271,8 @@ fn repair_file(path: &Path, progress: OnProgress) -> Result<(Report, Option<Repa
     match kept {
         Some(dataset) => {
             rows = dataset.len()?;
-            let part = table::write_part(&dataset, path, &WriteOptions { format, ..WriteOptions::default() })?;
+            let options = WriteOptions { format, ..WriteOptions::default() };
+            let part = table::write_part(&Medium::default(), &dataset, path, &options)?;
             table::keep_aside(path, &aside)?;
             std::fs::rename(part, path).map_err(|e| Error::io("replacing the damaged file", &e))?;
         }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::origin::{Partitions, partitions_of};
 use crate::dataset::{ConstantColumn, Dataset, Origin, Piece, renewed};
 use crate::directory::FileId;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::map::WaitAny;
 use crate::table::{Follow, WakeUp, follow};
 
@@ -63,6 +63,21 @@ struct Followed {
     follow: Follow,
     /// Whether its directory was removed, or replaced by another one of the same name.
     is_gone: bool,
+    /// Whether it is gone, and all of its rows have been returned.
+    has_ended: bool,
+}
+
+impl Followed {
+    fn poll(&mut self) -> Result<Option<Dataset>> {
+        let polled = self.follow.poll(Duration::ZERO);
+        let why = polled.as_ref().err().map(Error::kind);
+        // It may have been dropped since partitions were listed.
+        self.is_gone |= why == Some(ErrorKind::NotFound) && !self.path.exists();
+        // Segments that were not mapped are gone with the directory, or another table has their names.
+        let is_over = matches!(why, Some(ErrorKind::NotFound | ErrorKind::FileChanged));
+        self.has_ended = self.is_gone && (is_over || matches!(polled, Ok(None)));
+        if self.has_ended { Ok(None) } else { polled }
+    }
 }
 
 /// Follows all partitions of `dataset` from `from` on.
@@ -172,23 +187,34 @@ impl FollowPartitions {
     /// Returns the rows of the first partition with new rows, beginning after the partition that was first last time.
     fn next_of_any(&mut self) -> Result<Option<(String, Dataset)>> {
         let count = self.followed.len();
+        let mut found = None;
         for number in (0..count).map(|ahead| (self.turn + ahead) % count) {
-            let followed = &mut self.followed[number];
-            let Some(stored) = followed.follow.poll(Duration::ZERO)? else { continue };
-            self.turn = number + 1;
-            let older = self.partitions.schema().clone();
-            if self.partitions.include(stored.schema(), &followed.path)? {
-                let newer = self.partitions.schema();
-                (self.schema, self.columns) = renewed(&self.schema, &self.columns, &older, newer)?;
+            let polled = self.followed[number].poll();
+            if let Some(polled) = polled.transpose() {
+                // After an error, too: it must not keep others from their rows.
+                self.turn = number + 1;
+                found = Some((number, polled));
+                break;
             }
-            let whole = stored.fitted(&self.partitions.stored_schema())?.with_constants(&followed.constants);
-            let narrow = |piece: &Piece| Piece { columns: self.columns.clone(), ..piece.clone() };
-            let rows = Dataset::of_pieces(self.schema.clone(), whole.pieces().iter().map(narrow).collect());
-            return Ok(Some((followed.name.clone(), rows)));
         }
-        // Its rows, whatever they were, have been returned.
-        self.followed.retain(|followed| !followed.is_gone);
-        Ok(None)
+        let rows = found.map(|(number, stored)| self.fitted(number, &stored?)).transpose();
+        // All rows of these, whatever they were, have been returned.
+        self.followed.retain(|followed| !followed.has_ended);
+        rows
+    }
+
+    /// New rows of partition `number`, with all columns.
+    fn fitted(&mut self, number: usize, stored: &Dataset) -> Result<(String, Dataset)> {
+        let followed = &self.followed[number];
+        let older = self.partitions.schema().clone();
+        if self.partitions.include(stored.schema(), &followed.path)? {
+            let newer = self.partitions.schema();
+            (self.schema, self.columns) = renewed(&self.schema, &self.columns, &older, newer)?;
+        }
+        let whole = stored.fitted(&self.partitions.stored_schema())?.with_constants(&followed.constants);
+        let narrow = |piece: &Piece| Piece { columns: self.columns.clone(), ..piece.clone() };
+        let rows = Dataset::of_pieces(self.schema.clone(), whole.pieces().iter().map(narrow).collect());
+        Ok((followed.name.clone(), rows))
     }
 
     /// Finds created and removed partitions.
@@ -242,7 +268,7 @@ impl FollowPartitions {
             let follow = follow(&leaf.stored, start, None).map_err(|e| e.at(&leaf.path))?;
             let constants = leaf.constants.clone();
             let path = leaf.path.clone();
-            new.push(Followed { name, identity, constants, path, follow, is_gone: false });
+            new.push(Followed { name, identity, constants, path, follow, is_gone: false, has_ended: false });
         }
         kept.into_iter().for_each(|(number, identity)| self.followed[number].identity = identity);
         for followed in &mut self.followed {

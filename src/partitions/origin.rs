@@ -46,9 +46,8 @@ pub(super) struct Partitions {
     opener: Arc<dyn OpenLeaf>,
     fields: Arc<[FieldRef]>,
     schema: SchemaRef,
+    /// The directories of partitions, and those without a file, whose writer may be about to create one.
     listed: Vec<Listed>,
-    /// Whether there are partitions without a file, whose writer may be about to create one.
-    is_pending: bool,
     leaves: Vec<Leaf>,
 }
 
@@ -64,7 +63,6 @@ struct NewLeaf {
 #[derive(Default)]
 struct Found {
     listed: Vec<Listed>,
-    is_pending: bool,
     /// The new ones.
     new: Vec<NewLeaf>,
     /// The numbers of known ones.
@@ -80,7 +78,7 @@ struct Found {
 /// column.
 pub(crate) fn open_partitions(root: &Path, given: &Schema, opener: Arc<dyn OpenLeaf>) -> Result<Option<Dataset>> {
     let root = std::path::absolute(root).map_err(|e| Error::io("finding the directory", &e))?;
-    if list(&root)?.is_none() {
+    if list(&root)?.1.is_empty() {
         return Ok(None);
     }
     let found = look(&root, opener.as_ref(), &[])?;
@@ -93,15 +91,8 @@ pub(crate) fn open_partitions(root: &Path, given: &Schema, opener: Arc<dyn OpenL
         return Err(Error::new(ErrorKind::SchemaMismatch, message).at(&root));
     }
     let schema = with_fields(first.stored.schema(), fields.iter());
-    let mut partitions = Partitions {
-        root,
-        opener,
-        fields: fields.into(),
-        schema,
-        listed: Vec::new(),
-        is_pending: false,
-        leaves: Vec::new(),
-    };
+    let mut partitions =
+        Partitions { root, opener, fields: fields.into(), schema, listed: Vec::new(), leaves: Vec::new() };
     partitions.take(found)?;
     Ok(Some(partitions.dataset()))
 }
@@ -156,7 +147,7 @@ fn look(root: &Path, opener: &dyn OpenLeaf, known: &[Leaf]) -> Result<Found> {
         let mut candidates = Vec::new();
         for (directory, keys) in std::mem::take(&mut level) {
             // It may have been dropped since it was listed.
-            let Some((listed, children)) = if_there(list(&directory))?.flatten() else { continue };
+            let Some((listed, children)) = if_there(list(&directory))? else { continue };
             found.listed.push(listed);
             for child in children {
                 match known.get(child.path.as_path()) {
@@ -180,7 +171,7 @@ fn look(root: &Path, opener: &dyn OpenLeaf, known: &[Leaf]) -> Result<Found> {
                     found.new.push(NewLeaf { path: child.path, identity, keys, stored })
                 }
                 DirectoryContents::Partitions => level.push((child.path, keys)),
-                DirectoryContents::Nothing => found.is_pending = true,
+                DirectoryContents::Nothing(listed) => found.listed.extend(listed),
             }
         }
     }
@@ -191,7 +182,8 @@ fn look(root: &Path, opener: &dyn OpenLeaf, known: &[Leaf]) -> Result<Found> {
 enum DirectoryContents {
     Rows(FileId, Dataset),
     Partitions,
-    Nothing,
+    /// No file; `None` for a directory that is gone.
+    Nothing(Option<Listed>),
 }
 
 fn open_child(opener: &dyn OpenLeaf, path: &Path) -> Result<DirectoryContents> {
@@ -199,7 +191,7 @@ fn open_child(opener: &dyn OpenLeaf, path: &Path) -> Result<DirectoryContents> {
     for _ in 0..TRIES {
         match &opened {
             // It was dropped, or its segments were replaced or dropped while it was being opened.
-            Err(e) if e.kind() == ErrorKind::NotFound && !path.exists() => return Ok(DirectoryContents::Nothing),
+            Err(e) if e.kind() == ErrorKind::NotFound && !path.exists() => return Ok(DirectoryContents::Nothing(None)),
             Err(e) if e.kind() == ErrorKind::NotFound => opened = open_once(opener, path),
             _ => break,
         }
@@ -209,10 +201,12 @@ fn open_child(opener: &dyn OpenLeaf, path: &Path) -> Result<DirectoryContents> {
 
 fn open_once(opener: &dyn OpenLeaf, path: &Path) -> Result<DirectoryContents> {
     let identity = FileId::at(path).map_err(|e| Error::io("looking at the directory", &e).at(path))?;
+    // A file created after this moment changes the noted time.
+    let listed = Listed::of(path)?;
     match opener.open_leaf(path)? {
         Some(rows) => Ok(DirectoryContents::Rows(identity, rows)),
-        None if list(path)?.is_some() => Ok(DirectoryContents::Partitions),
-        None => Ok(DirectoryContents::Nothing),
+        None if list(path)?.1.is_empty() => Ok(DirectoryContents::Nothing(Some(listed))),
+        None => Ok(DirectoryContents::Partitions),
     }
 }
 
@@ -303,7 +297,6 @@ impl Partitions {
         ordered.sort_by(|(a, _), (b, _)| compare(a, b));
         self.leaves = ordered.into_iter().map(|(_, leaf)| leaf).collect();
         self.listed = found.listed;
-        self.is_pending = found.is_pending;
         Ok(())
     }
 
@@ -346,14 +339,14 @@ impl Partitions {
         &self.leaves
     }
 
-    /// The directories that contain partitions.
+    /// The directories that contain partitions, or nothing yet.
     pub(super) fn directories(&self) -> impl Iterator<Item = &Path> {
         self.listed.iter().map(Listed::path)
     }
 
     /// Whether the same directories exist.
     pub(super) fn is_settled(&self) -> bool {
-        !self.is_pending && !self.listed.iter().any(Listed::may_have_changed)
+        !self.listed.iter().any(Listed::may_have_changed)
     }
 
     /// The current partitions; known ones keep their rows.
@@ -472,4 +465,52 @@ pub struct Partition {
     pub keys: Vec<PartitionKey>,
     /// Its rows, with all columns.
     pub rows: Dataset,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A partition is a directory with a file `rows`.
+    #[derive(Debug)]
+    struct Files;
+
+    impl OpenLeaf for Files {
+        fn open_leaf(&self, directory: &Path) -> Result<Option<Dataset>> {
+            let schema = Arc::new(Schema::new(vec![Field::new("n", arrow_schema::DataType::Int64, true)]));
+            let rows = || Dataset::from_batches(schema, Vec::new());
+            directory.join("rows").exists().then(rows).transpose()
+        }
+    }
+
+    /// Looking for new partitions costs little where one directory stays empty, and finds what comes there.
+    #[test]
+    fn an_empty_directory_is_looked_at_again_only_when_its_names_change() {
+        let root = tempfile::tempdir().unwrap();
+        let place = |name: &str| root.path().join(name);
+        for name in ["host=a", "host=b", "host=c"] {
+            std::fs::create_dir(place(name)).unwrap();
+        }
+        std::fs::write(place("host=a/rows"), "").unwrap();
+        let dataset = open_partitions(root.path(), &Schema::empty(), Arc::new(Files)).unwrap().unwrap();
+        let mut partitions = partitions_of(&dataset).unwrap().clone();
+        let settled = |mut partitions: Partitions| {
+            for _ in 0..100 {
+                partitions = partitions.looked().unwrap();
+                if partitions.is_settled() {
+                    break;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            assert!(partitions.is_settled(), "an empty directory is looked at for ever");
+            partitions
+        };
+        partitions = settled(partitions);
+        for (count, name) in [(2, "host=c/rows"), (3, "host=b/rows")] {
+            std::fs::write(place(name), "").unwrap();
+            assert!(!partitions.is_settled());
+            partitions = settled(partitions);
+            assert_eq!(partitions.leaves().len(), count);
+        }
+    }
 }

@@ -16,7 +16,8 @@ use crate::table::{Writer, WriterOptions, holds_table, open_table};
 
 /// Opens the partition of `table` with these values for writing, or creates it if there is a schema, or another
 /// partition to take the schema from. A partition is a table of its own, with one writer at a time. Partition columns
-/// in the schema are not stored.
+/// in the schema are not stored. Text is stored as in the other partitions, with dictionaries or without, whatever the
+/// options say.
 ///
 /// # Errors
 /// As [`Writer::open`] and [`partition_path`]; `SchemaMismatch` if other partitions have other columns; `InvalidArgument` if
@@ -37,9 +38,12 @@ pub fn partition_writer(
         let message = "the directory is a table without partitions, and can't have both; choose another";
         return Err(Error::argument(message).at(root));
     }
-    let sibling = check_levels(root, &names)?;
+    let sibling = check_levels(root, &names, 0)?;
     let stored = match (stored, sibling) {
-        (Some(given), Some((other, there))) => Some(fitted(&given, &there, &options).map_err(|e| e.at(&other))?),
+        (Some(given), Some((other, there))) => {
+            options.dictionary.retain(|name| !is_plain_text(&there, name));
+            Some(fitted(&given, &there).map_err(|e| e.at(&other))?)
+        }
         (Some(given), None) => Some(given),
         (None, sibling) => sibling.map(|(_, there)| there),
     };
@@ -60,36 +64,42 @@ pub(super) fn without_columns(schema: &SchemaRef, names: &[&str]) -> Result<Sche
     Ok(Arc::new(Schema::new_with_metadata(stored, schema.metadata().clone())))
 }
 
-/// Checks that partitions with columns named `names` fit the existing ones, and finds one of these: its directory and
-/// its stored columns.
-fn check_levels(root: &Path, names: &[&str]) -> Result<Option<(PathBuf, SchemaRef)>> {
-    let mut directory = root.to_path_buf();
-    let mut depth = 0;
-    while directory.is_dir() {
-        let Some((_, children)) = list(&directory)? else {
-            let table = open_table(&directory, ReadOptions::default())?;
-            return Ok(table.filter(|_| depth > 0).map(|table| (directory, table.schema().clone())));
-        };
-        // The newest may have no file yet.
-        let Some(first) = children.first() else { return Ok(None) };
-        let own = names.get(depth).copied().unwrap_or("none");
-        if own != first.key.0 {
-            let message = format!(
-                "partitions there have the column '{}' at this level, and the new one has {own}; give the same columns in the \
-                 same order",
-                first.key.0
-            );
-            return Err(Error::new(ErrorKind::SchemaMismatch, message).at(&directory));
-        }
-        directory.clone_from(&first.path);
-        depth += 1;
+/// Checks that partitions with columns named `names` fit those below `directory`, which is at level `depth`, and finds
+/// one of these with a file: its directory and its stored columns.
+fn check_levels(directory: &Path, names: &[&str], depth: usize) -> Result<Option<(PathBuf, SchemaRef)>> {
+    if !directory.is_dir() {
+        return Ok(None);
     }
-    Ok(None)
+    let (_, children) = list(directory)?;
+    let Some(first) = children.first() else {
+        let table = if depth > 0 { open_table(directory, ReadOptions::default())? } else { None };
+        return Ok(table.map(|table| (directory.to_path_buf(), table.schema().clone())));
+    };
+    let own = names.get(depth).copied().unwrap_or("none");
+    if own != first.key.0 {
+        let message = format!(
+            "partitions there have the column '{}' at this level, and the new one has {own}; give the same columns in the \
+             same order",
+            first.key.0
+        );
+        return Err(Error::new(ErrorKind::SchemaMismatch, message).at(directory));
+    }
+    // The newest may have no file yet.
+    let mut found = children.iter().map(|child| check_levels(&child.path, names, depth + 1));
+    found.find(|found| !matches!(found, Ok(None))).unwrap_or(Ok(None))
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
+/// Whether the column `name` of another partition is text without a dictionary: then it is so in all of them.
+fn is_plain_text(there: &Schema, name: &str) -> bool {
+    there.field_with_name(name).is_ok_and(|known| is_text(known.data_type()))
 }
 
 /// `given` with dictionaries for text columns that are dictionaries in another partition.
-fn fitted(given: &SchemaRef, there: &Schema, options: &WriterOptions) -> Result<SchemaRef> {
-    let is_text = |data_type: &DataType| matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+fn fitted(given: &SchemaRef, there: &Schema) -> Result<SchemaRef> {
     let fit = |field: &FieldRef| match there.field_with_name(field.name()).map(|known| known.data_type()) {
         Ok(known @ DataType::Dictionary(_, values)) if is_text(field.data_type()) && is_text(values) => {
             Arc::new(field.as_ref().clone().with_data_type(known.clone()))
@@ -98,14 +108,7 @@ fn fitted(given: &SchemaRef, there: &Schema, options: &WriterOptions) -> Result<
     };
     let fields: Vec<FieldRef> = given.fields().iter().map(fit).collect();
     let fitted = Arc::new(Schema::new_with_metadata(fields, given.metadata().clone()));
-    let is_encoded = |name: &String| {
-        there.field_with_name(name).is_ok_and(|known| matches!(known.data_type(), DataType::Dictionary(..)))
-    };
-    match union_of(&Arc::new(there.clone()), &fitted) {
-        // Columns to become dictionaries are compared as dictionaries.
-        Err(e) if options.dictionary.iter().all(is_encoded) => {
-            Err(e.context("the schemas of another partition and of the new one differ"))
-        }
-        _ => Ok(fitted),
-    }
+    union_of(&Arc::new(there.clone()), &fitted)
+        .map(|_| fitted)
+        .map_err(|e| e.context("the schemas of another partition and of the new one differ"))
 }

@@ -26,19 +26,25 @@ impl Listed {
         &self.path
     }
 
+    /// Notes the names in `directory`, before they are listed.
+    pub fn of(directory: &Path) -> Result<Listed> {
+        let names = NamesTime::of(directory).map_err(|e| Error::io("reading the directory", &e).at(directory))?;
+        Ok(Listed { path: directory.to_path_buf(), names })
+    }
+
     /// Whether directories may have been added or removed since.
     pub fn may_have_changed(&self) -> bool {
         self.names.may_have_changed(&self.path)
     }
 }
 
-/// The partitions in `directory`, in no order; `None` if there is none.
+/// The partitions in `directory`, in no order.
 ///
 /// # Errors
 /// `InvalidData` if there are Arrow files or other directories beside them; those of reading the directory.
-pub(super) fn list(directory: &Path) -> Result<Option<(Listed, Vec<Child>)>> {
+pub(super) fn list(directory: &Path) -> Result<(Listed, Vec<Child>)> {
     let failed = |e: std::io::Error| Error::io("reading the directory", &e).at(directory);
-    let names = NamesTime::of(directory).map_err(failed)?;
+    let listed = Listed::of(directory)?;
     let mut children = Vec::new();
     let mut foreign = None;
     for entry in fs::read_dir(directory).map_err(failed)? {
@@ -57,7 +63,7 @@ pub(super) fn list(directory: &Path) -> Result<Option<(Listed, Vec<Child>)>> {
             None => (),
         }
     }
-    let Some(first) = children.first() else { return Ok(None) };
+    let Some(first) = children.first() else { return Ok((listed, children)) };
     if let Some(other) = foreign {
         return Err(mixed(&first.path, &other.to_string_lossy()).at(directory));
     }
@@ -68,13 +74,13 @@ pub(super) fn list(directory: &Path) -> Result<Option<(Listed, Vec<Child>)>> {
         );
         return Err(Error::new(ErrorKind::SchemaMismatch, message).at(directory));
     }
-    Ok(Some((Listed { path: directory.to_path_buf(), names }, children)))
+    Ok((listed, children))
 }
 
 /// Lists the directories of all partitions below `root` in the order of their names; none if there are no partitions.
 pub(crate) fn partition_directories(root: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    let Some((_, mut children)) = list(root)? else { return Ok(found) };
+    let (_, mut children) = list(root)?;
     children.sort_by(|a, b| a.path.cmp(&b.path));
     for child in children {
         let inside = partition_directories(&child.path)?;

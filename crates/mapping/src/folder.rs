@@ -1,44 +1,47 @@
 //! The directory of a table, for its one writer: its lock, its replacement by another directory, and files left beside
 //! it by killed writers.
 
-use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Arc;
 
+use crate::home::{Home, is_moved};
 use crate::medium::{Act, Medium};
-use crate::os;
+use crate::os::{self, HeldFolder};
 use crate::parts::part_name;
 
 /// The lock of a directory that only one process writes to, until it is dropped.
 #[derive(Debug)]
 pub struct Lock {
-    folder: Mutex<File>,
-    path: PathBuf,
+    home: Arc<Home>,
     forks: u64,
     medium: Medium,
 }
 
 impl Lock {
-    /// Takes the lock; `None` if another process has it.
+    /// Takes the lock of the directory at `path`, which has no symbolic link in it if the lock's [medium](Lock::medium)
+    /// is used; `None` if another process has it.
     ///
     /// # Errors
     /// Those of the system, or of the witness.
     pub fn take(medium: &Medium, path: &Path) -> io::Result<Option<Lock>> {
         medium.tell(Act::Lock { path })?;
         loop {
-            let folder = File::open(path)?;
-            if !os::try_lock(&folder)? {
+            let folder = HeldFolder::open(path)?;
+            if !folder.try_lock()? {
                 return Ok(None);
             }
+            let home = Home::new(path, folder);
             // Another directory may have replaced the opened one.
-            let now = std::fs::metadata(path)?;
-            let own = folder.metadata()?;
-            if (own.dev(), own.ino()) == (now.dev(), now.ino()) {
-                let path = path.to_path_buf();
-                let medium = medium.clone();
-                return Ok(Some(Lock { folder: Mutex::new(folder), path, forks: os::forks(), medium }));
+            match home.check() {
+                Ok(()) => {
+                    let home = Arc::new(home);
+                    let medium = medium.at_home(home.clone());
+                    return Ok(Some(Lock { home, forks: os::forks(), medium }));
+                }
+                Err(e) if is_moved(&e) => (),
+                Err(e) => return Err(e),
             }
         }
     }
@@ -49,12 +52,29 @@ impl Lock {
         os::forks() == self.forks
     }
 
+    /// Whether the directory at `path` is the locked one.
+    pub fn is_of(&self, path: &Path) -> bool {
+        let own = self.home.folder().file().metadata().map(|own| (own.dev(), own.ino()));
+        own.is_ok_and(|own| std::fs::metadata(path).is_ok_and(|there| (there.dev(), there.ino()) == own))
+    }
+
+    /// The disk, for changes of files inside and beside the locked directory: they reach this directory regardless of
+    /// its name, and fail once another one may have the name.
+    pub fn medium(&self) -> &Medium {
+        &self.medium
+    }
+
     /// Syncs changes of the names in the directory to the disk.
     ///
     /// # Errors
     /// Those of the system, or of the witness.
     pub fn sync(&self) -> io::Result<()> {
-        self.medium.sync_folder(&self.path)
+        self.medium.sync_folder(self.home.path())
+    }
+
+    /// Whether another directory can be made beside the locked one and take its place, as far as is known before.
+    pub fn can_give_place(&self) -> bool {
+        !self.home.is_alone()
     }
 
     /// Replaces the directory by `newer`, moves the lock, and returns the new directory with the files of the old one.
@@ -67,11 +87,20 @@ impl Lock {
         self.medium.sync_folder(&newer.path)?;
         // Otherwise changes of names in the old directory could reach the disk after the exchange.
         self.sync()?;
-        self.medium.tell(Act::Exchange { one: &newer.path, other: &self.path })?;
-        os::exchange(&newer.path, &self.path)?;
-        let mut own = self.folder.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = self.home.path();
+        self.medium.check_home()?;
+        self.medium.tell(Act::Exchange { one: &newer.path, other: own })?;
+        let part = self.medium.at(&newer.path);
+        let name = self.home.name();
+        part.exchange(&name)?;
+        let older = self.home.folder().file().metadata()?;
+        if part.identity()? != (older.dev(), older.ino()) {
+            // The directory was renamed at this moment, and the exchanged one is another table's.
+            part.exchange(&name)?;
+            return self.medium.check_home().and(Err(io::ErrorKind::ResourceBusy.into()));
+        }
         // The old one's lock is removed with its files.
-        std::mem::swap(&mut *own, &mut newer.folder);
+        newer.folder = self.home.replace(newer.folder.clone());
         Ok(newer)
     }
 }
@@ -79,8 +108,8 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         if self.is_ours() {
-            // A forked child shares the lock, and would keep it.
-            os::unlock(self.folder.get_mut().unwrap_or_else(PoisonError::into_inner));
+            // The descriptor stays open as long as a file knows its disk.
+            self.home.folder().unlock();
         }
     }
 }
@@ -90,7 +119,7 @@ impl Drop for Lock {
 #[derive(Debug)]
 pub struct PartFolder {
     path: PathBuf,
-    folder: File,
+    folder: Arc<HeldFolder>,
     medium: Medium,
 }
 
@@ -108,8 +137,8 @@ impl PartFolder {
             let known = std::fs::metadata(folder)?;
             let _ = std::os::unix::fs::chown(path, Some(known.uid()), Some(known.gid()));
             std::fs::set_permissions(path, known.permissions())?;
-            let own = File::open(path)?;
-            if os::try_lock(&own)? { Ok(own) } else { Err(io::ErrorKind::WouldBlock.into()) }
+            let own = HeldFolder::open(path)?;
+            if own.try_lock()? { Ok(Arc::new(own)) } else { Err(io::ErrorKind::WouldBlock.into()) }
         };
         match locked(&path) {
             Ok(folder) => Ok(PartFolder { path, folder, medium: medium.clone() }),
@@ -132,8 +161,7 @@ impl PartFolder {
     /// Those of the system, or of the witness.
     pub fn link(&self, file: &Path) -> io::Result<()> {
         let to = self.path.join(file.file_name().unwrap_or_default());
-        self.medium.tell(Act::Link { from: file, to: &to })?;
-        std::fs::hard_link(file, to)
+        self.medium.link(file, &to)
     }
 
     /// Keeps the directory and its contents: the next writer of the table removes it.
@@ -151,8 +179,8 @@ impl Drop for PartFolder {
     }
 }
 
-/// Removes files left beside `folder` by a killed writer. Only for the holder of the directory's lock: no other process
-/// uses such files then.
+/// Removes incomplete files of `folder` left by a killed writer, beside and inside it. Only for the holder of the
+/// directory's lock: no other process uses such files then.
 ///
 /// # Errors
 /// Those of syncing the parent directory of `folder`, if a directory is left: until then it is not on the disk which of
@@ -160,22 +188,24 @@ impl Drop for PartFolder {
 pub fn remove_parts(medium: &Medium, folder: &Path) -> io::Result<()> {
     let name = format!(".{}.", folder.file_name().unwrap_or_default().to_string_lossy());
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let is_part = |file: &str| {
-        let numbers = file.strip_prefix(&name).and_then(|rest| rest.strip_suffix(".part"));
+    let is_part = |file: &str, name: &str| {
+        let numbers = file.strip_prefix(name).and_then(|rest| rest.strip_suffix(".part"));
         numbers.and_then(|numbers| numbers.split_once('.')).is_some_and(|(pid, n)| is_number(pid) && is_number(n))
     };
     let beside = folder.parent().unwrap_or(Path::new("."));
-    for entry in std::fs::read_dir(beside).into_iter().flatten().flatten() {
-        if !entry.file_name().to_str().is_some_and(is_part) {
-            continue;
-        }
-        let path = entry.path();
-        // Files that can't be removed only cost space.
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            medium.sync_folder(beside)?;
-            let _ = remove_part_folder(medium, &path);
-        } else {
-            let _ = std::fs::remove_file(path);
+    for (directory, name) in [(beside, name.as_str()), (folder, ".")] {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            if !entry.file_name().to_str().is_some_and(|file| is_part(file, name)) {
+                continue;
+            }
+            let path = entry.path();
+            // Files that can't be removed only cost space.
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                medium.sync_folder(directory)?;
+                let _ = remove_part_folder(medium, &path);
+            } else if medium.check_home().is_ok() {
+                let _ = medium.at(&path).unlink();
+            }
         }
     }
     Ok(())

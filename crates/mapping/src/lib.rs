@@ -55,7 +55,7 @@
 //! `unsafe` is in three files: `sys` (memory), `os` (files) and `guard` (the signal). Each file uses only those to its
 //! left:
 //! ```text
-//! error  element  mode  os  parts │ guard │ sys │ watch │ medium  growable  mapping │ store  folder  view  wait │ words
+//! error  element  mode  os  parts  home │ guard │ sys │ watch │ medium  growable  mapping │ store  folder  view  wait │ words
 //! ```
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
@@ -64,6 +64,7 @@ mod error;
 mod folder;
 mod growable;
 mod guard;
+mod home;
 mod mapping;
 mod medium;
 mod memory;
@@ -83,6 +84,7 @@ pub use error::{Error, ErrorKind, Result, WatchedError};
 pub use folder::{Lock, PartFolder, remove_parts};
 pub use growable::{GrowableBuffer, PooledMemory};
 pub use guard::{Fault, adopt, guard, is_inside, leave_sigbus_alone, lend};
+pub use home::is_moved;
 pub use mapping::Mapping;
 #[doc(hidden)]
 pub use medium::pretend_boot;

@@ -253,9 +253,14 @@ impl Mapping {
         metadata.is_some_and(|metadata| metadata.nlink() == 0)
     }
 
+    /// Device and inode number of the file; `None` for memory without one.
+    pub(crate) fn identity(&self) -> Option<(u64, u64)> {
+        self.0.origin.as_ref().map(|origin| origin.identity)
+    }
+
     /// Whether the file at `path` is the mapped one. No other file gets its inode number while it is mapped.
     pub fn is_at(&self, path: &Path) -> bool {
-        let identity = self.0.origin.as_ref().map(|origin| origin.identity);
+        let identity = self.identity();
         let found = std::fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
         identity.is_some() && identity == found
     }

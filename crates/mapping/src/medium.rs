@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::parts::part_name;
+use crate::home::Home;
+use crate::os::RelativePath;
+use crate::parts::{beside, part_suffix};
 
 /// One operation on a disk. Files are identified by their inode numbers.
 #[derive(Clone, Copy, Debug)]
@@ -118,7 +120,7 @@ pub enum Act<'a> {
         /// The name.
         path: &'a Path,
     },
-    /// A file is renamed, and replaces the one with the new name (rename(2)).
+    /// A file is renamed, and replaces the one with the new name (rename(2)), or gets a new name.
     Rename {
         /// The old name.
         from: &'a Path,
@@ -180,19 +182,49 @@ pub trait Witness: Debug + Send + Sync {
     fn hear(&self, act: Act<'_>) -> io::Result<()>;
 }
 
-/// The disk that a writer writes to.
+/// The disk that a writer writes to. That of a [`Lock`](crate::Lock) has a home, the locked directory: what is done to files
+/// inside or beside it reaches this directory, and no other one that has got its name meanwhile.
 #[derive(Clone, Debug, Default)]
-pub struct Medium(Option<Arc<dyn Witness>>);
+pub struct Medium {
+    witness: Option<Arc<dyn Witness>>,
+    home: Option<Arc<Home>>,
+}
 
 impl Medium {
     /// The disk, with an observer.
     pub fn watched(witness: Arc<dyn Witness>) -> Medium {
-        Medium(Some(witness))
+        Medium { witness: Some(witness), home: None }
+    }
+
+    /// The same disk, with a locked directory.
+    pub(crate) fn at_home(&self, home: Arc<Home>) -> Medium {
+        Medium { witness: self.witness.clone(), home: Some(home) }
+    }
+
+    /// Checks that the locked directory is where it was locked. Every change of a name begins with this check.
+    ///
+    /// # Errors
+    /// One for which [`is_moved`](crate::is_moved) returns true; those of the system.
+    pub fn check_home(&self) -> io::Result<()> {
+        self.home.as_ref().map_or(Ok(()), |home| home.check())
+    }
+
+    pub(crate) fn at(&self, path: &Path) -> RelativePath {
+        self.home.as_ref().map_or_else(|| RelativePath::of(path), |home| home.at(path))
+    }
+
+    /// A path for a file that does not belong to `folder` yet, of a name that ends in `suffix`: beside the directory,
+    /// or inside where it has to be. Listings for readers show it in neither place.
+    pub fn hidden(&self, folder: &Path, suffix: &str) -> PathBuf {
+        match self.home.as_ref().filter(|home| home.path() == folder) {
+            Some(home) => home.hidden(suffix),
+            None => beside(folder, suffix),
+        }
     }
 
     #[inline]
     pub(crate) fn tell(&self, act: Act<'_>) -> io::Result<()> {
-        match &self.0 {
+        match &self.witness {
             None => Ok(()),
             Some(witness) => witness.hear(act),
         }
@@ -216,7 +248,7 @@ impl Medium {
         // The directory of a name without one.
         let path = if path == Path::new("") { Path::new(".") } else { path };
         self.tell(Act::SyncFolder { path })?;
-        File::open(path)?.sync_all()?;
+        self.at(path).open_folder()?.sync_all()?;
         self.tell(Act::SyncedFolder { path })
     }
 
@@ -232,8 +264,9 @@ impl Medium {
     /// # Errors
     /// Those of the system, or of the witness.
     pub fn remove(&self, path: &Path) -> io::Result<()> {
+        self.check_home()?;
         self.tell(Act::Remove { path })?;
-        std::fs::remove_file(path)
+        self.at(path).unlink()
     }
 
     /// Removes an empty directory.
@@ -242,13 +275,31 @@ impl Medium {
         std::fs::remove_dir(path)
     }
 
-    /// Renames a file.
+    /// Renames a file, and replaces the one of the new name.
     ///
     /// # Errors
     /// Those of the system, or of the witness.
     pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.check_home()?;
         self.tell(Act::Rename { from, to })?;
-        std::fs::rename(from, to)
+        self.at(from).rename(&self.at(to))
+    }
+
+    /// Renames a file.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if there is a file of the new name; those of the system, or of the witness.
+    pub fn rename_to_free(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.check_home()?;
+        self.tell(Act::Rename { from, to })?;
+        self.at(from).rename_to_free(&self.at(to))
+    }
+
+    /// Gives a file a second name.
+    pub(crate) fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.check_home()?;
+        self.tell(Act::Link { from, to })?;
+        self.at(from).link(&self.at(to))
     }
 
     /// Creates a file beside `folder`, to be written from front to back.
@@ -261,11 +312,11 @@ impl Medium {
         Ok(PartFile { file, path, id, end: 0, medium: self.clone() })
     }
 
-    /// The file is beside the directory, so that it is never listed there.
+    /// The file has a hidden name, so that listings of the directory don't show it.
     pub(crate) fn named_part(&self, folder: &Path) -> io::Result<(File, PathBuf)> {
-        let path = part_name(folder);
+        let path = self.hidden(folder, &part_suffix());
         self.tell(Act::Make { folder })?;
-        let file = File::options().read(true).write(true).create_new(true).open(&path)?;
+        let file = self.at(&path).open(libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, 0o666)?;
         self.tell(Act::Made { file: inode(&file)?, path: Some(&path) })?;
         Ok((file, path))
     }

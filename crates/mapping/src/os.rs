@@ -6,9 +6,144 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::sync::Once;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::{Arc, Once, OnceLock};
+
+/// A path, relative to an open directory if there is one: it leads there regardless of that directory's name.
+#[derive(Clone, Debug)]
+pub(crate) struct RelativePath {
+    pub folder: Option<Arc<HeldFolder>>,
+    pub path: PathBuf,
+}
+
+impl RelativePath {
+    pub(crate) fn of(path: &Path) -> RelativePath {
+        RelativePath { folder: None, path: path.to_path_buf() }
+    }
+
+    fn descriptor(&self) -> i32 {
+        self.folder.as_ref().map_or(libc::AT_FDCWD, |folder| folder.file().as_raw_fd())
+    }
+
+    fn text(&self) -> io::Result<CString> {
+        Ok(CString::new(self.path.as_os_str().as_bytes())?)
+    }
+
+    /// Opens the file or directory there (openat(2)), with these permissions if it is created.
+    pub(crate) fn open(&self, flags: i32, mode: u32) -> io::Result<File> {
+        let path = self.text()?;
+        loop {
+            // SAFETY: the path ends in zero and lives through the call; the descriptor is open as long as `self` lives.
+            let opened = unsafe { libc::openat(self.descriptor(), path.as_ptr(), flags | libc::O_CLOEXEC, mode) };
+            match owned(opened) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => (),
+                opened => return opened.map(File::from),
+            }
+        }
+    }
+
+    /// Opens the directory there.
+    pub(crate) fn open_folder(&self) -> io::Result<File> {
+        self.open(libc::O_RDONLY | libc::O_DIRECTORY, 0)
+    }
+
+    /// Returns device and inode number of what is there, of a link's target (fstatat(2)).
+    pub(crate) fn identity(&self) -> io::Result<(u64, u64)> {
+        let path = self.text()?;
+        let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();
+        // SAFETY: the path ends in zero and lives through the call, as does the descriptor; `found` has room for the one
+        // structure the call writes.
+        check(unsafe { libc::fstatat(self.descriptor(), path.as_ptr(), found.as_mut_ptr(), 0) })?;
+        // SAFETY: fstatat(2) has succeeded, so it has filled the structure.
+        let found = unsafe { found.assume_init() };
+        // Not every system has 64 bits for both.
+        #[allow(clippy::unnecessary_cast)]
+        Ok((found.st_dev as u64, found.st_ino as u64))
+    }
+
+    /// Whether this process may add and remove names in the directory there (faccessat(2)).
+    pub(crate) fn is_writable(&self) -> bool {
+        let Ok(path) = self.text() else { return false };
+        let access = libc::W_OK | libc::X_OK;
+        // SAFETY: the path ends in zero and lives through the call; the descriptor is open as long as `self` lives.
+        unsafe { libc::faccessat(self.descriptor(), path.as_ptr(), access, libc::AT_EACCESS) == 0 }
+    }
+
+    /// Removes the name (unlinkat(2)).
+    pub(crate) fn unlink(&self) -> io::Result<()> {
+        let path = self.text()?;
+        // SAFETY: the path ends in zero and lives through the call; the descriptor is open as long as `self` lives.
+        check(unsafe { libc::unlinkat(self.descriptor(), path.as_ptr(), 0) })
+    }
+
+    /// Gives the file there a second name (linkat(2)).
+    pub(crate) fn link(&self, to: &RelativePath) -> io::Result<()> {
+        let from = self.text()?;
+        let name = to.text()?;
+        // SAFETY: both paths end in zero and live through the call; the descriptors are open as long as `self` and `to`.
+        check(unsafe { libc::linkat(self.descriptor(), from.as_ptr(), to.descriptor(), name.as_ptr(), 0) })
+    }
+
+    /// Renames the file there, and replaces the one at `to` (renameat(2)).
+    pub(crate) fn rename(&self, to: &RelativePath) -> io::Result<()> {
+        let from = self.text()?;
+        let name = to.text()?;
+        // SAFETY: both paths end in zero and live through the call; the descriptors are open as long as `self` and `to`.
+        check(unsafe { libc::renameat(self.descriptor(), from.as_ptr(), to.descriptor(), name.as_ptr()) })
+    }
+
+    /// Renames the file there; `AlreadyExists` if there is one at `to`.
+    pub(crate) fn rename_to_free(&self, to: &RelativePath) -> io::Result<()> {
+        match self.rename_with(to, NO_REPLACE) {
+            // The file system has no such call, but links that replace nothing.
+            Err(e) if is_unsupported(&e) || e.kind() == io::ErrorKind::Unsupported => match self.link(to) {
+                Ok(()) => self.unlink(),
+                // The process may have been killed before the old name was removed.
+                Err(_) if self.is_same_as(to) => self.unlink(),
+                Err(e) if e.raw_os_error() != Some(libc::EPERM) && !is_unsupported(&e) => Err(e),
+                Err(_) if to.identity().is_ok() => Err(io::ErrorKind::AlreadyExists.into()),
+                Err(_) => self.rename(to),
+            },
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && self.is_same_as(to) => self.unlink(),
+            renamed => renamed,
+        }
+    }
+
+    fn is_same_as(&self, other: &RelativePath) -> bool {
+        matches!((self.identity(), other.identity()), (Ok(own), Ok(there)) if own == there)
+    }
+
+    /// Exchanges two names, atomically (renameat2(2)).
+    pub(crate) fn exchange(&self, other: &RelativePath) -> io::Result<()> {
+        self.rename_with(other, EXCHANGE)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn rename_with(&self, to: &RelativePath, flags: u32) -> io::Result<()> {
+        let from = self.text()?;
+        let name = to.text()?;
+        let (own, other) = (self.descriptor(), to.descriptor());
+        // Not every C library has that function.
+        // SAFETY: both paths end in zero and live through the call; the descriptors are open as long as `self` and `to`.
+        let done = unsafe { libc::syscall(libc::SYS_renameat2, own, from.as_ptr(), other, name.as_ptr(), flags) };
+        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn rename_with(&self, _to: &RelativePath, _flags: u32) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+#[cfg(target_os = "linux")]
+const NO_REPLACE: u32 = libc::RENAME_NOREPLACE;
+#[cfg(target_os = "linux")]
+const EXCHANGE: u32 = libc::RENAME_EXCHANGE;
+#[cfg(not(target_os = "linux"))]
+const NO_REPLACE: u32 = 1;
+#[cfg(not(target_os = "linux"))]
+const EXCHANGE: u32 = 2;
 
 /// Allocates blocks for the bytes `offset .. offset + len` of `file`, so that a store through a mapping can't fail for
 /// want of space. Returns false if the file system has no such call. A failed call releases what it has allocated.
@@ -88,10 +223,8 @@ fn fallocate(_file: &File, _mode: i32, _offset: u64, _len: u64) -> io::Result<()
 /// Creates a file without a name, with these permissions, in the directory `folder`. `None` if the file system has no
 /// such files.
 #[cfg(target_os = "linux")]
-pub(crate) fn unnamed(folder: &Path, mode: u32) -> io::Result<Option<File>> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let options = File::options().read(true).write(true).mode(mode).custom_flags(libc::O_TMPFILE).open(folder);
-    match options {
+pub(crate) fn unnamed(folder: &RelativePath, mode: u32) -> io::Result<Option<File>> {
+    match folder.open(libc::O_RDWR | libc::O_TMPFILE, mode) {
         Ok(file) => Ok(Some(file)),
         Err(e) if is_unsupported(&e) || e.raw_os_error() == Some(libc::EISDIR) => Ok(None),
         Err(e) => Err(e),
@@ -99,36 +232,17 @@ pub(crate) fn unnamed(folder: &Path, mode: u32) -> io::Result<Option<File>> {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn unnamed(_folder: &Path, _mode: u32) -> io::Result<Option<File>> {
+pub(crate) fn unnamed(_folder: &RelativePath, _mode: u32) -> io::Result<Option<File>> {
     Ok(None)
 }
 
-/// Names a file that has no name `path`, atomically.
-pub(crate) fn name(file: &File, path: &Path) -> io::Result<()> {
+/// Names a file that has no name, atomically; `AlreadyExists` if there is one of that name.
+pub(crate) fn name(file: &File, to: &RelativePath) -> io::Result<()> {
     let from = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
-    let to = CString::new(path.as_os_str().as_bytes())?;
-    let here = libc::AT_FDCWD;
+    let name = to.text()?;
     let follow = libc::AT_SYMLINK_FOLLOW;
-    // SAFETY: both paths are strings that end in zero and live through the call.
-    check(unsafe { libc::linkat(here, from.as_ptr(), here, to.as_ptr(), follow) })
-}
-
-/// Exchanges two names, atomically.
-#[cfg(target_os = "linux")]
-pub(crate) fn exchange(one: &Path, other: &Path) -> io::Result<()> {
-    let one = CString::new(one.as_os_str().as_bytes())?;
-    let other = CString::new(other.as_os_str().as_bytes())?;
-    let here = libc::AT_FDCWD;
-    // Not every C library has that function.
-    // SAFETY: both paths are strings that end in zero and live through the call.
-    let done =
-        unsafe { libc::syscall(libc::SYS_renameat2, here, one.as_ptr(), here, other.as_ptr(), libc::RENAME_EXCHANGE) };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn exchange(_one: &Path, _other: &Path) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
+    // SAFETY: both paths end in zero and live through the call; the descriptor is open as long as `to` lives.
+    check(unsafe { libc::linkat(libc::AT_FDCWD, from.as_ptr(), to.descriptor(), name.as_ptr(), follow) })
 }
 
 /// Returns the limit of file sizes for this process (`ulimit -f`). Writing beyond it raises a signal that ends the
@@ -152,22 +266,115 @@ pub fn ignore_file_size_signal() {
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// Locks `file` for as long as it stays open (flock(2)). Returns false if another process has the lock.
-pub(crate) fn try_lock(file: &File) -> io::Result<bool> {
-    // SAFETY: takes numbers only; the descriptor is open as long as `file` lives.
-    match check(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }) {
-        Ok(()) => Ok(true),
-        Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
-        Err(e) => Err(e),
+/// An open directory that this process may lock (flock(2)). A forked child doesn't keep the lock: there the descriptor
+/// leads to something else.
+#[derive(Debug)]
+pub(crate) struct HeldFolder {
+    file: File,
+    place: &'static AtomicI32,
+}
+
+impl HeldFolder {
+    pub(crate) fn open(path: &Path) -> io::Result<HeldFolder> {
+        forks();
+        let file = File::open(path)?;
+        let place = note_held(file.as_raw_fd());
+        Ok(HeldFolder { file, place })
+    }
+
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Locks the directory for as long as it stays open. Returns false if another process has the lock.
+    pub(crate) fn try_lock(&self) -> io::Result<bool> {
+        // SAFETY: takes numbers only; the descriptor is open as long as `self` lives.
+        match check(unsafe { libc::flock(self.file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }) {
+            Ok(()) => Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Releases the lock.
+    pub(crate) fn unlock(&self) {
+        // SAFETY: takes numbers only; the descriptor is open as long as `self` lives. There is nothing to do about a
+        // failure.
+        unsafe { libc::flock(self.file.as_raw_fd(), libc::LOCK_UN) };
     }
 }
 
-/// Releases the lock of `file`, even if forked children share it.
-pub(crate) fn unlock(file: &File) {
-    // SAFETY: takes numbers only; the descriptor is open as long as `file` lives. There is nothing to do about a
-    // failure.
-    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
+impl Drop for HeldFolder {
+    fn drop(&mut self) {
+        // Before the descriptor is closed, and given to another file.
+        self.place.store(NONE, Ordering::Release);
+    }
 }
+
+/// Descriptors of held directories, for the handler of forks: it may neither allocate nor wait, so places are only added.
+#[derive(Debug)]
+struct HeldDescriptors {
+    places: [AtomicI32; 64],
+    more: OnceLock<Box<HeldDescriptors>>,
+}
+
+const NONE: i32 = -1;
+
+impl HeldDescriptors {
+    const fn new() -> HeldDescriptors {
+        HeldDescriptors { places: [const { AtomicI32::new(NONE) }; 64], more: OnceLock::new() }
+    }
+}
+
+static HELD: HeldDescriptors = HeldDescriptors::new();
+/// What leads nowhere, and takes the place of held descriptors in forked children.
+static NOWHERE: OnceLock<OwnedFd> = OnceLock::new();
+
+/// Notes the descriptor of a held directory, and returns where.
+fn note_held(descriptor: i32) -> &'static AtomicI32 {
+    let mut held = &HELD;
+    loop {
+        let take =
+            |place: &&AtomicI32| place.compare_exchange(NONE, descriptor, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        match held.places.iter().find(take) {
+            Some(place) => return place,
+            None => held = held.more.get_or_init(|| Box::new(HeldDescriptors::new())),
+        }
+    }
+}
+
+/// In a forked child: gives the locks of its parent back.
+#[cfg(target_os = "linux")]
+fn release_held() {
+    let Some(nowhere) = NOWHERE.get() else { return };
+    let mut held = Some(&HELD);
+    while let Some(now) = held {
+        for place in &now.places {
+            let descriptor = place.load(Ordering::Acquire);
+            if descriptor != NONE {
+                // SAFETY: takes numbers only, and is allowed between fork and exec. The descriptor is that of a
+                // `HeldFolder`, which goes on to own it: it stays open, and leads to something that is no directory.
+                unsafe { libc::dup3(nowhere.as_raw_fd(), descriptor, libc::O_CLOEXEC) };
+            }
+        }
+        held = now.more.get().map(Box::as_ref);
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn open_nowhere() {
+    // SAFETY: takes numbers only.
+    if let Ok(nowhere) = owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) }) {
+        // If there is one already, this one is closed.
+        let _ = NOWHERE.set(nowhere);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn release_held() {}
+
+#[cfg(not(target_os = "linux"))]
+fn open_nowhere() {}
 
 /// Returns the kind of file system of `folder` if mappings on several machines are inconsistent there.
 ///
@@ -250,7 +457,6 @@ impl NameWatch {
     }
 }
 
-#[cfg(target_os = "linux")]
 fn owned(fd: i32) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
@@ -283,11 +489,13 @@ static FORKS: AtomicU64 = AtomicU64::new(0);
 pub fn forks() -> u64 {
     extern "C" fn in_child() {
         FORKS.fetch_add(1, Ordering::Relaxed);
+        release_held();
     }
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: the handler only adds to an atomic, which is allowed between fork and exec. That registering it may
-        // fail for want of memory is accepted: then a forked writer is not noticed.
+        open_nowhere();
+        // SAFETY: the handler only uses atomics and dup3(2), which is allowed between fork and exec. That registering it
+        // may fail for want of memory is accepted: then a forked writer is not noticed.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     });
     FORKS.load(Ordering::Relaxed)

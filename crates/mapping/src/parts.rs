@@ -1,15 +1,19 @@
 //! Incomplete files, and their names.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::os;
+use crate::os::{self, RelativePath};
 
 /// A file that does not belong to a table, and gets its name when it is complete. Nothing is left of it if it is
 /// dropped before, or its process is killed, on file systems that support unnamed files (open(2), `O_TMPFILE`). On
 /// others a killed process leaves `.NAME.PID.NUMBER.part`.
+///
+/// A file that replaces another one takes over its permissions, and its owner and group if this process may set them, but no
+/// access control lists. A symbolic link stays: the file that it leads to is replaced.
 #[derive(Debug)]
 pub struct UnfinishedFile {
     file: File,
@@ -19,7 +23,7 @@ pub struct UnfinishedFile {
 }
 
 impl UnfinishedFile {
-    /// Creates a file in the directory of `path`.
+    /// Creates a file in the directory of `path`, or of the file that the link there leads to.
     ///
     /// # Errors
     /// Those of the system; `InvalidInput` if `path` is not the path of a file.
@@ -27,32 +31,79 @@ impl UnfinishedFile {
         if path.file_name().is_none() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"));
         }
+        let path = &target_of(path)?;
         let part = part_name(path);
         let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
         // Without this directory an unnamed file could not be named later.
         let can_be_named = Path::new("/proc/self/fd").exists();
-        let unnamed = if can_be_named { os::unnamed(folder, 0o666)? } else { None };
+        let unnamed = if can_be_named { os::unnamed(&RelativePath::of(folder), 0o666)? } else { None };
         let is_named = unnamed.is_none();
         let file = unnamed.map_or_else(|| File::create(&part), Ok)?;
-        Ok(UnfinishedFile { file, part, is_named })
+        let unfinished = UnfinishedFile { file, part, is_named };
+        // What is being written must not be readable by more people than the file.
+        unfinished.take_over(path)?;
+        Ok(unfinished)
     }
 
-    /// Names the file `path`, in the directory where it was created, and replaces the file there.
+    /// Names the file `path`, in the directory where it was created, and replaces the file there, if there is one, as by
+    /// one step also if the power is cut: the new file is synced before. A file that replaces none is not synced.
     ///
     /// # Errors
     /// Those of the system.
     pub fn finish(mut self, path: &Path) -> io::Result<()> {
+        let path = &target_of(path)?;
+        if self.take_over(path)? {
+            self.file.sync_data()?;
+        }
         if !self.is_named {
             // A killed process with our process id may have left its file.
             let _ = std::fs::remove_file(&self.part);
-            os::name(&self.file, &self.part)?;
+            os::name(&self.file, &RelativePath::of(&self.part))?;
             self.is_named = true;
         }
         std::fs::rename(&self.part, path)?;
         self.is_named = false;
         Ok(())
     }
+
+    /// Takes over permissions and owner of the file at `path`; returns whether there is one.
+    fn take_over(&self, path: &Path) -> io::Result<bool> {
+        let there = match std::fs::metadata(path) {
+            Ok(there) => there,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(e) => return Err(e),
+        };
+        let own = self.file.metadata()?;
+        let mut mode = there.mode() & 0o777;
+        if own.gid() != there.gid() && fchown(&self.file, None, Some(there.gid())).is_err() {
+            // What the file's group may do is not for another group.
+            mode = mode & 0o707 | (mode & 0o007) << 3;
+        }
+        if own.uid() != there.uid() {
+            // Only root can.
+            let _ = fchown(&self.file, Some(there.uid()), None);
+        }
+        self.file.set_permissions(Permissions::from_mode(mode))?;
+        Ok(true)
+    }
 }
+
+/// The path that the symbolic link at `path` leads to, through further links, whether there is a file or not; `path`
+/// itself if it is none.
+fn target_of(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_path_buf();
+    for _ in 0..MOST_LINKS {
+        match std::fs::read_link(&path) {
+            Ok(target) => path = path.parent().unwrap_or(Path::new("")).join(target),
+            // It is no link, or not there.
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(io::Error::from_raw_os_error(libc::ELOOP))
+}
+
+/// As many as the system follows.
+const MOST_LINKS: usize = 40;
 
 impl Write for UnfinishedFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -79,10 +130,19 @@ impl Drop for UnfinishedFile {
 
 /// Returns an unused name beside the directory, where listings of the directory don't show it.
 pub(crate) fn part_name(folder: &Path) -> PathBuf {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    beside(folder, &part_suffix())
+}
+
+/// The path beside `folder` of a hidden file named after it.
+pub(crate) fn beside(folder: &Path, suffix: &str) -> PathBuf {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    folder.parent().unwrap_or(Path::new(".")).join(format!(".{name}.{}.{number}.part", std::process::id()))
+    folder.parent().unwrap_or(Path::new(".")).join(format!(".{name}.{suffix}"))
+}
+
+/// Returns an unused end of the name of an incomplete file.
+pub(crate) fn part_suffix() -> String {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    format!("{}.{}.part", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed))
 }
 
 #[cfg(test)]
@@ -114,5 +174,39 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
         assert_eq!(names(folder.path()), ["x.csv"]);
         assert!(UnfinishedFile::beside(Path::new("/")).is_err());
+    }
+
+    #[test]
+    fn a_replaced_file_keeps_its_permissions_and_links_to_it_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name);
+        let write = |path: &Path, text: &str| {
+            let mut unfinished = UnfinishedFile::beside(path).unwrap();
+            unfinished.write_all(text.as_bytes()).unwrap();
+            unfinished.finish(path).unwrap();
+        };
+        std::fs::write(place("private"), "old").unwrap();
+        std::fs::set_permissions(place("private"), Permissions::from_mode(0o600)).unwrap();
+        let unfinished = UnfinishedFile::beside(&place("private")).unwrap();
+        assert_eq!(unfinished.file.metadata().unwrap().mode() & 0o777, 0o600, "while it is written, too");
+        drop(unfinished);
+        write(&place("private"), "new");
+        assert_eq!(std::fs::metadata(place("private")).unwrap().mode() & 0o777, 0o600);
+
+        std::fs::create_dir(place("elsewhere")).unwrap();
+        std::os::unix::fs::symlink("elsewhere/real", place("link")).unwrap();
+        std::os::unix::fs::symlink("link", place("link to it")).unwrap();
+        // Of what is not there yet, and of a file.
+        for text in ["one", "two"] {
+            write(&place("link to it"), text);
+            assert_eq!(std::fs::read_to_string(place("elsewhere/real")).unwrap(), text);
+        }
+        assert!(place("link").is_symlink() && place("link to it").is_symlink());
+        assert_eq!(names(folder.path()), ["elsewhere", "link", "link to it", "private"]);
+        assert_eq!(names(&place("elsewhere")), ["real"]);
+
+        std::os::unix::fs::symlink("b", place("a")).unwrap();
+        std::os::unix::fs::symlink("a", place("b")).unwrap();
+        assert_eq!(UnfinishedFile::beside(&place("a")).unwrap_err().raw_os_error(), Some(libc::ELOOP));
     }
 }

@@ -9,12 +9,13 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::Result;
+use crate::mapping::Mapping;
 use crate::medium::{Act, Medium, inode};
 use crate::mode::Mode;
-use crate::parts::part_name;
+use crate::parts::part_suffix;
 use crate::watch::{ChangeCheck, FixedBytes, Watch, WatchedFile, settle};
 use crate::{os, sys};
 
@@ -39,7 +40,7 @@ impl Store {
     pub fn create(medium: &Medium, folder: &Path, len: u64) -> io::Result<Store> {
         check_size(len)?;
         medium.tell(Act::Make { folder })?;
-        let (file, part) = match os::unnamed(folder, 0o644)? {
+        let (file, part) = match os::unnamed(&medium.at(folder), 0o644)? {
             Some(file) => (file, None),
             None => medium.named_part(folder).map(|(file, path)| (file, Some(path)))?,
         };
@@ -58,7 +59,7 @@ impl Store {
     /// Those of the system, or of the witness.
     pub fn open(medium: &Medium, path: &Path) -> io::Result<Store> {
         medium.tell(Act::Open { path })?;
-        Store::new(medium, File::options().read(true).write(true).open(path)?, None, path)
+        Store::new(medium, medium.at(path).open(libc::O_RDWR, 0)?, None, path)
     }
 
     fn new(medium: &Medium, file: File, part: Option<PathBuf>, path: &Path) -> io::Result<Store> {
@@ -93,16 +94,35 @@ impl Store {
     /// Names a new file.
     ///
     /// # Errors
-    /// Those of the system, or of the witness.
+    /// `AlreadyExists` if there is a file of that name; those of the system, or of the witness.
     pub fn name(&self, path: &Path) -> io::Result<()> {
-        let part = self.part.lock().map_or(None, |mut part| part.take());
-        match part {
-            None => {
-                self.medium.tell(Act::Name { file: self.id, path })?;
-                os::name(&self.file, path)
-            }
-            Some(part) => self.medium.rename(&part, path),
+        let part = self.part().take();
+        let Some(part) = part else {
+            self.medium.check_home()?;
+            self.medium.tell(Act::Name { file: self.id, path })?;
+            return os::name(&self.file, &self.medium.at(path));
+        };
+        if let Err(e) = self.medium.rename_to_free(&part, path) {
+            *self.part() = Some(part);
+            return Err(e);
         }
+        let named = self.medium.at(path);
+        if self.is(named.identity()?) {
+            return Ok(());
+        }
+        // The temporary name was that of another writer's file: of one whose directory has got this one's name.
+        named.rename_to_free(&self.medium.at(&part))?;
+        Err(io::Error::other("another writer took the file's temporary name; open the table anew"))
+    }
+
+    /// Whether a file of this device and inode number is this one.
+    fn is(&self, identity: (u64, u64)) -> bool {
+        self.file.metadata().is_ok_and(|own| (own.dev(), own.ino()) == identity)
+    }
+
+    /// Whether the file is the mapped one.
+    pub fn is_of(&self, mapping: &Mapping) -> bool {
+        mapping.identity().is_some_and(|identity| self.is(identity))
     }
 
     /// Gives a new file a name under which another process finds it, until [`Store::name`] gives it its final name.
@@ -111,9 +131,17 @@ impl Store {
     /// # Errors
     /// Those of the system, or of the witness.
     pub fn name_for_now(&self, path: &Path) -> io::Result<()> {
+        if self.part().as_deref() == Some(path) {
+            // It was named before something else failed.
+            return Ok(());
+        }
         self.name(path)?;
-        *self.part.lock().unwrap_or_else(PoisonError::into_inner) = Some(path.to_path_buf());
+        *self.part() = Some(path.to_path_buf());
         Ok(())
+    }
+
+    fn part(&self) -> MutexGuard<'_, Option<PathBuf>> {
+        self.part.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the file has lost its name.
@@ -127,9 +155,9 @@ impl Store {
     /// # Errors
     /// Those of the system, or of the witness.
     pub fn replace(&self, path: &Path) -> io::Result<()> {
-        let beside = part_name(path.parent().unwrap_or(Path::new(".")));
-        self.name(&beside)?;
-        self.medium.rename(&beside, path)
+        let part = self.medium.hidden(path.parent().unwrap_or(Path::new(".")), &part_suffix());
+        self.name(&part)?;
+        self.medium.rename(&part, path)
     }
 
     /// Writes `bytes` at `offset` (pwrite(2)).

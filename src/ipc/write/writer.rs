@@ -38,7 +38,7 @@ pub struct WriteOptions {
     pub max_rows: Option<u64>,
 }
 
-/// Writes `dataset` to the file at `path`, which is replaced atomically.
+/// Writes `dataset` to the file at `path`, which is replaced atomically, as by [`UnfinishedFile`](crate::UnfinishedFile).
 ///
 /// # Errors
 /// `InvalidData` for a damaged value, `InvalidArgument` if dictionaries can't be merged or the name has the extension

@@ -48,7 +48,9 @@ pub(crate) fn repair_table(
     folder: &Path,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Option<(TableCheck, Option<Repaired>)>> {
-    let lock = take_lock(&Medium::default(), folder).map_err(|e| e.at(folder))?;
+    let home = &fs::canonicalize(folder).map_err(|e| Error::io("finding the table's folder", &e).at(folder))?;
+    let lock = take_lock(&Medium::default(), home).map_err(|e| e.at(folder))?;
+    let medium = lock.medium();
     let Some(checked) = look_at_all(folder, false, progress)? else { return Ok(None) };
     let Some(first) = checked.segments.iter().position(super::segments::Looked::has_damage) else {
         return Ok(Some((checked, None)));
@@ -56,14 +58,15 @@ pub(crate) fn repair_table(
     let start = checked.segments[first].start;
     let all = chain::list(folder)?.unwrap_or_default();
     let moving: Vec<u64> = all.iter().copied().filter(|&other| other >= start).collect();
-    let (prefix, rows) = Replacement::of(folder, &checked, first)?;
+    let (prefix, rows) = Replacement::of(medium, home, &checked, first)?;
+    medium.check_home().map_err(|e| Error::io("reading the table to be repaired", &e).at(folder))?;
     let place = place_for(folder, &moving)?;
     for &other in moving.iter().rev().filter(|&&other| other != start) {
-        let from = chain::path(folder, other);
-        fs::rename(&from, place.join(chain::name(other))).map_err(|e| moving_failed(&e, &from))?;
+        let from = chain::path(home, other);
+        medium.rename(&from, &place.join(chain::name(other))).map_err(|e| moving_failed(&e, &from))?;
     }
-    let own = chain::path(folder, start);
-    let kept = keep_aside(&own, &place.join(chain::name(start))).and_then(|()| prefix.put(folder, start));
+    let own = chain::path(home, start);
+    let kept = keep_aside(&own, &place.join(chain::name(start))).and_then(|()| prefix.put(medium, home, start));
     kept.map_err(|e| e.at(&own))?;
     sync_folder(&place)?;
     lock.sync().map_err(|e| Error::io("syncing the folder", &e).at(folder))?;
@@ -151,7 +154,7 @@ enum Replacement {
 
 impl Replacement {
     /// Writes the good rows of segment number `first` to the disk, and returns their number.
-    fn of(folder: &Path, checked: &TableCheck, first: usize) -> Result<(Replacement, u64)> {
+    fn of(medium: &Medium, folder: &Path, checked: &TableCheck, first: usize) -> Result<(Replacement, u64)> {
         let path = chain::path(folder, checked.segments[first].start);
         let segment = open_segment(&path).ok().flatten();
         let all = checked.segments.iter().map(|segment| chain::path(folder, segment.start));
@@ -165,7 +168,8 @@ impl Replacement {
             None => rows_of_dense(&path, is_known),
         };
         if let Some(dataset) = found.filter(|dataset| dataset.len().is_ok_and(|rows| rows > 0)) {
-            return Ok((Replacement::Dense(write_part(&dataset, folder, &WriteOptions::default())?), dataset.len()?));
+            let part = write_part(medium, &dataset, folder, &WriteOptions::default())?;
+            return Ok((Replacement::Dense(part), dataset.len()?));
         }
         if first > 0 {
             return Ok((Replacement::Nothing, 0));
@@ -174,24 +178,30 @@ impl Replacement {
         let header = segment.as_ref().map(|segment| &segment.header);
         let schema = others.into_iter().next_back().or_else(|| schema_of(&path));
         // The rest of a damaged schema may contain types that can't grow.
-        let empty = schema.and_then(|schema| empty_segment(folder, start, &schema, header).transpose());
+        let empty = schema.and_then(|schema| empty_segment(medium, folder, start, &schema, header).transpose());
         Ok((empty.transpose()?.map_or(Replacement::Nothing, |empty| Replacement::Empty(Box::new(empty))), 0))
     }
 
-    fn put(self, folder: &Path, start: u64) -> Result<()> {
+    fn put(self, medium: &Medium, folder: &Path, start: u64) -> Result<()> {
         let place = chain::path(folder, start);
         let failed = |e: std::io::Error| Error::io("replacing the damaged segment", &e);
         match self {
-            Replacement::Dense(part) => fs::rename(part, place).map_err(failed),
+            Replacement::Dense(part) => medium.rename(&part, &place).map_err(failed),
             Replacement::Empty(live) => live.shared.store.replace(&place).map_err(failed),
-            Replacement::Nothing if place.exists() => fs::remove_file(place).map_err(failed),
+            Replacement::Nothing if place.exists() => medium.remove(&place).map_err(failed),
             Replacement::Nothing => Ok(()),
         }
     }
 }
 
 /// A segment without rows and without a name; `None` if the schema allows none.
-fn empty_segment(folder: &Path, start: u64, schema: &SchemaRef, header: Option<&Header>) -> Result<Option<Growing>> {
+fn empty_segment(
+    medium: &Medium,
+    folder: &Path,
+    start: u64,
+    schema: &SchemaRef,
+    header: Option<&Header>,
+) -> Result<Option<Growing>> {
     let Ok(plan) = Plan::of(&without_settings(schema)) else { return Ok(None) };
     // Damaged settings are given up: a table without the setting is better than no table.
     let default = || WriterOptions::default().settings(&plan);
@@ -203,7 +213,7 @@ fn empty_segment(folder: &Path, start: u64, schema: &SchemaRef, header: Option<&
     settings.sorted_by = settings.sorted_by.filter(|&column| type_of(column).is_some_and(order::has_order));
     settings.is_late &= settings.sorted_by.is_some();
     settings.index.retain(|&column| type_of(column).is_some_and(has_zones));
-    first_segment(&Medium::default(), folder, &Arc::new(plan), start, settings).map(Some)
+    first_segment(medium, folder, &Arc::new(plan), start, settings).map(Some)
 }
 
 /// The rows before the first damaged one.

@@ -101,27 +101,26 @@ fn list_at_one_moment(folder: &Path) -> Result<Option<Vec<u64>>> {
 const LISTINGS: usize = 1000;
 
 /// The path of a segment beginning with row `first_row` before it gets its name: beside the directory, where listings
-/// of the directory don't show it.
-pub(in crate::table) fn prepared_path(folder: &Path, first_row: u64) -> PathBuf {
-    let folder_name = folder.file_name().unwrap_or_default().to_string_lossy();
-    beside(folder).join(format!(".{folder_name}.{first_row:020}.next"))
+/// of the directory don't show it, or inside under a hidden name, if files can't be moved in from there.
+pub(in crate::table) fn prepared_path(medium: &Medium, folder: &Path, first_row: u64) -> PathBuf {
+    medium.hidden(folder, &format!("{first_row:020}.next"))
 }
 
-fn beside(folder: &Path) -> &Path {
-    folder.parent().unwrap_or(Path::new("."))
-}
-
-/// First rows of the segments waiting for their names, in order.
-pub(in crate::table) fn prepared(folder: &Path) -> Vec<u64> {
-    let mut rows = Vec::new();
-    for entry in std::fs::read_dir(beside(folder)).into_iter().flatten().flatten() {
-        let path = entry.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let row = name.strip_suffix(".next").and_then(|name| name.rsplit('.').next()?.parse().ok());
-        rows.extend(row.filter(|&row| prepared_path(folder, row) == path));
+/// The segments waiting for their names: first row and path, in order.
+pub(in crate::table) fn prepared(folder: &Path) -> Vec<(u64, PathBuf)> {
+    let beside = folder.parent().unwrap_or(Path::new("."));
+    let folder_name = format!(".{}.", folder.file_name().unwrap_or_default().to_string_lossy());
+    let mut found = Vec::new();
+    for (directory, prefix) in [(beside, folder_name.as_str()), (folder, ".")] {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let digits = name.to_str().and_then(|name| name.strip_prefix(prefix)?.strip_suffix(".next"));
+            let row = digits.and_then(|digits| first_row(&format!("{digits}.arrow")));
+            found.extend(row.map(|row| (row, entry.path())));
+        }
     }
-    rows.sort_unstable();
-    rows
+    found.sort_unstable();
+    found
 }
 
 /// The end of a table: its segments, with the last one opened.

@@ -85,6 +85,7 @@ impl Writer {
         // The remaining segments must be on the disk before the removed ones are gone.
         self.sync()?;
         let starts = chain::list(self.path())?.unwrap_or_default();
+        prepared::check_home(self.medium()).map_err(|e| self.note(e))?;
         let mut removed = 0;
         for pair in starts.windows(2).take_while(|pair| pair[1] <= row) {
             let path = chain::path(self.path(), pair[0]);
@@ -129,6 +130,7 @@ pub fn compact_on(
 fn compact_all(medium: &Medium, path: &Path, what: Compaction, mut progress: impl FnMut(u64, u64)) -> Result<u64> {
     let path = &std::fs::canonicalize(path).map_err(|e| Error::io("finding the table's folder", &e).at(path))?;
     let lock = take_lock(medium, path).map_err(|e| e.at(path))?;
+    let medium = lock.medium();
     remove_parts(medium, path).map_err(|e| Error::io("syncing the folder that the table is in", &e).at(path))?;
     let end = seal_all(medium, path)?;
     let sorted = if what.sort { sort_before(medium, path, end, &lock, &mut progress)? } else { 0 };

@@ -186,7 +186,7 @@ fn written(medium: &Medium, dataset: &Dataset, folder: &Path, how: HowToWrite<'_
 }
 
 /// Writes `dataset` beside `folder` and brings it to the disk; returns the file's name.
-pub(crate) fn write_part(dataset: &Dataset, folder: &Path, options: &WriteOptions) -> Result<PathBuf> {
-    let part = written(&Medium::default(), dataset, folder, (options, &[]))?;
+pub(crate) fn write_part(medium: &Medium, dataset: &Dataset, folder: &Path, options: &WriteOptions) -> Result<PathBuf> {
+    let part = written(medium, dataset, folder, (options, &[]))?;
     part.keep().map_err(|e| Error::io("syncing the new file", &e).at(folder))
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{SegmentProbe, empty_metadata, probe_segment, schema_metadata};
 use crate::map::{ChangeCheck, Medium, SharedWords, Store, boot_id, watched};
 use crate::rows::{ALIGNMENT, Mark, Plan, RowSink, ZONE, ZoneMap, read_rows};
@@ -367,6 +367,10 @@ impl Growing {
         let header = segment.header.clone();
         let plan = &plan_with(plan, &header.zones)?;
         let store = Store::open(medium, path).map_err(failed)?;
+        if !store.is_of(&segment.mapping) {
+            let message = "another file has taken the segment's name since it was read; open the table anew";
+            return Err(Error::new(ErrorKind::FileChanged, message).at(path));
+        }
         watch(&store, &header).map_err(|e| e.at(path))?;
         let sizes = Sizes::of(plan).ok_or_else(|| Error::internal("a footer of a schema that has no size"))?;
         if header.slots < 2 || header.slot < sizes.slot || header.footer < sizes.footer {

@@ -100,7 +100,15 @@ pub(super) fn first_guess(plan: &Plan, counter: usize, rows: u64) -> u64 {
 
 pub(super) fn give_name(segment: &Growing, folder: &Path) -> Result<()> {
     let name = chain::path(folder, segment.first_row());
-    segment.shared.store.name(&name).map_err(|e| Error::io("naming a segment", &e).at(&name))
+    segment.shared.store.name(&name).map_err(|e| {
+        let doing = match e.kind() {
+            std::io::ErrorKind::AlreadyExists => {
+                "naming a segment, where another program has put a file, which stays; open the table anew"
+            }
+            _ => "naming a segment",
+        };
+        Error::io(doing, &e).at(&name)
+    })
 }
 
 /// The rows of a segment as requested by the caller, within the limits of a header.

@@ -2,7 +2,7 @@
 //! their names, and the record that seals the previous one is written. The next writer finishes the commit of a killed
 //! one, so that rows seen by other Arrow readers are never taken back.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::growing::Growing;
@@ -17,6 +17,7 @@ use crate::table::reader::{Chain, Segment, chain, open_newest, without_settings}
 pub(super) fn open(medium: &Medium, folder: &Path) -> Result<Option<Chain>> {
     let prepared = chain::prepared(folder);
     let found = Chain::open(folder)?;
+    check_home(medium)?;
     if let Some(found) = &found
         && let Some((segment, newest)) = &found.last
         && let Some(next) = segment.prepared(newest)?
@@ -27,19 +28,23 @@ pub(super) fn open(medium: &Medium, folder: &Path) -> Result<Option<Chain>> {
             return Chain::open(folder);
         }
     }
-    let remove = |row: &u64| medium.remove(&chain::prepared_path(folder, *row));
-    let removed = prepared.iter().try_for_each(remove);
+    let removed = prepared.iter().try_for_each(|(_, path)| medium.remove(path));
     removed.map_err(|e| Error::io("removing a segment of a commit that was not made", &e))?;
     Ok(found)
 }
 
+/// Checks that what was read by its path is in the locked directory.
+pub(super) fn check_home(medium: &Medium) -> Result<()> {
+    medium.check_home().map_err(|e| Error::io("reading the table to be written", &e))
+}
+
 /// Whether all segments of the commit exist, from the one that begins with row `start` to the first unsealed one.
-fn are_all_there(folder: &Path, mut start: u64, prepared: &[u64], named: &[u64]) -> Result<bool> {
+fn are_all_there(folder: &Path, mut start: u64, prepared: &[(u64, PathBuf)], named: &[u64]) -> Result<bool> {
     loop {
-        let path = match (prepared.contains(&start), named.contains(&start)) {
-            (true, _) => chain::prepared_path(folder, start),
-            (false, true) => chain::path(folder, start),
-            (false, false) => return Ok(false),
+        let path = match prepared.iter().find(|&&(row, _)| row == start) {
+            Some((_, path)) => path.clone(),
+            None if named.contains(&start) => chain::path(folder, start),
+            None => return Ok(false),
         };
         match open_newest(&path)? {
             Some((segment, record)) if segment.header.first_row == start && record.sealed && record.rows() > 0 => {
@@ -55,14 +60,14 @@ fn are_all_there(folder: &Path, mut start: u64, prepared: &[u64], named: &[u64])
 fn go_forward(
     medium: &Medium,
     folder: &Path,
-    prepared: &[u64],
+    prepared: &[(u64, PathBuf)],
     (segment, newest, next): (&Segment, &Record, &Record),
 ) -> Result<()> {
     let plan = Arc::new(Plan::of(&without_settings(&segment.plan.schema.schema))?);
     let shared = Growing::open(medium, &plan, segment, newest)?.shared;
     shared.publish_ahead(&next.counters, next.sequence)?;
-    for &row in prepared {
-        let named = medium.rename(&chain::prepared_path(folder, row), &chain::path(folder, row));
+    for (row, path) in prepared {
+        let named = medium.rename_to_free(path, &chain::path(folder, *row));
         named.map_err(|e| Error::io("naming a segment of a prepared commit", &e))?;
     }
     let number = segment.header.page().sequence();

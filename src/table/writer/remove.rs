@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::opening::take_lock;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::map::Medium;
 
 /// Removes a directory of files, such as a table without a writer: readers find it whole or not at all, and keep the
@@ -14,7 +14,7 @@ use crate::map::Medium;
 /// `Busy` while it is written, naming the process; `InvalidArgument` if it holds directories; `Io`.
 pub(crate) fn remove_table(directory: &Path) -> Result<()> {
     let medium = Medium::default();
-    let _lock = take_lock(&medium, directory)?;
+    let lock = take_lock(&medium, directory)?;
     let failed = |e: std::io::Error| Error::io("removing the directory", &e);
     for entry in fs::read_dir(directory).map_err(failed)? {
         let entry = entry.map_err(failed)?;
@@ -27,7 +27,16 @@ pub(crate) fn remove_table(directory: &Path) -> Result<()> {
     // A name that begins with a dot is not a partition's, and it is free: the directory has the lock.
     let inode = std::os::unix::fs::MetadataExt::ino(&fs::metadata(directory).map_err(failed)?);
     let hidden = parent.join(format!(".{inode}.dropped"));
+    lock.medium().check_home().map_err(failed)?;
     medium.rename(directory, &hidden).map_err(failed)?;
+    if !lock.is_of(&hidden) {
+        // It was renamed at this moment, and another one had got its name.
+        medium.rename_to_free(&hidden, directory).map_err(failed)?;
+        return Err(Error::new(
+            ErrorKind::FileChanged,
+            "the directory was replaced while it was to be removed; try again",
+        ));
+    }
     medium.sync_folder(parent).map_err(failed)?;
     fs::remove_dir_all(&hidden).map_err(failed)
 }

@@ -52,6 +52,11 @@ pub(super) fn sort_before(
     if groups.is_empty() {
         return Ok(0);
     }
+    if !lock.can_give_place() {
+        let message = "the sorted rows can't take the table's place: its directory is a mount point, or nothing can be \
+                       written to the directory that it is in; sort a copy elsewhere";
+        return Err(Error::new(ErrorKind::Io, message).at(path));
+    }
     let newer = PartFolder::beside(medium, path)
         .map_err(|e| Error::io("making the directory that is to take the table's place", &e).at(path))?;
     let is_merged = |start: u64| groups.iter().any(|group| rows_of(&ranges[group.clone()]).contains(&start));

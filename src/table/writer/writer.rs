@@ -19,7 +19,7 @@ use super::options::{Sync, WriterOptions};
 use super::prepared;
 use crate::dataset::{Dataset, Key, order};
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::{ChangeCheck, Lock, Medium, guard, remove_parts};
+use crate::map::{ChangeCheck, Lock, Medium, guard, is_moved, remove_parts};
 use crate::rows::{Entries, IncomingRows, Mark, Plan, PlanDictionary, RowSink, arrays_of};
 use crate::table::format::{Settings, State};
 use crate::table::reader::{Chain, chain, table, without_settings};
@@ -109,6 +109,7 @@ impl Writer {
         let path = &std::fs::canonicalize(path).map_err(|e| Error::io("finding the table's folder", &e))?;
         refuse_remote(path, options.force)?;
         let lock = take_lock(&options.medium, path)?;
+        let options = &WriterOptions { medium: lock.medium().clone(), ..options.clone() };
         remove_parts(&options.medium, path).map_err(|e| Error::io("syncing the folder that the table is in", &e))?;
         match prepared::open(&options.medium, path)? {
             Some(chain) => Writer::reopen(path, chain, schema, options, lock),
@@ -177,6 +178,7 @@ impl Writer {
         chain.remove_orphans(&options.medium, path)?;
         let dataset = table::open(path, Default::default())?
             .ok_or_else(|| Error::new(ErrorKind::NotFound, "the table has gone"))?;
+        prepared::check_home(&options.medium)?;
         let there = without_settings(dataset.schema());
         let newer = schema.map_or(Ok(None), |schema| changed(&there, &schema))?;
         let newer_plan = newer.as_deref().map(Plan::of).transpose()?;
@@ -453,8 +455,9 @@ impl Writer {
     #[inline]
     pub(super) fn commit_rows(&mut self, has_moved: bool) -> Result<()> {
         self.unlooked += 1;
-        if self.unlooked >= LOOK_EVERY || self.background.is_look_due() {
-            self.look_for_file()?;
+        let is_due = self.background.is_look_due();
+        if is_due || self.unlooked >= LOOK_EVERY {
+            self.look_for_file(is_due)?;
         }
         match &mut self.segments[..] {
             [live] if !has_moved && live.now.counters[0] == live.committed.counters[0] => (),
@@ -473,15 +476,23 @@ impl Writer {
         if self.sync == Sync::Commit { self.sync() } else { Ok(()) }
     }
 
-    /// Checks that the live segment still exists: readers don't see commits to a removed file.
+    /// Checks that the live segment still exists, and its directory where it was: readers don't see commits to a removed
+    /// file, and look for the table at its path.
     #[cold]
-    fn look_for_file(&mut self) -> Result<()> {
+    fn look_for_file(&mut self, has_time: bool) -> Result<()> {
         self.unlooked = 0;
         if self.segments.first().is_some_and(|live| live.shared.store.is_removed()) {
             let message = "the live segment was removed, so no reader would see new commits; create the table again";
             return Err(Error::new(ErrorKind::FileChanged, message));
         }
-        Ok(())
+        if !has_time {
+            return Ok(());
+        }
+        match self.medium.check_home() {
+            Err(e) if is_moved(&e) => Err(Error::io("committing", &e)),
+            // A path that this process can't look at may still be the directory's.
+            _ => Ok(()),
+        }
     }
 
     /// Whether a commit takes only microseconds: no segment is full, and nothing is synced.
@@ -529,7 +540,7 @@ impl Writer {
     /// Lets the next writer finish the commit if this one is killed from now on.
     fn prepare(&mut self) -> Result<()> {
         for segment in &self.segments[1..] {
-            let path = chain::prepared_path(&self.folder, segment.first_row());
+            let path = chain::prepared_path(&self.medium, &self.folder, segment.first_row());
             let named = segment.shared.store.name_for_now(&path);
             named.map_err(|e| Error::io("naming a segment for now", &e).at(&path))?;
         }

@@ -1,0 +1,326 @@
+//! The places of tables: directories that are renamed under their writers, and directories beside which nothing can be
+//! written.
+#![cfg(target_os = "linux")]
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use arrow_array::{Int64Array, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrowwood::simulate::{Act, Medium, Witness, compact_on};
+use arrowwood::{Compaction, ErrorKind, Late, Sync, Value, Writer, WriterOptions, open};
+
+fn schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]))
+}
+
+fn wider_schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false), Field::new("x", DataType::Int64, true)]))
+}
+
+fn rows(numbers: impl IntoIterator<Item = i64>) -> RecordBatch {
+    RecordBatch::try_new(schema(), vec![Arc::new(Int64Array::from_iter_values(numbers))]).unwrap()
+}
+
+/// Segments of ten rows, of a table that accepts late rows.
+fn options(medium: &Medium) -> WriterOptions {
+    WriterOptions {
+        sync: Sync::Never,
+        segment_rows: Some(10),
+        sorted_by: Some("n".into()),
+        late: Some(Late::Accept),
+        medium: medium.clone(),
+        ..WriterOptions::default()
+    }
+}
+
+/// In memory, where there is a file system of it.
+fn place() -> tempfile::TempDir {
+    let memory = Some(PathBuf::from("/dev/shm")).filter(|path| path.is_dir());
+    tempfile::tempdir_in(memory.unwrap_or_else(std::env::temp_dir)).unwrap()
+}
+
+fn numbers(table: &Path) -> Vec<i64> {
+    let rows = open(table).unwrap();
+    (0..rows.len().unwrap())
+        .map(|row| match rows.row(row).unwrap().get(0).unwrap() {
+            Value::Int(n) => n,
+            other => panic!("{other}"),
+        })
+        .collect()
+}
+
+/// The rows of the table that gets the name of the renamed one: its segments have the same names.
+const OTHERS: i64 = 47;
+
+/// At act number `at` of a writer on names its directory is renamed, and another table is made where it was.
+#[derive(Debug)]
+struct Mover {
+    table: PathBuf,
+    at: u64,
+    state: Mutex<(u64, Option<Writer>)>,
+}
+
+impl Mover {
+    fn old(&self) -> PathBuf {
+        self.table.with_extension("old")
+    }
+}
+
+impl Witness for Mover {
+    fn hear(&self, act: Act<'_>) -> io::Result<()> {
+        let is_of_names = match act {
+            Act::MakeFolder { path } => path != self.table,
+            Act::Lock { .. } | Act::Open { .. } | Act::Make { .. } | Act::Name { .. } | Act::Rename { .. } => true,
+            Act::Link { .. } | Act::Exchange { .. } | Act::Remove { .. } | Act::RemoveFolder { .. } => true,
+            Act::SyncFolder { path } => path != self.table.parent().unwrap() || self.table.exists(),
+            _ => false,
+        };
+        if !is_of_names {
+            return Ok(());
+        }
+        let mut state = self.state.lock().unwrap();
+        state.0 += 1;
+        if state.0 == self.at {
+            std::fs::rename(&self.table, self.old())?;
+            let mut writer = Writer::open(&self.table, Some(schema()), &options(&Medium::default())).unwrap();
+            writer.append(&rows((0..OTHERS).map(|n| -n))).unwrap();
+            writer.commit().unwrap();
+            writer.sync().unwrap();
+            state.1 = Some(writer);
+        }
+        Ok(())
+    }
+}
+
+/// Everything that gives, changes or takes names; returns the committed rows, without those that were dropped, and the
+/// first error.
+fn play(table: &Path, medium: &Medium) -> (Vec<i64>, Option<arrowwood::Error>) {
+    let mut kept = Vec::new();
+    let mut steps = || {
+        let mut writer = Writer::open(table, Some(schema()), &options(medium))?;
+        // Each segment has late rows.
+        for turn in 0..3 {
+            let numbers = || (0..14).map(|n| 100 * (n % 5) + 14 * turn + n);
+            writer.append(&rows(numbers()))?;
+            writer.commit()?;
+            kept.extend(numbers());
+        }
+        kept.drain(..20);
+        writer.drop_before(20)?;
+        writer.compact(|_, _| ())?;
+        writer.compact_with(Compaction { sort: true, ..Compaction::default() }, |_, _| ())?;
+        writer.alter(&wider_schema())?;
+        writer.close()?;
+        compact_on(medium, table, Compaction { sort: true, rewrite: true }, |_, _| ())?;
+        let mut writer = Writer::open(table, None, &options(medium))?;
+        (0..25).try_for_each(|n| writer.append_row(&[Value::Int(n), Value::Null]))?;
+        writer.commit()?;
+        kept.extend(0..25);
+        writer.close()
+    };
+    let told = steps().err();
+    (kept, told)
+}
+
+#[test]
+fn a_writer_whose_directory_is_renamed_leaves_the_table_alone_that_gets_its_name() {
+    let mut was_told = 0;
+    for at in 1.. {
+        let home = place();
+        let table = home.path().canonicalize().unwrap().join("ticks");
+        let mover = Arc::new(Mover { table: table.clone(), at, state: Mutex::default() });
+        let (mut kept, told) = play(&table, &Medium::watched(mover.clone()));
+        let (acts, other) = std::mem::take(&mut *mover.state.lock().unwrap());
+        let Some(mut other) = other else {
+            assert!(told.is_none() && at > 50, "after {acts} acts: {told:?}");
+            break;
+        };
+        // Its rows, its writer's too, are as they were.
+        assert_eq!(numbers(&table), (0..OTHERS).map(|n| -n).collect::<Vec<_>>(), "act {at}: {told:?}");
+        for n in 0..30 {
+            other.append(&rows([n])).unwrap();
+            other.commit().unwrap_or_else(|e| panic!("act {at}: {e}"));
+        }
+        other.close().unwrap();
+        assert_eq!(numbers(&table).len() as i64, OTHERS + 30);
+        // The renamed one has what was committed to it.
+        let mut found = if open(mover.old()).is_ok() { numbers(&mover.old()) } else { Vec::new() };
+        let what = format!("act {at}: {told:?}");
+        if let Some(told) = told {
+            was_told += 1;
+            let is_right = matches!(told.kind(), ErrorKind::FileChanged | ErrorKind::Closed | ErrorKind::NotFound);
+            assert!(is_right || told.kind() == ErrorKind::Busy, "{what}");
+        }
+        found.sort_unstable();
+        kept.sort_unstable();
+        assert!(kept.iter().all(|n| found.binary_search(n).is_ok()), "{what}: of {kept:?} there are {found:?}");
+    }
+    assert!(was_told > 30, "{was_told}");
+}
+
+/// Readers and writers find the table at its path, so a writer is told soon that it is elsewhere, also where no segment
+/// is full.
+#[test]
+fn a_writer_is_told_that_its_directory_was_renamed_and_loses_no_committed_row() {
+    let home = place();
+    let table = home.path().join("ticks");
+    let mut writer = Writer::open(&table, Some(schema()), &WriterOptions::default()).unwrap();
+    writer.append(&rows([0])).unwrap();
+    writer.commit().unwrap();
+    let old = home.path().join("ticks.old");
+    std::fs::rename(&table, &old).unwrap();
+    let told = (0..500).find_map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        writer.append(&rows([1])).unwrap();
+        writer.commit().err()
+    });
+    let told = told.expect("an error");
+    assert_eq!(told.kind(), ErrorKind::FileChanged);
+    let place = old.canonicalize().unwrap().display().to_string();
+    assert!(told.message().contains("renamed") && told.message().contains(&place), "{told}");
+    let committed = writer.committed_rows();
+    assert_eq!(writer.commit().unwrap_err().kind(), ErrorKind::Closed);
+    drop(writer);
+    assert_eq!(numbers(&old).len() as u64, committed);
+    let writer = Writer::open(&old, None, &WriterOptions::default()).unwrap();
+    assert_eq!(writer.committed_rows(), committed);
+}
+
+mod user {
+    #![allow(unsafe_code)]
+
+    /// Makes the process that of another user, if it is root's, which may write everywhere.
+    pub fn give_up_rights() {
+        // SAFETY: takes no memory.
+        if unsafe { libc::geteuid() } == 0 {
+            // SAFETY: takes numbers only.
+            assert_eq!(unsafe { libc::setresgid(NOBODY, NOBODY, NOBODY) }, 0);
+            // SAFETY: takes numbers only.
+            assert_eq!(unsafe { libc::setresuid(NOBODY, NOBODY, NOBODY) }, 0);
+        }
+    }
+
+    pub const NOBODY: u32 = 65534;
+}
+
+const ROLE: &str = "ARROWWOOD_PLACES_ROLE";
+
+/// Copies the table's directory, as a killed writer leaves it, before each act.
+#[derive(Debug)]
+struct Copier {
+    table: PathBuf,
+    copies: PathBuf,
+    count: Mutex<usize>,
+}
+
+impl Witness for Copier {
+    fn hear(&self, act: Act<'_>) -> io::Result<()> {
+        if matches!(act, Act::Store { .. } | Act::Write { .. } | Act::Reserve { .. }) || !self.table.exists() {
+            return Ok(());
+        }
+        let mut count = self.count.lock().unwrap();
+        let copy = self.copies.join(count.to_string()).join("ticks");
+        *count += 1;
+        std::fs::create_dir_all(&copy)?;
+        for entry in std::fs::read_dir(&self.table)? {
+            let name = entry?.file_name();
+            std::fs::copy(self.table.join(&name), copy.join(&name))?;
+        }
+        Ok(())
+    }
+}
+
+/// Is run in processes of its own, where nothing can be moved into the directory `ticks` from beside it.
+#[test]
+fn child() {
+    let Ok(_) = std::env::var(ROLE) else { return };
+    let home = std::env::current_dir().unwrap();
+    let (table, copies) = (home.join("ticks"), home.join("copies"));
+    if std::env::var(ROLE).unwrap() == "nobody" {
+        user::give_up_rights();
+        assert!(std::fs::write(home.join(".ticks.there"), "").is_err());
+    }
+    let medium =
+        Medium::watched(Arc::new(Copier { table: table.clone(), copies: copies.clone(), count: Mutex::new(0) }));
+    let mut writer = Writer::open(&table, Some(schema()), &options(&medium)).unwrap();
+    for turn in 0..4 {
+        writer.append(&rows(12 * turn..12 * (turn + 1))).unwrap();
+        writer.commit().unwrap();
+    }
+    assert!(writer.compact(|_, _| ()).unwrap() > 1);
+    let told = writer.compact_with(Compaction { sort: true, ..Compaction::default() }, |_, _| ());
+    assert_eq!(told.unwrap(), 0, "nothing is out of order");
+    writer.append(&rows(0..48)).unwrap();
+    writer.commit().unwrap();
+    let told = writer.compact_with(Compaction { sort: true, ..Compaction::default() }, |_, _| ()).unwrap_err();
+    assert!(told.message().contains("table's place"), "{told}");
+    writer.close().unwrap();
+    let all: Vec<i64> = (0..48).chain(0..48).collect();
+    assert_eq!(numbers(&table), all);
+    let (mut prepared, mut parts) = (0, 0);
+    for copy in std::fs::read_dir(copies).unwrap() {
+        let copy = copy.unwrap().path().join("ticks");
+        let names = |end: &str| {
+            let names =
+                std::fs::read_dir(&copy).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            names.filter(|name| name.starts_with('.') && name.ends_with(end)).count()
+        };
+        prepared += names(".next");
+        parts += names(".part");
+        // Readers take no notice, and the next writer finishes or removes what there is, wherever its own would be.
+        let seen = open(&copy).map_or(0, |seen| seen.len().unwrap()) as usize;
+        let mut writer = Writer::open(&copy, Some(schema()), &options(&Medium::default())).unwrap();
+        let there = writer.committed_rows() as usize;
+        assert!(there >= seen && there.is_multiple_of(12), "{seen}, then {there}");
+        assert_eq!(numbers(&copy), all[..there]);
+        assert_eq!(names(""), 0, "nothing is left");
+        writer.append(&rows(100..125)).unwrap();
+        writer.commit().unwrap();
+        writer.close().unwrap();
+        assert!(arrowwood::check(&copy, |_, _| ()).unwrap().is_good());
+    }
+    assert!(prepared > 0 && parts > 0, "{prepared} prepared, {parts} parts");
+    println!("played");
+}
+
+/// Runs `child` in `home`, in mounts of its own after the shell's command `mount` if there is one; returns what it prints.
+fn run(home: &Path, mount: Option<&str>, role: &str) -> String {
+    let program = std::env::current_exe().unwrap();
+    let child = format!("exec \"{}\" --exact child --nocapture", program.display());
+    let line =
+        mount.map_or(child.clone(), |mount| format!("exec unshare -m sh -c '{mount} && echo mounted && {child}'"));
+    let mut command = std::process::Command::new("sh");
+    let output = command.args(["-c", &line]).env(ROLE, role).current_dir(home).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+#[test]
+fn a_table_grows_where_nothing_can_be_written_beside_it() {
+    use std::os::unix::fs::{PermissionsExt, chown};
+    let home = place();
+    for name in ["ticks", "copies"] {
+        std::fs::create_dir(home.path().join(name)).unwrap();
+        // Only root can.
+        let _ = chown(home.path().join(name), Some(user::NOBODY), Some(user::NOBODY));
+    }
+    std::fs::set_permissions(home.path(), std::fs::Permissions::from_mode(0o555)).unwrap();
+    let output = run(home.path(), None, "nobody");
+    std::fs::set_permissions(home.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(output.contains("played"), "{output}");
+}
+
+/// Mounting takes rights that not every machine gives to tests.
+#[test]
+fn a_table_grows_in_a_directory_that_is_mounted() {
+    for mount in ["mount -t tmpfs none ticks", "mount --bind ticks ticks"] {
+        let home = place();
+        for name in ["ticks", "copies"] {
+            std::fs::create_dir(home.path().join(name)).unwrap();
+        }
+        let output = run(home.path(), Some(mount), "mounted");
+        eprintln!("{mount}: {}", if output.contains("mounted\n") { "done" } else { "not permitted" });
+        assert!(!output.contains("mounted\n") || output.contains("played"), "{output}");
+    }
+}
