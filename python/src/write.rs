@@ -22,8 +22,9 @@ use crate::sink::{Sink, is_pipe};
 ///         a dict of columns (lists, NumPy arrays, Arrow arrays, series; any iterable), rows as dicts, or a list or
 ///         an iterator of any of these that export Arrow data, such as record batches, which are written as they
 ///         arrive.
-///     target: a path, which is replaced in one step when everything is written, a :class:`Buffer`, or any other
-///         object with ``write(bytes)``. A path that ends in ``.parquet`` becomes a Parquet file, by pyarrow.
+///     target: a path, which is replaced in one step when everything is written (the new file has the permissions of
+///         the old one; of a link, the file it leads to is replaced), a :class:`Buffer`, or any other object with
+///         ``write(bytes)``. A path that ends in ``.parquet`` becomes a Parquet file, by pyarrow.
 ///     schema: the columns, found by name, and their types; by default those of `data`. Conversions lose nothing,
 ///         except that floats of less than 64 bits are rounded.
 ///     format: ``"file"``, with a footer for random access, or ``"stream"``; by default a stream for a path that
