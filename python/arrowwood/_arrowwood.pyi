@@ -1405,7 +1405,8 @@ def writer(
         sync: when commits are brought to the disk: ``"never"`` except on request, with every ``"commit"``, or at an
             interval in seconds.
         segment_rows: the maximum number of rows in a segment; by default that of the existing table, or 4,194,304.
-        dictionary: names of text columns to store as ``dictionary<int32, utf8>``.
+        dictionary: names of text columns to store as ``dictionary<int32, utf8>``. A table that has text keeps it, and
+            so does a new partition beside others.
         sorted_by: a column whose values never decrease, which :meth:`Dataset.between` can search.
         index: names of columns to index: conditions on them, as in :meth:`Dataset.filter`, read only blocks of
             65,536 rows that may match. By default those of the existing table; a different choice applies from the
