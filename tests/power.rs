@@ -709,7 +709,9 @@ fn a_power_cut_costs_no_durable_row() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let (first, runs) = (number("ARROWWOOD_POWER_SEED", 0), number("ARROWWOOD_POWER_RUNS", 6));
     let mut count = Count::default();
-    for seed in first..first + runs {
+    // One that has found a fault comes first.
+    let found = [20].into_iter().filter(|_| first == 0);
+    for seed in found.chain(first..first + runs) {
         if seed % 50 == 0 && runs > 50 {
             eprintln!("  seed {seed}: {count:?}");
         }

@@ -149,13 +149,14 @@ fn seal_all(medium: &Medium, path: &Path) -> Result<u64> {
     medium.sync_folder(path).map_err(|e| Error::io("syncing the folder", &e).at(path))?;
     let mut pending = not_durable(medium, path, &chain, &plan)?;
     let mut live = None;
-    if !record.sealed && record.rows() > 0 {
+    if !record.sealed {
         let growing = Growing::open(medium, &plan, segment, record)?;
-        // Rows left by an earlier boot are on the disk, and rows lost then must not come back.
+        // Rows left by an earlier boot are on the disk, and rows lost then must not come back. An empty segment has the
+        // positions, which those before it no longer have once they are durable as sealed.
         if record.boot == boot_id() {
             pending.push(growing.shared.clone());
         }
-        live = Some(growing);
+        live = Some(growing).filter(|_| record.rows() > 0);
     }
     let cut = pending.into_iter().map(|segment| Ok((segment.clone(), segment.visible()?)));
     make_durable(&cut.collect::<Result<Vec<_>>>()?, Durably::InPlace)?;
