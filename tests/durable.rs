@@ -139,17 +139,23 @@ fn refuses(done: arrowwood::Result<()>) {
     );
 }
 
+/// A table with three durable rows and `rows` more, whose next sync is refused.
+fn before_a_refused_sync(rows: u64) -> (Table, Writer) {
+    let table = Table::new(Sync::Never, None);
+    let mut writer = table.writer();
+    commit(&mut writer, 3);
+    writer.sync().unwrap();
+    commit(&mut writer, rows);
+    table.disk.refuse(Refused::NextFile);
+    (table, writer)
+}
+
 /// After a failed sync, a thread that waited for its rows synced again: the system had taken the pages for written, so
 /// that succeeded, and rows counted as durable that were not on the disk.
 #[test]
 fn no_sync_follows_one_that_has_failed() {
     for rows in [1, 20_000] {
-        let table = Table::new(Sync::Never, None);
-        let mut writer = table.writer();
-        commit(&mut writer, 3);
-        writer.sync().unwrap();
-        commit(&mut writer, rows);
-        table.disk.refuse(Refused::NextFile);
+        let (table, mut writer) = before_a_refused_sync(rows);
         assert_eq!(writer.sync().unwrap_err().kind(), ErrorKind::Io);
         let syncs = table.disk.syncs();
         let durability = writer.durability();
@@ -356,12 +362,7 @@ fn a_durable_seal_stays_behind_a_damaged_record() {
 #[test]
 fn rows_that_are_not_durable_go_with_a_damaged_record() {
     for rows in [5, 20_000] {
-        let table = Table::new(Sync::Never, None);
-        let mut writer = table.writer();
-        commit(&mut writer, 3);
-        writer.sync().unwrap();
-        commit(&mut writer, rows);
-        table.disk.refuse(Refused::NextFile);
+        let (table, mut writer) = before_a_refused_sync(rows);
         writer.sync().unwrap_err();
         drop(writer);
         table.tear(0);

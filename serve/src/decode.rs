@@ -12,7 +12,7 @@ use crate::limits::Limits;
 use crate::numbers::typed;
 use crate::query::media_type;
 use crate::refusal::Refusal;
-use crate::weight::{Weight, rows_bytes};
+use crate::weight::Weight;
 
 /// The format of sent rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ fn check_size(rows: &Dataset, schema: &Schema, limits: &Limits) -> Result<()> {
     let (most_bytes, _) = limits.rows;
     let count = rows.len()?;
     // Columns that were not sent are null, and take memory too.
-    check_weight(Weight { rows: count, bytes: count.saturating_mul(rows_bytes(schema)) }, limits)?;
+    check_weight(Weight::of_rows(count, schema), limits)?;
     let mut bytes = 0u64;
     for (number, field) in rows.schema().fields().iter().enumerate() {
         let Some((_, wanted)) = schema.column_with_name(field.name()) else { continue };

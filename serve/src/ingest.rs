@@ -26,7 +26,7 @@ use crate::refusal::{Refusal, Result};
 use crate::response::{allow, empty, json_response, with_type};
 use crate::session::{Session, Trace};
 use crate::table::{Kind, Table};
-use crate::weight::{Weight, rows_bytes};
+use crate::weight::Weight;
 
 /// The maximum number of rows that the thread that has received them commits itself.
 const FEW: u64 = 64;
@@ -399,7 +399,11 @@ pub(crate) async fn line_protocol(
     session.check_valid()?;
     let text = String::from_utf8(bytes).map_err(|_| Refusal::bad_request("line protocol is UTF-8"))?;
     let now = now();
-    let small = if is_small(&share) { rows_of(&text, precision, now, FEW_BYTES).ok() } else { None };
+    let small = match is_small(&share).then(|| rows_of(&text, precision, now, FEW_BYTES)) {
+        // Few lines may become many bytes.
+        None | Some(Err(LineError::TooMuch(_))) => None,
+        Some(done) => Some(done.map_err(of_lines)?),
+    };
     // The work on the lines, and on their rows, keeps its permit and its memory until it ends, even if the client has aborted the
     // request.
     let (measurements, share, turn) = match small {
@@ -537,8 +541,7 @@ fn for_table(session: &Session, table: Arc<Table>, rows: LineRows) -> Result<(Ar
     }
     let schema = table.rows().map_err(|e| Refusal::of_table(&e))?.schema().clone();
     // Columns without a field in any line are null, and take memory too.
-    let weight = Weight { rows: rows.len(), bytes: rows.len().saturating_mul(rows_bytes(&schema)) };
-    check_weight(weight, &session.shared.limits).map_err(|e| refused(&e))?;
+    check_weight(Weight::of_rows(rows.len(), &schema), &session.shared.limits).map_err(|e| refused(&e))?;
     let batch = rows.batch(&schema).map_err(|e| Refusal::bad_request(format!("{name}: {e}")))?;
     let rows = Dataset::try_from(vec![batch]).map_err(|e| Refusal::of_input(&e))?;
     Ok((table, rows))

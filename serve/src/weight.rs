@@ -3,7 +3,7 @@
 use arrow_schema::{DataType, Schema, UnionMode};
 
 /// The bytes of a null or empty row of this type in an array.
-pub(crate) fn row_bytes(data_type: &DataType) -> u64 {
+fn row_bytes(data_type: &DataType) -> u64 {
     use DataType::*;
     // A bit of validity counts as a byte.
     1 + match data_type {
@@ -14,11 +14,6 @@ pub(crate) fn row_bytes(data_type: &DataType) -> u64 {
         Dictionary(keys, _) => row_bytes(keys),
         other => other.primitive_width().unwrap_or(16) as u64,
     }
-}
-
-/// The bytes of a row of the schema.
-pub(crate) fn rows_bytes(schema: &Schema) -> u64 {
-    sum(schema.fields().iter().map(|field| row_bytes(field.data_type())))
 }
 
 /// The bytes of an item of each list inside of the type, all together; 0 without any.
@@ -53,11 +48,17 @@ pub(crate) struct Weight {
 }
 
 impl Weight {
+    /// That of `rows` null or empty rows.
+    pub fn of_rows(rows: u64, schema: &Schema) -> Weight {
+        let row = sum(schema.fields().iter().map(|field| row_bytes(field.data_type())));
+        Weight { rows, bytes: rows.saturating_mul(row) }
+    }
+
     /// That of lines of CSV.
     pub fn of_csv(text: &[u8], schema: &Schema) -> Weight {
         let is_end = |pair: &[u8]| pair[0] == b'\n' || pair[0] == b'\r' && pair[1] != b'\n';
         let rows = text.windows(2).filter(|pair| is_end(pair)).count() as u64 + 1;
-        Weight { rows, bytes: rows.saturating_mul(rows_bytes(schema)) }
+        Weight::of_rows(rows, schema)
     }
 
     /// That of objects of JSON, in lines or in an array.
@@ -71,8 +72,8 @@ impl Weight {
         } else {
             (text.iter().filter(|&&byte| byte == b'\n').count() as u64 + 1, 0)
         };
-        let bytes = rows.saturating_mul(rows_bytes(schema)).saturating_add(inside.saturating_mul(items));
-        Weight { rows, bytes }
+        let Weight { bytes, .. } = Weight::of_rows(rows, schema);
+        Weight { rows, bytes: bytes.saturating_add(inside.saturating_mul(items)) }
     }
 }
 
@@ -153,7 +154,7 @@ mod tests {
         assert_eq!(row_bytes(&DataType::FixedSizeBinary(1_000_000)), 1_000_001);
         let blobs = DataType::FixedSizeList(Arc::new(Field::new("item", DataType::FixedSizeBinary(1000), true)), 1000);
         assert_eq!(row_bytes(&blobs), 1_001_001);
-        assert_eq!(rows_bytes(&schema(vec![DataType::Boolean, wide])), 9001 + 17);
+        assert_eq!(Weight::of_rows(1, &schema(vec![DataType::Boolean, wide])).bytes, 9001 + 17);
     }
 
     #[test]

@@ -96,11 +96,6 @@ impl Shard {
         ipc.close_file();
         Ok(ipc)
     }
-
-    /// Returns the row after the last one of the first `batches` batches.
-    fn end(&self, ends: &[u64], batches: usize) -> u64 {
-        batches.checked_sub(1).and_then(|last| ends.get(last)).copied().unwrap_or(0)
-    }
 }
 
 /// The error for a file whose values can't be read any more.
@@ -133,7 +128,7 @@ impl Source for Shard {
 
     fn walk(&self, until: u64) -> Result<u64> {
         match &self.ends {
-            Some(ends) => Ok(self.end(ends, ends.len())),
+            Some(ends) => Ok(ends.last().copied().unwrap_or(0)),
             None => self.ipc()?.walk(until),
         }
     }
@@ -147,7 +142,7 @@ impl Source for Shard {
 
     fn span(&self, batch: usize) -> Result<Option<Range<u64>>> {
         match &self.ends {
-            Some(ends) => Ok(ends.get(batch).map(|&end| self.end(ends, batch)..end)),
+            Some(ends) => Ok(ends.get(batch).map(|&end| batch.checked_sub(1).map_or(0, |before| ends[before])..end)),
             None => self.ipc()?.span(batch),
         }
     }
