@@ -55,7 +55,7 @@ pub struct Limits {
     /// `writers`.
     pub writer: Duration,
     /// How long a file that is no longer part of a table may stay open, and so take space on the disk, if nobody asks for the
-    /// table; it is half as much again until that is looked for. What an answer has not sent yet stays open longer.
+    /// table. The server looks for such files twice in that time. What an answer has not sent yet stays open longer.
     pub removed: Duration,
 }
 

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::HeaderMap;
 
-use crate::untaken::{Piece, Untaken};
+use crate::untaken::{CountedBytes, Untaken};
 use crate::worker::WorkerBody;
 
 /// The result of a step.
@@ -134,22 +134,25 @@ impl Outgoing {
 }
 
 impl Body for Outgoing {
-    type Data = Piece;
+    type Data = CountedBytes;
     type Error = io::Error;
 
-    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Piece>, io::Error>>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<CountedBytes>, io::Error>>> {
         let this = self.get_mut();
         if let Some(passed) = &mut this.passed {
             let frame = ready!(Pin::new(passed).poll_frame(context));
             if !matches!(frame, Some(Ok(_))) {
                 this.held = None;
             }
-            let counted = |frame: Frame<Bytes>| frame.map_data(|bytes| Piece::new(bytes, this.untaken.as_ref()));
+            let counted = |frame: Frame<Bytes>| frame.map_data(|bytes| CountedBytes::new(bytes, this.untaken.as_ref()));
             return Poll::Ready(frame.map(|frame| frame.map(counted)));
         }
         loop {
             if let Some(bytes) = this.ready.pop_front() {
-                return Poll::Ready(Some(Ok(Frame::data(Piece::new(bytes, this.untaken.as_ref())))));
+                return Poll::Ready(Some(Ok(Frame::data(CountedBytes::new(bytes, this.untaken.as_ref())))));
             }
             let Some(rest) = &mut this.rest else {
                 this.held = None;

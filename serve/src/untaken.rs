@@ -1,4 +1,4 @@
-//! [`Untaken`]: the data of an answer that its client has not taken yet. [`Piece`]: some of that data.
+//! [`Untaken`]: the data of an answer that its client has not taken yet. [`CountedBytes`]: some of that data.
 //!
 //! A client of HTTP/2 says for each answer how much of it may be sent. So a connection that sends and receives may have
 //! answers of which nothing is sent.
@@ -55,18 +55,18 @@ impl Untaken {
 }
 
 /// A piece of an answer's data, to be sent.
-pub(crate) struct Piece {
+pub(crate) struct CountedBytes {
     bytes: Bytes,
     /// The answer's data, of which this is a part, if that is counted.
     untaken: Option<Arc<Untaken>>,
 }
 
-impl Piece {
-    pub fn new(bytes: Bytes, untaken: Option<&Arc<Untaken>>) -> Piece {
+impl CountedBytes {
+    pub fn new(bytes: Bytes, untaken: Option<&Arc<Untaken>>) -> CountedBytes {
         if let Some(untaken) = untaken {
             untaken.add(bytes.len());
         }
-        Piece { bytes, untaken: untaken.cloned() }
+        CountedBytes { bytes, untaken: untaken.cloned() }
     }
 
     fn took(&self, bytes: usize) {
@@ -76,7 +76,7 @@ impl Piece {
     }
 }
 
-impl Buf for Piece {
+impl Buf for CountedBytes {
     fn remaining(&self) -> usize {
         self.bytes.len()
     }
@@ -91,7 +91,7 @@ impl Buf for Piece {
     }
 }
 
-impl Drop for Piece {
+impl Drop for CountedBytes {
     /// The rest of an answer that was given up is not waited for.
     fn drop(&mut self) {
         self.took(self.bytes.len());
@@ -107,9 +107,9 @@ mod tests {
         let untaken = Arc::new(Untaken::new(Duration::ZERO));
         let since = || untaken.state().since;
         assert!(!untaken.is_over(), "there is nothing to be taken");
-        let mut first = Piece::new(Bytes::from_static(b"first"), Some(&untaken));
+        let mut first = CountedBytes::new(Bytes::from_static(b"first"), Some(&untaken));
         let begun = since();
-        let second = Piece::new(Bytes::from_static(b"second"), Some(&untaken));
+        let second = CountedBytes::new(Bytes::from_static(b"second"), Some(&untaken));
         std::thread::sleep(Duration::from_millis(2));
         assert!(untaken.is_over());
         assert_eq!(since(), begun, "more of it is no progress");

@@ -45,8 +45,8 @@ impl UnfinishedFile {
         Ok(unfinished)
     }
 
-    /// Names the file `path`, in the directory where it was created, and replaces the file there, if there is one, as by
-    /// one step also if the power is cut: the new file is synced before. A file that replaces none is not synced.
+    /// Names the file `path`, in the directory where it was created. A file there is replaced in one step, even if the
+    /// power is cut: the new one is synced first. One that replaces none is not synced.
     ///
     /// # Errors
     /// Those of the system.

@@ -60,7 +60,7 @@ pub struct Writer {
 }
 
 /// The state before an append, to return to if it fails.
-struct Position {
+struct Savepoint {
     segments: usize,
     /// The last of the segments, which the append may replace if it is empty.
     live: Arc<Shared>,
@@ -261,7 +261,7 @@ impl Writer {
     /// # Errors
     /// As [`Writer::append`]; then nothing was appended.
     pub fn append_dataset(&mut self, dataset: &Dataset) -> Result<()> {
-        let before = self.position();
+        let before = self.savepoint();
         let appended = dataset.watched(ChangeCheck::Now, || self.append_parts(dataset));
         if appended.is_err() {
             self.restore(before);
@@ -279,7 +279,7 @@ impl Writer {
 
     fn append_arrays(&mut self, fields: &[FieldRef], arrays: &[ArrayData], rows: usize) -> Result<()> {
         self.check()?;
-        let before = self.position();
+        let before = self.savepoint();
         let appended = guard(|| {
             let incoming = IncomingRows::new(&self.plan, fields, arrays, rows, &mut self.entries)?;
             if let Some(column) = self.sorted_by {
@@ -564,9 +564,9 @@ impl Writer {
         self.last.0.clone_from(&self.last.1);
     }
 
-    fn position(&self) -> Position {
+    fn savepoint(&self) -> Savepoint {
         let live = self.live();
-        Position {
+        Savepoint {
             segments: self.segments.len(),
             live: live.shared.clone(),
             mark: live.now.clone(),
@@ -575,7 +575,7 @@ impl Writer {
         }
     }
 
-    fn restore(&mut self, before: Position) {
+    fn restore(&mut self, before: Savepoint) {
         self.segments.truncate(before.segments);
         if let Ok(live) = self.live_mut() {
             if Arc::ptr_eq(&live.shared, &before.live) {
