@@ -54,6 +54,16 @@ fn numbers(table: &Path) -> Vec<i64> {
 /// The rows of the table that gets the name of the renamed one: its segments have the same names.
 const OTHERS: i64 = 47;
 
+/// Renames a table's directory, and makes another table where it was.
+fn take_name(table: &Path, old: &Path) -> Writer {
+    std::fs::rename(table, old).unwrap();
+    let mut writer = Writer::open(table, Some(schema()), &options(&Medium::default())).unwrap();
+    writer.append(&rows((0..OTHERS).map(|n| -n))).unwrap();
+    writer.commit().unwrap();
+    writer.sync().unwrap();
+    writer
+}
+
 /// At act number `at` of a writer on names its directory is renamed, and another table is made where it was.
 #[derive(Debug)]
 struct Mover {
@@ -83,12 +93,7 @@ impl Witness for Mover {
         let mut state = self.state.lock().unwrap();
         state.0 += 1;
         if state.0 == self.at {
-            std::fs::rename(&self.table, self.old())?;
-            let mut writer = Writer::open(&self.table, Some(schema()), &options(&Medium::default())).unwrap();
-            writer.append(&rows((0..OTHERS).map(|n| -n))).unwrap();
-            writer.commit().unwrap();
-            writer.sync().unwrap();
-            state.1 = Some(writer);
+            state.1 = Some(take_name(&self.table, &self.old()));
         }
         Ok(())
     }
@@ -158,6 +163,38 @@ fn a_writer_whose_directory_is_renamed_leaves_the_table_alone_that_gets_its_name
         assert!(kept.iter().all(|n| found.binary_search(n).is_ok()), "{what}: of {kept:?} there are {found:?}");
     }
     assert!(was_told > 30, "{was_told}");
+}
+
+/// Segments are found by their paths, so what is read may be a mixture of two tables; the error names the reason.
+#[test]
+fn a_compaction_of_a_renamed_directory_is_told_so_whatever_it_has_read() {
+    for what in [Compaction::default(), Compaction { sort: true, rewrite: true }] {
+        for at in 1.. {
+            let home = place();
+            let (table, old) = (home.path().join("ticks"), home.path().join("ticks.old"));
+            let mut writer = Writer::open(&table, Some(schema()), &options(&Medium::default())).unwrap();
+            for turn in 0..4 {
+                writer.append(&rows((0..13).map(|n| 100 * (n % 5) + 13 * turn + n))).unwrap();
+                writer.commit().unwrap();
+            }
+            let (mut calls, mut other) = (0, None);
+            let done = writer.compact_with(what, |_, _| {
+                calls += 1;
+                if calls == at {
+                    other = Some(take_name(&table, &old));
+                }
+            });
+            if other.is_none() {
+                assert!(done.is_ok() && at > 5, "after {calls} calls: {done:?}");
+                break;
+            }
+            if let Err(e) = done {
+                assert_eq!(e.kind(), ErrorKind::FileChanged, "{what:?}, call {at}: {e}");
+            }
+            assert_eq!(numbers(&table), (0..OTHERS).map(|n| -n).collect::<Vec<_>>(), "{what:?}, call {at}");
+            assert_eq!(numbers(&old).len(), 52, "{what:?}, call {at}");
+        }
+    }
 }
 
 /// Readers and writers find the table at its path, so a writer is told soon that it is elsewhere, also where no segment

@@ -16,7 +16,7 @@ use super::writer::Writer;
 use crate::dataset::{Dataset, schema_difference};
 use crate::directory::FileId;
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::{Medium, boot_id, guard, remove_parts};
+use crate::map::{Lock, Medium, boot_id, guard, remove_parts};
 use crate::rows::Plan;
 use crate::table::format::Settings;
 use crate::table::reader::{chain, one_fitted_segment, one_segment, open_segment};
@@ -65,15 +65,17 @@ impl Writer {
         let live = self.segments[0].first_row();
         let before = FileId::of(self.path());
         let sort = || sort_before(self.medium(), self.path(), live, self.background.lock(), &mut progress);
-        let sorted = if what.sort { guard(sort) } else { Ok(0) };
+        let sorted = if what.sort { prepared::of_home(self.medium(), guard(sort)) } else { Ok(0) };
         if let Err(e) = &sorted
             && FileId::of(self.path()) != before
+            && self.medium().check_home().is_ok()
         {
             // After a power cut, either of the two directories may be the table.
             self.give_up(format!("the table's rows were put in order, and that is not on the disk ({})", e.message()));
         }
         let sorted = sorted?;
-        Ok(sorted + guard(|| compact_before(self.medium(), self.path(), (live, what.rewrite), progress))?)
+        let compacted = guard(|| compact_before(self.medium(), self.path(), (live, what.rewrite), progress));
+        Ok(sorted + prepared::of_home(self.medium(), compacted)?)
     }
 
     /// Removes the segments without rows from number `row` on, but never the live one. Readers that have mapped them
@@ -84,7 +86,8 @@ impl Writer {
     pub fn drop_before(&mut self, row: u64) -> Result<u64> {
         // The remaining segments must be on the disk before the removed ones are gone.
         self.sync()?;
-        let starts = chain::list(self.path())?.unwrap_or_default();
+        let starts = prepared::of_home(self.medium(), chain::list(self.path()));
+        let starts = starts.map_err(|e| self.note(e))?.unwrap_or_default();
         prepared::check_home(self.medium()).map_err(|e| self.note(e))?;
         let mut removed = 0;
         for pair in starts.windows(2).take_while(|pair| pair[1] <= row) {
@@ -124,16 +127,19 @@ pub fn compact_on(
     what: Compaction,
     progress: impl FnMut(u64, u64),
 ) -> Result<u64> {
-    guard(|| compact_all(medium, path.as_ref(), what, progress))
+    guard(|| {
+        let path = path.as_ref();
+        let path = &std::fs::canonicalize(path).map_err(|e| Error::io("finding the table's folder", &e).at(path))?;
+        let lock = take_lock(medium, path).map_err(|e| e.at(path))?;
+        prepared::of_home(lock.medium(), compact_all(path, what, &lock, progress))
+    })
 }
 
-fn compact_all(medium: &Medium, path: &Path, what: Compaction, mut progress: impl FnMut(u64, u64)) -> Result<u64> {
-    let path = &std::fs::canonicalize(path).map_err(|e| Error::io("finding the table's folder", &e).at(path))?;
-    let lock = take_lock(medium, path).map_err(|e| e.at(path))?;
+fn compact_all(path: &Path, what: Compaction, lock: &Lock, mut progress: impl FnMut(u64, u64)) -> Result<u64> {
     let medium = lock.medium();
     remove_parts(medium, path).map_err(|e| Error::io("syncing the folder that the table is in", &e).at(path))?;
     let end = seal_all(medium, path)?;
-    let sorted = if what.sort { sort_before(medium, path, end, &lock, &mut progress)? } else { 0 };
+    let sorted = if what.sort { sort_before(medium, path, end, lock, &mut progress)? } else { 0 };
     Ok(sorted + compact_before(medium, path, (end, what.rewrite), progress)?)
 }
 

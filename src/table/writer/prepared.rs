@@ -16,7 +16,7 @@ use crate::table::reader::{Chain, Segment, chain, open_newest, without_settings}
 /// its remains. Only for the holder of the table's lock.
 pub(super) fn open(medium: &Medium, folder: &Path) -> Result<Option<Chain>> {
     let prepared = chain::prepared(folder);
-    let found = Chain::open(folder)?;
+    let found = of_home(medium, Chain::open(folder))?;
     check_home(medium)?;
     if let Some(found) = &found
         && let Some((segment, newest)) = &found.last
@@ -36,6 +36,12 @@ pub(super) fn open(medium: &Medium, folder: &Path) -> Result<Option<Chain>> {
 /// Checks that what was read by its path is in the locked directory.
 pub(super) fn check_home(medium: &Medium) -> Result<()> {
     medium.check_home().map_err(|e| Error::io("reading the table to be written", &e))
+}
+
+/// Returns what was done with files found by their paths. If the locked directory was renamed meanwhile, an error may be
+/// of a mixture of two tables, and the renaming is the reason.
+pub(super) fn of_home<T>(medium: &Medium, done: Result<T>) -> Result<T> {
+    done.or_else(|e| check_home(medium).and(Err(e)))
 }
 
 /// Whether all segments of the commit exist, from the one that begins with row `start` to the first unsealed one.

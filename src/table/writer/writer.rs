@@ -112,7 +112,7 @@ impl Writer {
         let options = &WriterOptions { medium: lock.medium().clone(), ..options.clone() };
         remove_parts(&options.medium, path).map_err(|e| Error::io("syncing the folder that the table is in", &e))?;
         match prepared::open(&options.medium, path)? {
-            Some(chain) => Writer::reopen(path, chain, schema, options, lock),
+            Some(chain) => prepared::of_home(&options.medium, Writer::reopen(path, chain, schema, options, lock)),
             None if std::fs::read_dir(path).is_ok_and(|mut files| files.next().is_some()) => Err(chain::foreign(path)),
             None => Writer::create(path, schema, options, lock),
         }
