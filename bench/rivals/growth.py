@@ -119,7 +119,7 @@ def columns(folder):
 
 
 def keys(folder):
-    """Mean by more and more keys of five million rows. Beyond 2,048 groups rows are partitioned before they are grouped, which takes a pass more: hence the step between 1,000 and 10,000 keys."""
+    """Mean by more and more keys of five million rows. Beyond some 10,000 groups rows are partitioned before they are grouped, which takes a pass more: hence the step between 10,000 and 100,000 keys."""
     found = {}
     sizes = [10, 100, 1_000, 10_000, 100_000, 1_000_000]
     random = np.random.default_rng(3)

@@ -41,12 +41,15 @@ const WATCHED_WAVE: usize = 64;
 
 /// The same where a block has more groups than `FEW`: the merge of two blocks costs time for each of their groups.
 const MIDDLE: usize = 1 << 17;
+/// The same with more of them, of which the table still fits into a processor's own cache.
+const WIDE: usize = 1 << 18;
 /// The same with very many groups, where blocks are merged as a dataset grows.
 const LARGE: usize = 1 << 19;
 
-/// The most groups in a first block of which there are many blocks, and of which there are not so few.
+/// The most groups in a first block for each of these sizes but the last.
 const FEW: usize = 256;
-const MANY: usize = BLOCK / 8;
+const SOME: usize = BLOCK / 8;
+const MANY: usize = BLOCK / 8 * 5;
 
 /// An aggregation of groups of a dataset's rows, made by [`Dataset::aggregate`].
 #[derive(Clone, Debug)]
@@ -520,8 +523,10 @@ impl GroupPlan {
         // A block of the middle size sees most groups many times.
         Ok(if count <= FEW {
             BLOCK
-        } else if count <= MANY {
+        } else if count <= SOME {
             MIDDLE
+        } else if count <= MANY {
+            WIDE
         } else {
             LARGE
         })

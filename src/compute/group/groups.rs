@@ -178,14 +178,15 @@ fn combine<'a>(mut a: Groups<'a>, mut b: Groups<'a>, memory: &mut GroupMemory) -
     }
     let ids = std::mem::take(&mut a.ids);
     let mut combined = Groups { ids, cells: Vec::new(), width, firsts: Vec::new(), is_sparse: false };
-    let mut words = [0; AT_ONCE];
+    let (mut words, mut numbers) = ([0; AT_ONCE], [OUT; AT_ONCE]);
     for (number, (ids, others)) in combined.ids.chunks_mut(AT_ONCE).zip(b.ids.chunks(AT_ONCE)).enumerate() {
         let mut wanted = 0;
         for (row, (&id, &other)) in ids.iter().zip(others).enumerate() {
             words[row] = u64::from(id) * rows_of + u64::from(other);
             wanted |= u64::from(id != OUT) << row;
         }
-        let mut new = wanted & !pairs.look_up(words[..others.len()].iter().copied(), ids);
+        let mut new = wanted & !pairs.look_up(words[..others.len()].iter().copied(), &mut numbers);
+        ids.copy_from_slice(&numbers[..ids.len()]);
         while new != 0 {
             let row = new.trailing_zeros() as usize;
             ids[row] = pairs.word(words[row]);
@@ -304,7 +305,6 @@ impl<'a> Encoder<'a> {
         for (number, raws) in values.chunks(AT_ONCE).enumerate() {
             let bits = |mask: Option<&Mask>| mask.map_or(u64::MAX, |mask| mask.words[number]);
             let (wanted, valid) = (bits(mask), bits(valid.as_ref()));
-            let into = &mut numbers[..raws.len()];
             if wanted == 0 {
                 self.ids.resize(self.ids.len() + raws.len(), OUT);
                 continue;
@@ -313,8 +313,10 @@ impl<'a> Encoder<'a> {
                 self.push_some(raws.len(), wanted, valid, |interner, row| Ok(interner.word(word(raws[row]))))?;
                 continue;
             }
-            let known = self.interner.look_up(raws.iter().map(|raw| word(*raw)), into);
-            self.push_all(into, wanted, valid, known, |interner, row| Ok(interner.word(word(raws[row]))))?;
+            let known = self.interner.look_up(raws.iter().map(|raw| word(*raw)), &mut numbers);
+            self.push_all(&mut numbers[..raws.len()], wanted, valid, known, |interner, row| {
+                Ok(interner.word(word(raws[row])))
+            })?;
         }
         Ok(())
     }
@@ -403,9 +405,8 @@ impl<'a> Encoder<'a> {
                     *word = with_len(len, bytes);
                 }
             }
-            let into = &mut numbers[..count];
-            let known = self.interner.look_up_texts(&words[..count], into);
-            self.push_all(into, wanted, valid, known, |interner, row| {
+            let known = self.interner.look_up_texts(&words, &mut numbers);
+            self.push_all(&mut numbers[..count], wanted, valid, known, |interner, row| {
                 let bytes = texts.get(first + row)?;
                 if words[row] != LONG {
                     return Ok(interner.text(words[row], bytes));

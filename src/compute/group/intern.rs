@@ -1,10 +1,13 @@
 //! Numbers for keys, in order of appearance.
 
-use std::hash::{BuildHasher, Hash};
+use std::hash::BuildHasher;
+use std::mem::take;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
+use multiversion::multiversion;
 
 use crate::array::access::short;
+use crate::compute::select::pack;
 
 /// A key, comparable across dictionaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,9 +25,9 @@ pub(super) struct Interner<'a> {
     /// Words of a narrow range, if such are expected.
     dense: DenseWords,
     /// Words outside of it.
-    words: Words<u64>,
+    words: Words<1>,
     /// Text of up to 15 bytes.
-    short: Words<u128>,
+    short: Words<2>,
     /// Other keys: cells stored beside their numbers, so that a lookup touches one place in memory.
     rest: HashTable<(Cell<'a>, u32)>,
     hasher: DefaultHashBuilder,
@@ -36,8 +39,8 @@ pub(super) const AT_ONCE: usize = 64;
 /// Memory of an interner, for the next one.
 #[derive(Debug, Default)]
 pub(super) struct InternerMemory {
-    words: Words<u64>,
-    short: Words<u128>,
+    words: Words<1>,
+    short: Words<2>,
 }
 
 impl<'a> Interner<'a> {
@@ -45,8 +48,8 @@ impl<'a> Interner<'a> {
     pub(super) fn expecting(count: usize, memory: &mut InternerMemory) -> Interner<'a> {
         Interner {
             cells: Vec::with_capacity(count),
-            words: std::mem::take(&mut memory.words).emptied(count),
-            short: std::mem::take(&mut memory.short).emptied(count),
+            words: take(&mut memory.words).emptied(count),
+            short: take(&mut memory.short).emptied(count),
             ..Interner::default()
         }
     }
@@ -73,11 +76,11 @@ impl<'a> Interner<'a> {
         match cell {
             Cell::Word(word) => match self.dense.numbers.get(self.dense.place(word)) {
                 Some(&id) => Some(id).filter(|&id| id != 0),
-                None => self.words.find(word, &self.hasher),
+                None => self.words.find([word]),
             },
             Cell::Bytes(bytes) => match packed(bytes) {
                 LONG => self.other_known(cell),
-                word => self.short.find(word, &self.hasher),
+                word => self.short.find(halves(word)),
             },
             Cell::Null => self.other_known(cell),
         }
@@ -85,7 +88,7 @@ impl<'a> Interner<'a> {
 
     #[inline(always)]
     pub(super) fn word(&mut self, word: u64) -> u32 {
-        let Interner { dense, words, cells, hasher, .. } = self;
+        let Interner { dense, words, cells, .. } = self;
         let place = dense.place(word);
         match dense.numbers.get_mut(place) {
             Some(&mut 0) => {
@@ -94,7 +97,7 @@ impl<'a> Interner<'a> {
                 id
             }
             Some(&mut id) => id,
-            None => words.id(word, hasher, || next(cells, Cell::Word(word))),
+            None => words.id([word], || next(cells, Cell::Word(word))),
         }
     }
 
@@ -104,15 +107,17 @@ impl<'a> Interner<'a> {
         if word == LONG {
             return self.other(Cell::Bytes(bytes));
         }
-        let Interner { short, cells, hasher, .. } = self;
-        short.id(word, hasher, || next(cells, Cell::Bytes(bytes)))
+        let Interner { short, cells, .. } = self;
+        short.id(halves(word), || next(cells, Cell::Bytes(bytes)))
     }
 
     /// Writes the numbers of words of which one is found at once, and returns a bit for each of these.
     #[inline]
-    pub(super) fn look_up(&self, words: impl Iterator<Item = u64>, into: &mut [u32]) -> u64 {
+    pub(super) fn look_up(&self, words: impl Iterator<Item = u64>, into: &mut [u32; AT_ONCE]) -> u64 {
         if self.dense.numbers.is_empty() {
-            return self.words.look_up(words, into, &self.hasher);
+            let mut all = [[0]; AT_ONCE];
+            all.iter_mut().zip(words).for_each(|(into, word)| *into = [word]);
+            return look_up_words(&self.words, &all, into);
         }
         let mut known = 0;
         for (number, (into, word)) in into.iter_mut().zip(words).enumerate() {
@@ -124,8 +129,8 @@ impl<'a> Interner<'a> {
 
     /// The same of texts, as words.
     #[inline]
-    pub(super) fn look_up_texts(&self, words: &[u128], into: &mut [u32]) -> u64 {
-        self.short.look_up(words.iter().copied(), into, &self.hasher)
+    pub(super) fn look_up_texts(&self, words: &[u128; AT_ONCE], into: &mut [u32; AT_ONCE]) -> u64 {
+        look_up_texts(&self.short, &words.map(halves), into)
     }
 
     /// Before the first word: makes a table with a place for each word between the least and the greatest of some that are to
@@ -185,117 +190,155 @@ fn next<'a>(cells: &mut Vec<Cell<'a>>, cell: Cell<'a>) -> u32 {
     cells.len() as u32
 }
 
-/// A hash table of keys and numbers with linear probing. At most half of the slots are taken, so that one probe is
-/// nearly always enough, and probes of several rows overlap.
-#[derive(Debug, Default)]
-struct Words<W> {
-    /// Half of the hash of a key, and its number; number 0 marks an empty slot. The length is a power of two, or 0.
-    slots: Vec<(u32, u32)>,
-    /// The key of each number; of numbers of other keys, any.
-    keys: Vec<W>,
+/// Slots that are looked at together.
+const WINDOW: usize = 8;
+
+/// A hash table of keys of `N` words and their numbers, with linear probing. At most half of the slots are taken, so that a
+/// key is nearly always in one of the first slots looked at.
+#[derive(Debug)]
+struct Words<const N: usize> {
+    /// Each word of the key in each slot. There is a power of two of slots, or none; then come the first ones again, so that
+    /// `WINDOW` of them are neighbours from each one on.
+    keys: [Vec<u64>; N],
+    /// Their numbers; 0 marks an empty slot.
+    ids: Vec<u32>,
+    /// What words are multiplied with, other factors in each table: nobody can know which keys have one hash.
+    factors: [u64; N],
+    /// The bits of a hash that are not those of a slot.
+    shift: u32,
     taken: usize,
     /// How many are expected.
     expected: usize,
 }
 
-impl<W: Copy + Default + PartialEq + Hash> Words<W> {
+impl<const N: usize> Default for Words<N> {
+    fn default() -> Words<N> {
+        let hasher = DefaultHashBuilder::default();
+        let factors = std::array::from_fn(|word| hasher.hash_one(word) | 1);
+        let keys = std::array::from_fn(|_| Vec::new());
+        Words { keys, ids: Vec::new(), factors, shift: 0, taken: 0, expected: 0 }
+    }
+}
+
+impl<const N: usize> Words<N> {
     /// An empty table in the same memory.
-    fn emptied(mut self, expected: usize) -> Words<W> {
-        self.slots.clear();
-        self.keys.clear();
+    fn emptied(mut self, expected: usize) -> Words<N> {
+        self.keys.iter_mut().for_each(Vec::clear);
+        self.ids.clear();
         Words { taken: 0, expected, ..self }
     }
 
+    /// The number of slots.
     #[inline(always)]
-    fn find(&self, word: W, hasher: &DefaultHashBuilder) -> Option<u32> {
-        let hash = hasher.hash_one(word) as u32;
-        let mask = self.slots.len().wrapping_sub(1);
-        let mut at = hash as usize;
-        loop {
-            match self.slots.get(at & mask) {
-                None | Some((_, 0)) => return None,
-                Some(&(known, id)) if known == hash && self.is_key(id, word) => return Some(id),
-                Some(_) => at = at.wrapping_add(1),
-            }
+    fn len(&self) -> usize {
+        self.ids.len().saturating_sub(WINDOW)
+    }
+
+    /// The first slot for a key: the upper bits of products, as they depend on all bits of the words.
+    #[inline(always)]
+    fn first(&self, key: [u64; N]) -> usize {
+        let hash = (0..N).fold(0u64, |hash, word| hash.wrapping_add(key[word].wrapping_mul(self.factors[word])));
+        (hash >> self.shift) as usize
+    }
+
+    /// The slot with a key, or the empty one where it belongs. There is one: at most half of the slots are taken.
+    #[inline(always)]
+    fn slot(&self, key: [u64; N]) -> usize {
+        let mut slot = self.first(key);
+        while self.ids[slot] != 0 && (0..N).any(|word| self.keys[word][slot] != key[word]) {
+            slot = (slot + 1) & (self.len() - 1);
+        }
+        slot
+    }
+
+    fn put(&mut self, slot: usize, key: [u64; N], id: u32) {
+        for slot in [slot, slot + self.len()].into_iter().take(1 + usize::from(slot < WINDOW)) {
+            self.ids[slot] = id;
+            (0..N).for_each(|word| self.keys[word][slot] = key[word]);
         }
     }
 
     #[inline(always)]
-    fn is_key(&self, id: u32, word: W) -> bool {
-        self.keys.get(id as usize).is_some_and(|key| *key == word)
+    fn find(&self, key: [u64; N]) -> Option<u32> {
+        if self.taken == 0 {
+            return None;
+        }
+        Some(self.ids[self.slot(key)]).filter(|&id| id != 0)
     }
 
-    /// Writes the numbers of words that are in one of the first slots looked at; returns a bit for each of these. Without a
+    /// Writes the numbers of keys that are in one of the first slots looked at; returns a bit for each of these. Without a
     /// branch, so that many slots are looked at at the same time.
     #[inline(always)]
-    fn look_up(&self, words: impl Iterator<Item = W>, into: &mut [u32], hasher: &DefaultHashBuilder) -> u64 {
-        /// How many. Few words are in another.
-        const SLOTS: usize = 3;
-        if self.slots.is_empty() {
+    fn look_up(&self, keys: &[[u64; N]; AT_ONCE], into: &mut [u32; AT_ONCE]) -> u64 {
+        if self.taken == 0 {
             return 0;
         }
-        let mut hashed = [(0, W::default()); AT_ONCE];
-        hashed.iter_mut().zip(words).for_each(|(into, word)| *into = (hasher.hash_one(word) as u32, word));
-        let mask = self.slots.len() - 1;
-        let mut known = 0;
-        for (number, (&(hash, word), into)) in hashed.iter().zip(into).enumerate() {
-            let mut found = 0;
-            for slot in 0..SLOTS {
-                let (own, id) = self.slots[(hash as usize).wrapping_add(slot) & mask];
-                found = if own == hash { id } else { found };
+        let first = keys.map(|key| self.first(key) as u32);
+        for ((key, &first), into) in keys.iter().zip(&first).zip(&mut *into) {
+            let first = first as usize;
+            let Some(ids) = self.ids.get(first..).and_then(|ids| ids.first_chunk::<WINDOW>()) else { continue };
+            let mut equal = [u32::MAX; WINDOW];
+            for word in 0..N {
+                let known = self.keys[word].get(first..).and_then(|known| known.first_chunk::<WINDOW>());
+                let Some(known) = known else { continue };
+                for slot in 0..WINDOW {
+                    equal[slot] &= if known[slot] == key[word] { u32::MAX } else { 0 };
+                }
             }
-            *into = found;
-            // There is a key for number 0 too, which is that of no word.
-            known |= u64::from((found != 0) & (self.keys[found as usize] == word)) << number;
+            // At most one of them has a number: the key of an empty slot, which may be equal too, has number 0.
+            *into = (0..WINDOW).fold(0, |id, slot| id | ids[slot] & equal[slot]);
         }
-        known
+        pack(&into.map(|id| u8::from(id != 0)))
     }
 
     #[inline(always)]
-    fn id(&mut self, word: W, hasher: &DefaultHashBuilder, new: impl FnOnce() -> u32) -> u32 {
-        if (self.taken + 1) * 2 > self.slots.len() {
+    fn id(&mut self, key: [u64; N], new: impl FnOnce() -> u32) -> u32 {
+        if (self.taken + 1) * 2 > self.len() {
             self.grow();
         }
-        let hash = hasher.hash_one(word) as u32;
-        let mask = self.slots.len() - 1;
-        let mut at = hash as usize;
-        loop {
-            let (known, id) = self.slots[at & mask];
-            if id == 0 {
-                let id = new();
-                self.slots[at & mask] = (hash, id);
-                self.keys.resize(id as usize, W::default());
-                self.keys.push(word);
-                self.taken += 1;
-                return id;
-            }
-            if known == hash && self.is_key(id, word) {
-                return id;
-            }
-            at = at.wrapping_add(1);
+        let slot = self.slot(key);
+        if self.ids[slot] == 0 {
+            let id = new();
+            self.put(slot, key, id);
+            self.taken += 1;
         }
+        self.ids[slot]
     }
 
     /// Makes space for twice as many, at first for as many as are expected.
     #[cold]
     fn grow(&mut self) {
-        if self.slots.is_empty() {
-            let len = (2 * self.expected + 2).next_power_of_two().max(64);
-            self.slots.resize(len, (0, 0));
-            self.keys.reserve(self.expected + 1);
-            self.keys.push(W::default());
-            return;
-        }
-        let len = self.slots.len() * 2;
-        let before = std::mem::replace(&mut self.slots, vec![(0, 0); len]);
-        for (hash, id) in before.into_iter().filter(|(_, id)| *id != 0) {
-            let mut at = hash as usize;
-            while self.slots[at & (len - 1)].1 != 0 {
-                at = at.wrapping_add(1);
-            }
-            self.slots[at & (len - 1)] = (hash, id);
+        let before = self.len();
+        let len = if before == 0 { (2 * self.expected + 2).next_power_of_two().max(64) } else { 2 * before };
+        // An empty table keeps its memory.
+        let is_full = before > 0;
+        let keys: [Vec<u64>; N] =
+            std::array::from_fn(|word| if is_full { take(&mut self.keys[word]) } else { Vec::new() });
+        let ids = if is_full { take(&mut self.ids) } else { Vec::new() };
+        self.keys.iter_mut().for_each(|keys| keys.resize(len + WINDOW, 0));
+        self.ids.resize(len + WINDOW, 0);
+        self.shift = u64::BITS - len.ilog2();
+        for slot in (0..before).filter(|&slot| ids[slot] != 0) {
+            let key = std::array::from_fn(|word| keys[word][slot]);
+            self.put(self.slot(key), key, ids[slot]);
         }
     }
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512dq", "x86_64+avx2", "aarch64+neon"))]
+fn look_up_words(known: &Words<1>, words: &[[u64; 1]; AT_ONCE], into: &mut [u32; AT_ONCE]) -> u64 {
+    known.look_up(words, into)
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512dq", "x86_64+avx2", "aarch64+neon"))]
+fn look_up_texts(known: &Words<2>, words: &[[u64; 2]; AT_ONCE], into: &mut [u32; AT_ONCE]) -> u64 {
+    known.look_up(words, into)
+}
+
+/// Both halves of a word.
+#[inline(always)]
+fn halves(word: u128) -> [u64; 2] {
+    [word as u64, (word >> 64) as u64]
 }
 
 /// What stands for texts that don't fit a word.
@@ -352,8 +395,11 @@ mod tests {
             }
             for some in all.chunks(AT_ONCE) {
                 let words: Vec<u64> = some.iter().map(|cell| of(cell).unwrap_or(1 << 40)).collect();
-                let texts: Vec<u128> = some.iter().map(|cell| if let Cell::Bytes(bytes) = cell { packed(bytes) } else { LONG }).collect();
-                let (mut into, mut texts_into) = (vec![0; some.len()], vec![0; some.len()]);
+                let mut texts = [LONG; AT_ONCE];
+                for (text, cell) in texts.iter_mut().zip(some) {
+                    *text = if let Cell::Bytes(bytes) = cell { packed(bytes) } else { LONG };
+                }
+                let (mut into, mut texts_into) = ([0; AT_ONCE], [0; AT_ONCE]);
                 let known = interner.look_up(words.iter().copied(), &mut into);
                 let texts_known = interner.look_up_texts(&texts, &mut texts_into);
                 for (number, cell) in some.iter().enumerate() {
