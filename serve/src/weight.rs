@@ -2,6 +2,8 @@
 
 use arrow_schema::{DataType, Schema, UnionMode};
 
+const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
+
 /// The bytes of a null or empty row of this type in an array.
 fn row_bytes(data_type: &DataType) -> u64 {
     use DataType::*;
@@ -64,10 +66,12 @@ impl Weight {
     /// That of objects of JSON, in lines or in an array.
     pub fn of_json(text: &[u8], schema: &Schema) -> Weight {
         let items = sum(schema.fields().iter().map(|field| item_bytes(field.data_type())));
-        let is_array = text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
+        // What the reader skips before it decides.
+        let is_skipped = |byte: &u8| byte.is_ascii_whitespace() || BYTE_ORDER_MARK.contains(byte);
+        let is_array = text.iter().find(|byte| !is_skipped(byte)) == Some(&b'[');
         let (rows, inside) = if is_array || items > 0 {
             let has_maps = schema.fields().iter().any(|field| has_maps(field.data_type()));
-            let counted = JsonCount::of(text);
+            let counted = if is_array { JsonCount::of(text) } else { JsonCount::of_lines(text) };
             (counted.objects, counted.items + if has_maps { counted.members } else { 0 })
         } else {
             (text.iter().filter(|&&byte| byte == b'\n').count() as u64 + 1, 0)
@@ -114,6 +118,15 @@ impl JsonCount {
             }
         }
         counted
+    }
+
+    /// That of lines, each by itself: a faulty one hides nothing in others, which may be read before it is found.
+    fn of_lines(text: &[u8]) -> JsonCount {
+        text.split(|&byte| byte == b'\n').map(JsonCount::of).fold(JsonCount::default(), |all, line| JsonCount {
+            objects: all.objects + line.objects,
+            items: all.items + line.items,
+            members: all.members + line.members,
+        })
     }
 }
 
@@ -163,9 +176,22 @@ mod tests {
         let rows = |text: &str| Weight::of_json(text.as_bytes(), &numbers).rows;
         assert_eq!(rows("{}\n{}\n"), 3);
         assert_eq!(rows("[{},{},{}]"), 3);
+        assert_eq!(rows("\u{feff}[{},{},{}]"), 3);
+        assert_eq!(rows("\n\u{feff} \u{feff}[{},{}]"), 2);
         assert_eq!(rows(" [{\"a\": \"}{ \\\" {\"}, {\"b\": {\"c\": [{}, {}]}}]"), 2);
         assert_eq!(Weight::of_csv(b"a,b\r1,2\r3,4\r", &numbers).rows, 3);
         assert_eq!(Weight::of_csv(b"a,b\r\n1,2\r\n3,4\r\n", &numbers).rows, 3);
+    }
+
+    /// Lines are read by several threads, so that those behind a faulty one may be read, too.
+    #[test]
+    fn faulty_lines_hide_no_others() {
+        let lists = schema(vec![list(DataType::Int64)]);
+        for faulty in ["{\"0", "{\"0\":[{{{", "]]]}}"] {
+            let text = format!("{faulty}\n{}", "{\"0\":[1,2]}\n".repeat(10));
+            let Weight { rows, bytes } = Weight::of_json(text.as_bytes(), &lists);
+            assert!(rows >= 10 && bytes >= 10 * 17 + 20 * 9, "{faulty}: {rows} rows, {bytes} bytes");
+        }
     }
 
     #[test]

@@ -244,6 +244,27 @@ fn short_texts_of_very_large_rows_are_refused() {
     assert_eq!(open(served.path("blob")).unwrap().len().unwrap(), 2);
 }
 
+fn tightly() -> Served {
+    let limits = Limits { rows: (16 << 20, 1 << 20), ..impatient() };
+    Served::with(|_| Options { limits, ..options() })
+}
+
+/// The columns of a wide table.
+fn columns(count: usize) -> String {
+    (0..count).map(|number| format!("c{number}: int")).collect::<Vec<_>>().join(", ")
+}
+
+/// Its rows were counted as one.
+#[test]
+fn an_array_is_one_behind_a_byte_order_mark_too() {
+    let served = tightly();
+    served.writer("wide", &columns(1_000)).close().unwrap();
+    let array = format!("\u{feff}[{}]", vec!["{}"; 20_000].join(","));
+    assert_eq!(served.post_json("wide", &array).code(), "too_large");
+    assert_eq!(served.post_json("wide", "\u{feff}[{},{}]").status, 200);
+    assert_eq!(open(served.path("wide")).unwrap().len().unwrap(), 2);
+}
+
 #[test]
 fn streams_that_lie_are_refused() {
     let served = impatiently();
