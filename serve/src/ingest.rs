@@ -518,30 +518,40 @@ fn for_tables(session: &Session, measurements: BTreeMap<String, LineRows>) -> Re
     let catalog = &session.shared.catalog;
     let mut batches = Vec::with_capacity(measurements.len());
     let mut new = Vec::new();
+    let mut weight = Weight::default();
     for (name, rows) in measurements {
         match catalog.get(&name) {
-            Ok(table) => batches.push(for_table(session, table, rows)?),
+            Ok(table) => batches.push(for_table(session, table, rows, &mut weight)?),
             Err(refusal) if refusal.status() == StatusCode::NOT_FOUND => new.push((name, rows)),
             Err(refusal) => return Err(refusal),
         }
     }
+    let of_new = |all: Weight, (_, rows): &(_, LineRows)| all.and(Weight::of_rows(rows.len(), &rows.schema()));
+    check_weight(new.iter().fold(weight, of_new), &session.shared.limits).map_err(|e| refused(&e))?;
     // Last, so that no table is created if there is another error.
     for (name, rows) in new {
         let options = WriterOptions { medium: session.shared.writing.medium.clone(), ..WriterOptions::default() };
         catalog.create(&name, rows.schema(), &options)?;
-        batches.push(for_table(session, catalog.get(&name)?, rows)?);
+        batches.push(for_table(session, catalog.get(&name)?, rows, &mut weight)?);
     }
     Ok(batches)
 }
 
-fn for_table(session: &Session, table: Arc<Table>, rows: LineRows) -> Result<(Arc<Table>, Dataset)> {
+/// The rows with the table's schema. Adds their weight to that of others of the request.
+fn for_table(
+    session: &Session,
+    table: Arc<Table>,
+    rows: LineRows,
+    weight: &mut Weight,
+) -> Result<(Arc<Table>, Dataset)> {
     let name = &table.name;
     if table.kind != Kind::Table {
         return Err(Refusal::bad_request(format!("{name}: a file does not grow")));
     }
     let schema = table.rows().map_err(|e| Refusal::of_table(&e))?.schema().clone();
     // Columns without a field in any line are null, and take memory too.
-    check_weight(Weight::of_rows(rows.len(), &schema), &session.shared.limits).map_err(|e| refused(&e))?;
+    *weight = weight.and(Weight::of_rows(rows.len(), &schema));
+    check_weight(*weight, &session.shared.limits).map_err(|e| refused(&e))?;
     let batch = rows.batch(&schema).map_err(|e| Refusal::bad_request(format!("{name}: {e}")))?;
     let rows = Dataset::try_from(vec![batch]).map_err(|e| Refusal::of_input(&e))?;
     Ok((table, rows))

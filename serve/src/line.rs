@@ -362,14 +362,17 @@ impl LineRows {
     fn bytes(&self) -> u64 {
         /// Of a value, and of its validity.
         const CELL: u64 = 9;
-        self.len().saturating_mul(CELL * (self.columns.len() as u64 + 1))
+        /// Of a column without rows.
+        const COLUMN: u64 = 512;
+        let columns = self.columns.len() as u64 + 1;
+        self.len().saturating_mul(CELL).saturating_add(COLUMN).saturating_mul(columns)
     }
 
     fn push(&mut self, line: &Line<'_>, time: i64) -> Result<()> {
         // Lines mostly have the names of the previous line, in the same order.
         let mut guess = 0;
         for (name, value) in &line.tags {
-            let number = self.column(name, guess, || Values::Tag(StringDictionaryBuilder::new()), true)?;
+            let number = self.column(name, guess, Values::tags, true)?;
             self.columns[number].tag(value, self.rows)?;
             guess = number + 1;
         }
@@ -451,13 +454,19 @@ impl LineRows {
 }
 
 impl Values {
+    /// Those of tags.
+    fn tags() -> Values {
+        Values::Tag(StringDictionaryBuilder::with_capacity(0, 0, 0))
+    }
+
+    /// Those like `value`. Without room for any: there may be a column for each value that was sent.
     fn of(value: &FieldValue<'_>) -> Values {
         match value {
-            FieldValue::Float(_) => Values::Float(Float64Builder::new()),
-            FieldValue::Int(_) => Values::Int(Int64Builder::new()),
-            FieldValue::UInt(_) => Values::UInt(UInt64Builder::new()),
-            FieldValue::Bool(_) => Values::Bool(BooleanBuilder::new()),
-            FieldValue::Text(_) => Values::Text(StringBuilder::new()),
+            FieldValue::Float(_) => Values::Float(Float64Builder::with_capacity(0)),
+            FieldValue::Int(_) => Values::Int(Int64Builder::with_capacity(0)),
+            FieldValue::UInt(_) => Values::UInt(UInt64Builder::with_capacity(0)),
+            FieldValue::Bool(_) => Values::Bool(BooleanBuilder::with_capacity(0)),
+            FieldValue::Text(_) => Values::Text(StringBuilder::with_capacity(0, 0)),
         }
     }
 

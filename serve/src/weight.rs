@@ -43,7 +43,7 @@ fn sum(parts: impl Iterator<Item = u64>) -> u64 {
 }
 
 /// The rows of a text, at most, and the bytes of their arrays beside those of texts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Weight {
     pub rows: u64,
     pub bytes: u64,
@@ -54,6 +54,11 @@ impl Weight {
     pub fn of_rows(rows: u64, schema: &Schema) -> Weight {
         let row = sum(schema.fields().iter().map(|field| row_bytes(field.data_type())));
         Weight { rows, bytes: rows.saturating_mul(row) }
+    }
+
+    /// That of both.
+    pub fn and(self, other: Weight) -> Weight {
+        Weight { rows: self.rows.saturating_add(other.rows), bytes: self.bytes.saturating_add(other.bytes) }
     }
 
     /// That of lines of CSV.

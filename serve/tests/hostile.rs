@@ -265,6 +265,32 @@ fn an_array_is_one_behind_a_byte_order_mark_too() {
     assert_eq!(open(served.path("wide")).unwrap().len().unwrap(), 2);
 }
 
+/// Each table has room for its lines, and all together do not.
+#[test]
+fn lines_of_many_tables_are_weighed_together() {
+    let served = tightly();
+    let names: Vec<String> = (0..20).map(|number| format!("t{number}")).collect();
+    let schema = format!("time: timestamp[ns, UTC] not null, f: float, {}", columns(900));
+    names.iter().for_each(|name| served.writer(name, &schema).close().unwrap());
+    let lines = |count: usize| names.iter().map(|name| format!("{name} f=1\n").repeat(count)).collect::<String>();
+    assert_eq!(served.send("POST", "/write", &[], lines(1_000).as_bytes()).code(), "too_large");
+    assert_eq!(served.send("POST", "/write", &[], lines(1).as_bytes()).status, 204);
+    assert!(names.iter().all(|name| open(served.path(name)).unwrap().len().unwrap() == 1));
+}
+
+/// Each had room for a thousand rows before it had any.
+#[test]
+fn columns_of_few_rows_take_little_memory() {
+    let served = tightly();
+    let before = private();
+    let fields = |count: usize| (0..count).map(|number| format!("f{number}=1")).collect::<Vec<_>>().join(",");
+    let lines = (0..100).map(|number| format!("m{number} {}\n", fields(999))).collect::<String>();
+    assert_eq!(served.send("POST", "/write", &[], lines.as_bytes()).code(), "too_large");
+    assert!(private() < before + (64 << 20), "{} bytes more", private() - before);
+    assert_eq!(served.send("POST", "/write", &[], format!("m {}\n", fields(999)).as_bytes()).status, 204);
+    assert_eq!(open(served.path("m")).unwrap().len().unwrap(), 1);
+}
+
 #[test]
 fn streams_that_lie_are_refused() {
     let served = impatiently();
