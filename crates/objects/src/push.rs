@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrowwood::{Dataset, Error, ErrorKind, Open, Result, sealed_rows, write_indexed};
+use arrowwood::{Dataset, Error, ErrorKind, Open, Result, sealed_rows, table_stat, write_indexed};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutPayload};
@@ -44,14 +44,14 @@ pub struct Pushed {
     pub bytes: u64,
     /// The number of the row after the last one in the store.
     pub end: u64,
-    /// Rows of the table that are not in the store: those of the segment that grows.
+    /// Rows of the table that are not in the store: those of the segment that grows, and those that a power cut may take.
     pub left: u64,
 }
 
 /// How [`push`] copies.
 #[derive(Clone, Debug, Default)]
 pub struct PushOptions {
-    /// Copy also the rows that are committed to the segment that grows.
+    /// Copy also the durable rows of the segment that grows.
     pub all: bool,
     /// The most rows of a batch; by default those of some 480 KiB, so that a row is fetched by a small request.
     pub batch_rows: Option<u64>,
@@ -59,8 +59,9 @@ pub struct PushOptions {
     pub store: Options,
 }
 
-/// Copies the rows of the table at `table` that the folder at `url` does not have, but those of the segment that grows: to
-/// `s3://BUCKET/PATH` or `file:///PATH`. Calls `progress` with how many rows are done, and of how many.
+/// Copies the rows of the table at `table` that the folder at `url` does not have, but those of the segment that grows and
+/// those that are not durable: to `s3://BUCKET/PATH` or `file:///PATH`. Calls `progress` with how many rows are done, and of
+/// how many.
 ///
 /// # Errors
 /// `NotFound` without a table; `SchemaMismatch` if the table has another schema than what is in the store; `InvalidData` if
@@ -87,10 +88,12 @@ pub fn push(
         let message = format!("the store has rows up to {there}, and the table those from {start} to {end}");
         return Err(Error::new(ErrorKind::InvalidData, message).at(url));
     }
-    let mut end = sealed.last().map_or(local.start, |last| last.end).min(local.end);
-    let mut ends: Vec<u64> = sealed.iter().map(|rows| rows.end).filter(|&at| at > there && at <= end).collect();
-    if options.all && local.end > end {
-        end = local.end;
+    // What a power cut may take from the table would stay in the store, before rows that are not those after it.
+    let durable = table_stat(table)?.map_or(local.end, |stat| stat.durable_end.min(local.end));
+    let mut ends: Vec<u64> = sealed.iter().map(|rows| rows.end).filter(|&at| at > there && at <= durable).collect();
+    let mut end = ends.last().copied().unwrap_or(there);
+    if options.all && durable > end {
+        end = durable;
         ends.extend((end > there).then_some(end));
     }
     let mut pushed = Pushed { end: there, ..Pushed::default() };
@@ -103,7 +106,7 @@ pub fn push(
         pushed.rows += range.end - range.start;
         pushed.end = range.end;
     }
-    progress(pushed.rows, end.saturating_sub(there));
+    progress(pushed.rows, end - there);
     pushed.left = local.end - pushed.end;
     Ok(pushed)
 }
@@ -163,18 +166,19 @@ fn upload(rows: &Dataset, name: &Location, options: &PushOptions) -> Result<u64>
     let (sender, receiver) = mpsc::channel(1);
     let receive = receive(store, name.clone(), options.store.timeout, receiver);
     std::thread::scope(|scope| {
-        let sent = scope.spawn(|| threads.wait(receive));
-        let mut parts = Parts { sender: Some(sender), part: Vec::new(), bytes: 0 };
-        let written = write_indexed(rows, &mut parts, batch).and_then(|()| {
+        // On a thread of its own, which waits for those that send: the caller's may be one of a runtime, and must not.
+        let writing = scope.spawn(|| {
+            let mut parts = Parts { sender: Some(sender), part: Vec::new(), bytes: 0 };
+            write_indexed(rows, &mut parts, batch)?;
             // Without it the upload is given up.
-            parts.end().map_err(|e| Error::io("writing to the store", &e))
+            parts.end().map_err(|e| Error::io("writing to the store", &e))?;
+            Ok(parts.bytes)
         });
-        let bytes = parts.bytes;
-        drop(parts);
-        let sent =
-            sent.join().unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "a thread that sends has ended")));
+        let sent = threads.wait(receive);
+        let broken = |_| Err(Error::new(ErrorKind::Internal, "a thread that writes has ended"));
+        let written = writing.join().unwrap_or_else(broken);
         // That nobody receives has a cause.
-        sent.and(written).map(|()| bytes)
+        sent.and(written)
     })
 }
 

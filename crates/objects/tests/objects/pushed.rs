@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use arrowwood::{Dataset, ErrorKind, Writer, WriterOptions, compact, open, parse_schema};
+use arrowwood::{Dataset, ErrorKind, Sync, Writer, WriterOptions, compact, open, parse_schema, table_stat};
 use arrowwood_objects::{PushOptions, Pushed, push};
 
 fn rows(range: std::ops::Range<i64>) -> RecordBatch {
@@ -115,4 +115,39 @@ fn large_objects_arrive_whole() {
     );
     let batches = there.num_batches().unwrap();
     assert!(batches > 40, "{batches} batches of some 480 KiB");
+}
+
+/// A power cut takes rows from the table that are not on the disk. Others would get their numbers, and the store would keep
+/// the old ones.
+#[test]
+fn rows_are_pushed_once_they_are_durable() {
+    let folder = tempfile::tempdir().unwrap();
+    let (table, store) = (folder.path().join("table"), folder.path().join("store"));
+    let options = WriterOptions { segment_rows: Some(100), sync: Sync::Never, ..WriterOptions::default() };
+    let mut writer =
+        Writer::open(&table, Some(Arc::new(parse_schema("n: int64, text: utf8").unwrap())), &options).unwrap();
+    writer.append(&rows(0..120)).unwrap();
+    writer.sync().unwrap();
+    writer.append(&rows(120..350)).unwrap();
+    writer.commit().unwrap();
+    let durable = table_stat(&table).unwrap().unwrap().durable_end;
+    assert!(durable < 350, "{durable} rows are durable");
+    for all in [false, true] {
+        let pushed = pushed(&table, &store, all).unwrap();
+        assert!(pushed.end <= durable && pushed.left == 350 - pushed.end, "{pushed:?}, and {durable} rows are durable");
+    }
+    writer.sync().unwrap();
+    assert_eq!(pushed(&table, &store, true).unwrap().end, 350);
+    assert_eq!(numbers(&open(&store).unwrap()), numbers(&open(&table).unwrap()));
+}
+
+/// Its threads must not wait for each other.
+#[test]
+fn a_thread_of_a_runtime_may_push() {
+    let folder = tempfile::tempdir().unwrap();
+    let (table, store) = (folder.path().join("table"), folder.path().join("store"));
+    append(&table, 0..250);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let pushed = runtime.block_on(async { pushed(&table, &store, true) }).unwrap();
+    assert_eq!((pushed.rows, pushed.left), (250, 0));
 }
