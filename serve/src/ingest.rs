@@ -24,7 +24,7 @@ use crate::queue::{Ack, Answers, Batches, Receipt};
 use crate::receive::{Received, SMALL, UNIT, is_small, receive};
 use crate::refusal::{Refusal, Result};
 use crate::response::{allow, empty, json_response, with_type};
-use crate::session::{Session, Trace};
+use crate::session::{Session, Shared, Trace};
 use crate::table::{Kind, Table};
 use crate::weight::Weight;
 
@@ -424,13 +424,32 @@ pub(crate) async fn line_protocol(
         Ok((enlarged(session, share, batches.iter().map(|(_, rows)| rows))?, batches))
     };
     let (share, batches) = session.work(rows_for).await?;
+    let outcomes = append_to_all(&shared, batches, ack, share).await?;
+    let appended = outcomes.iter().filter_map(|(_, outcome)| outcome.as_ref().ok()).map(|receipt| receipt.rows).sum();
+    trace.rows = Some(appended);
+    match partial(outcomes) {
+        Some(refusal) => Err(refusal),
+        None => Ok(empty(StatusCode::NO_CONTENT)),
+    }
+}
+
+/// Appends rows to each table. Those that some table has no place for are appended to none.
+async fn append_to_all(
+    shared: &Shared,
+    batches: Vec<(Arc<Table>, Dataset)>,
+    ack: Ack,
+    share: OwnedSemaphorePermit,
+) -> Result<Vec<(String, Result<Receipt>)>> {
     let share = Arc::new(share);
+    let places = batches.iter().map(|(table, _)| table.place(&shared.writing)).collect::<Result<Vec<_>>>()?;
     let mut waiting = Vec::with_capacity(batches.len());
-    for (table, rows) in batches {
+    for ((table, rows), place) in batches.into_iter().zip(places) {
         let taken = whole(rows, ack, None, share.clone())
-            .and_then(|(batches, answers)| table.append(batches, &shared.writing).map(|()| answers));
+            .and_then(|(batches, answers)| table.append_in(place, batches, &shared.writing).map(|()| answers));
         waiting.push((table.name.clone(), taken));
     }
+    // Their memory is free with the last of them.
+    drop(share);
     let mut outcomes = Vec::with_capacity(waiting.len());
     for (name, taken) in waiting {
         let outcome = match taken {
@@ -439,12 +458,7 @@ pub(crate) async fn line_protocol(
         };
         outcomes.push((name, outcome));
     }
-    let appended = outcomes.iter().filter_map(|(_, outcome)| outcome.as_ref().ok()).map(|receipt| receipt.rows).sum();
-    trace.rows = Some(appended);
-    match partial(outcomes) {
-        Some(refusal) => Err(refusal),
-        None => Ok(empty(StatusCode::NO_CONTENT)),
-    }
+    Ok(outcomes)
 }
 
 /// The reason why the lines of a request were not all appended; `None` if they were. If a client sends all of them

@@ -45,7 +45,7 @@ pub(crate) struct Writing {
 }
 
 /// A place among the tables that are open for writing.
-struct OpenPlace(Arc<AtomicUsize>);
+pub(crate) struct OpenPlace(Arc<AtomicUsize>);
 
 impl Drop for OpenPlace {
     fn drop(&mut self) {
@@ -97,8 +97,23 @@ impl Table {
         self.append(batches, writing)
     }
 
+    /// A place for the table, `None` if it has one: before batches for several tables are passed on, which may not be appended to
+    /// some of them only.
+    ///
+    /// # Errors
+    /// 503 if there is none.
+    pub fn place(&self, writing: &Writing) -> Result<Option<OpenPlace>> {
+        let state = self.queue.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.sender.is_some() { Ok(None) } else { writing.place().map(Some) }
+    }
+
     /// Passes batches to the table's thread, starting it if necessary.
     pub fn append(self: &Arc<Self>, batches: Batches, writing: &Writing) -> Result<()> {
+        self.append_in(None, batches, writing)
+    }
+
+    /// As [`Table::append`], in that [place](Table::place) if the table has none.
+    pub fn append_in(self: &Arc<Self>, place: Option<OpenPlace>, batches: Batches, writing: &Writing) -> Result<()> {
         let mut state = self.queue.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.is_closed {
             return Err(Refusal::unavailable("the server is stopping"));
@@ -111,7 +126,7 @@ impl Table {
                 Err(unsent) => batches = unsent.0,
             }
         }
-        let place = writing.place()?;
+        let place = place.map_or_else(|| writing.place(), Ok)?;
         let (sender, coming) = channel();
         let before = state.thread.take();
         let (table, writing) = (self.clone(), writing.clone());

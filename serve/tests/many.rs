@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
+use arrowwood::open;
 use arrowwood_serve::{Limits, Options};
 
 mod support;
@@ -96,4 +97,22 @@ fn a_refusal_says_what_to_do() {
     assert_eq!((reply.status, reply.code().as_str()), (503, "unavailable"));
     assert!(reply.text().contains("LimitNOFILE"), "{}", reply.text());
     assert_eq!(served.rows("/v1/tables/t/rows").len().unwrap(), 3);
+}
+
+/// Clients don't repeat a request of which some lines were appended, and so lose the others.
+#[test]
+fn lines_for_more_tables_than_have_a_place_are_appended_to_none() {
+    let served = narrow(TABLES, OPEN);
+    let lines = |tables: std::ops::Range<usize>| tables.map(|table| format!("t{table} n=1i\n")).collect::<String>();
+    let reply = served.send("POST", "/write", &[], lines(0..OPEN + 1).as_bytes());
+    assert_eq!((reply.status, reply.code().as_str()), (503, "unavailable"), "{}", reply.text());
+    assert!(reply.text().contains("nothing was appended"), "{}", reply.text());
+    for round in 1..3 {
+        eventually("there are places", || served.send("POST", "/write", &[], lines(0..OPEN).as_bytes()).status == 204);
+        // Those that are open have theirs.
+        assert_eq!(served.send("POST", "/write", &[], lines(0..OPEN).as_bytes()).status, 204);
+        for table in 0..OPEN {
+            assert_eq!(open(served.path(&format!("t{table}"))).unwrap().len().unwrap(), 2 * round);
+        }
+    }
 }
