@@ -13,12 +13,13 @@ use crate::shell::{Outcome, Progress, Stdout, named, print_json};
 /// Copy a table's rows to an object store, as Arrow files that any reader takes.
 ///
 /// Goes on where it stopped: objects are called by the number of their first row, and are there whole or not at all. Rows of
-/// the file that grows stay until it is full, or the table is compacted. Credentials are taken from AWS_ACCESS_KEY_ID,
+/// the file that grows stay until it is full, or the table is compacted, and rows that a power cut may take until they are
+/// durable. Credentials are taken from AWS_ACCESS_KEY_ID,
 /// AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN and AWS_REGION, another server from AWS_ENDPOINT_URL.
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood push ticks s3://bucket/ticks")]
 pub(crate) struct Push {
-    /// Copy also the rows that are committed to the file that grows.
+    /// Copy also the durable rows of the file that grows.
     #[arg(long)]
     all: bool,
     /// The most rows of a batch: as many as are read together. By default those of some 480 KiB.
@@ -54,7 +55,7 @@ impl Push {
         let bytes = bytes_text(pushed.bytes);
         let left = match pushed.left {
             0 => "all are there".into(),
-            left => format!("{} not yet, in the file that grows", plural(left, "row", "rows")),
+            left => format!("{} not yet, in the file that grows or not durable", plural(left, "row", "rows")),
         };
         Ok(writeln!(out, "{name}: {rows} pushed, {objects} of {bytes}; {left}")?)
     }

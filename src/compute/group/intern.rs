@@ -278,11 +278,11 @@ impl<const N: usize> Words<N> {
             let first = first as usize;
             let Some(ids) = self.ids.get(first..).and_then(|ids| ids.first_chunk::<WINDOW>()) else { continue };
             let mut equal = [u32::MAX; WINDOW];
-            for word in 0..N {
-                let known = self.keys[word].get(first..).and_then(|known| known.first_chunk::<WINDOW>());
+            for (known, word) in self.keys.iter().zip(key) {
+                let known = known.get(first..).and_then(|known| known.first_chunk::<WINDOW>());
                 let Some(known) = known else { continue };
-                for slot in 0..WINDOW {
-                    equal[slot] &= if known[slot] == key[word] { u32::MAX } else { 0 };
+                for (equal, known) in equal.iter_mut().zip(known) {
+                    *equal &= if known == word { u32::MAX } else { 0 };
                 }
             }
             // At most one of them has a number: the key of an empty slot, which may be equal too, has number 0.
