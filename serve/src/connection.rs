@@ -12,9 +12,9 @@ use std::time::Duration;
 use arrowwood::{Error, guard};
 use hyper::Response;
 use hyper::body::Incoming;
-use hyper::service::service_fn;
+use hyper::server::conn::{http1, http2};
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout, timeout_at};
@@ -256,7 +256,8 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, tls: Option<Tl
     let Ok(address) = stream.peer_addr() else { return };
     let mut stream = match tls {
         None => Stream::Plain(stream),
-        Some(tls) => match timeout(shared.limits.greeting, tls.accept(stream)).await {
+        // Here and below, memory that is needed for a while, or by some, is not part of each connection's own.
+        Some(tls) => match timeout(shared.limits.greeting, Box::pin(tls.accept(stream))).await {
             Ok(Ok(stream)) => Stream::Tls(Box::new(stream)),
             // No TLS, or too slow: there is no one to answer.
             _ => return,
@@ -277,9 +278,13 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, tls: Option<Tl
             Ok::<_, Infallible>(response.map(|body| under_way.0.recorded(body, &shared.limits).holding(under_way)))
         })
     });
-    let builder = builder(&shared.limits, is_http2);
-    let connection = pin!(builder.serve_connection(TokioIo::new(io), service));
-    run(&shared, &activity, connection).await;
+    let io = TokioIo::new(io);
+    if is_http2 {
+        let mut connection = Box::pin(http2_of(&shared.limits).serve_connection(io, service));
+        run(&shared, &activity, connection.as_mut()).await;
+    } else {
+        run(&shared, &activity, pin!(http1_of(&shared.limits).serve_connection(io, service))).await;
+    }
 }
 
 /// Reads until the client's version of HTTP is clear; `None` if the client sends nothing in time.
@@ -301,11 +306,15 @@ async fn first_bytes(stream: &mut Stream, shared: &Shared) -> Option<Vec<u8>> {
     }
 }
 
-fn builder(limits: &Limits, is_http2: bool) -> Builder<TokioExecutor> {
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(limits.header.max(8 << 10));
+fn http1_of(limits: &Limits) -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(limits.header.max(8 << 10));
     builder
-        .http2()
+}
+
+fn http2_of(limits: &Limits) -> http2::Builder<TokioExecutor> {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
         .timer(TokioTimer::new())
         .max_concurrent_streams(limits.streams)
         .max_header_list_size(u32::try_from(limits.header).unwrap_or(u32::MAX))
@@ -314,17 +323,27 @@ fn builder(limits: &Limits, is_http2: bool) -> Builder<TokioExecutor> {
         .max_send_buf_size(256 << 10)
         .keep_alive_interval(Duration::from_secs(30))
         .keep_alive_timeout(Duration::from_secs(30));
-    if is_http2 { builder.http2_only() } else { builder.http1_only() }
+    builder
 }
 
-/// hyper's type of a connection.
-trait Connection: Future<Output = Result<(), Box<dyn std::error::Error + Send + Sync>>> {
+/// hyper's types of connections.
+trait Connection: Future<Output = hyper::Result<()>> {
     fn stop(self: Pin<&mut Self>);
 }
 
-impl<S, F> Connection for hyper_util::server::conn::auto::Connection<'_, TokioIo<Watched>, S, TokioExecutor>
+impl<S, F> Connection for http1::Connection<TokioIo<Watched>, S>
 where
-    S: hyper::service::Service<hyper::Request<Incoming>, Response = Response<Outgoing>, Error = Infallible, Future = F>,
+    S: Service<hyper::Request<Incoming>, Response = Response<Outgoing>, Error = Infallible, Future = F>,
+    F: Future<Output = Result<Response<Outgoing>, Infallible>>,
+{
+    fn stop(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+impl<S, F> Connection for http2::Connection<TokioIo<Watched>, S, TokioExecutor>
+where
+    S: Service<hyper::Request<Incoming>, Response = Response<Outgoing>, Error = Infallible, Future = F>,
     F: Future<Output = Result<Response<Outgoing>, Infallible>> + Send + 'static,
 {
     fn stop(self: Pin<&mut Self>) {
