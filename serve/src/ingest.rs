@@ -230,11 +230,17 @@ fn enlarged<'a>(
     mut rows: impl Iterator<Item = &'a Dataset>,
 ) -> Result<OwnedSemaphorePermit> {
     let taken = rows.try_fold(0u64, |sum, rows| Ok(sum.saturating_add(rows.nbytes()?))).map_err(|e| refused(&e))?;
-    let more = usize::try_from(taken).unwrap_or(usize::MAX).saturating_sub(share.num_permits() * UNIT);
+    enlarge(session, &mut share, taken)?;
+    Ok(share)
+}
+
+/// Makes a share of the memory one of at least `bytes`.
+fn enlarge(session: &Session, share: &mut OwnedSemaphorePermit, bytes: u64) -> Result<()> {
+    let more = usize::try_from(bytes).unwrap_or(usize::MAX).saturating_sub(share.num_permits() * UNIT);
     if more > 0 {
         share.merge(session.shared.memory.share(more)?);
     }
-    Ok(share)
+    Ok(())
 }
 
 /// For errors about sent rows; too many rows have a status of their own.
@@ -420,7 +426,8 @@ pub(crate) async fn line_protocol(
     measurements.keys().try_for_each(|name| session.check_write(name))?;
     let rows_for = move |session: &Session| {
         let _turn = turn;
-        let batches = for_tables(session, measurements)?;
+        let mut share = share;
+        let batches = for_tables(session, measurements, &mut share)?;
         Ok((enlarged(session, share, batches.iter().map(|(_, rows)| rows))?, batches))
     };
     let (share, batches) = session.work(rows_for).await?;
@@ -527,15 +534,20 @@ fn of_lines(e: LineError) -> Refusal {
     }
 }
 
-/// The table of each measurement, created if it does not exist, and the rows with its schema. Blocks.
-fn for_tables(session: &Session, measurements: BTreeMap<String, LineRows>) -> Result<Vec<(Arc<Table>, Dataset)>> {
+/// The table of each measurement, created if it does not exist, and the rows with its schema, for which `share` is enlarged
+/// before they are made. Blocks.
+fn for_tables(
+    session: &Session,
+    measurements: BTreeMap<String, LineRows>,
+    share: &mut OwnedSemaphorePermit,
+) -> Result<Vec<(Arc<Table>, Dataset)>> {
     let catalog = &session.shared.catalog;
     let mut batches = Vec::with_capacity(measurements.len());
     let mut new = Vec::new();
     let mut weight = Weight::default();
     for (name, rows) in measurements {
         match catalog.get(&name) {
-            Ok(table) => batches.push(for_table(session, table, rows, &mut weight)?),
+            Ok(table) => batches.push(for_table(session, table, rows, (&mut weight, &mut *share))?),
             Err(refusal) if refusal.status() == StatusCode::NOT_FOUND => new.push((name, rows)),
             Err(refusal) => return Err(refusal),
         }
@@ -546,7 +558,7 @@ fn for_tables(session: &Session, measurements: BTreeMap<String, LineRows>) -> Re
     for (name, rows) in new {
         let options = WriterOptions { medium: session.shared.writing.medium.clone(), ..WriterOptions::default() };
         catalog.create(&name, rows.schema(), &options)?;
-        batches.push(for_table(session, catalog.get(&name)?, rows, &mut weight)?);
+        batches.push(for_table(session, catalog.get(&name)?, rows, (&mut weight, &mut *share))?);
     }
     Ok(batches)
 }
@@ -556,7 +568,7 @@ fn for_table(
     session: &Session,
     table: Arc<Table>,
     rows: LineRows,
-    weight: &mut Weight,
+    (weight, share): (&mut Weight, &mut OwnedSemaphorePermit),
 ) -> Result<(Arc<Table>, Dataset)> {
     let name = &table.name;
     if table.kind != Kind::Table {
@@ -566,6 +578,7 @@ fn for_table(
     // Columns without a field in any line are null, and take memory too.
     *weight = weight.and(Weight::of_rows(rows.len(), &schema));
     check_weight(*weight, &session.shared.limits).map_err(|e| refused(&e))?;
+    enlarge(session, share, weight.bytes)?;
     let batch = rows.batch(&schema).map_err(|e| Refusal::bad_request(format!("{name}: {e}")))?;
     let rows = Dataset::try_from(vec![batch]).map_err(|e| Refusal::of_input(&e))?;
     Ok((table, rows))
