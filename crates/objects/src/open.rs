@@ -104,12 +104,15 @@ pub(crate) fn list(location: &Location, options: &Options) -> Result<Vec<Locatio
             |_| Error::new(ErrorKind::Io, format!("listing the folder: the store did not answer within {wait:?}"));
         let mut listed = store.list(Some(&folder.path));
         let mut names = Vec::new();
+        // Of any name: a store may list others for ever.
+        let mut count = 0;
         while let Some(found) = timeout(wait, listed.next()).await.map_err(late)? {
+            count += 1;
             let found = found.map_err(|e| failed("listing the folder", &e))?;
             let mut inside = found.location.prefix_match(&folder.path).into_iter().flatten();
             let name = inside.next().map(|part| part.as_ref().to_owned());
             names.extend(name.filter(|name| name.ends_with(".arrow") && inside.next().is_none()));
-            if names.len() > MOST {
+            if count > MOST {
                 return Err(Error::new(ErrorKind::Unsupported, format!("the folder has more than {MOST} objects")));
             }
         }

@@ -1,6 +1,7 @@
 //! Records of CSV. Lines without a quote are split where their delimiters are; records with quotes are left to `csv-core`.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::fmt::Display;
 use std::ops::Range;
@@ -57,6 +58,7 @@ impl<'a> Text<'a> {
                 .filter(|_| self.has_quotes)
                 .map(|quote| Quoted::new(self.options.delimiter, quote)),
             has_quotes: false,
+            asked: Cell::default(),
             width: None,
             blank: 0,
             is_blank: false,
@@ -142,6 +144,8 @@ pub(super) struct CsvRecords<'a> {
     quoted: Option<Quoted>,
     /// Whether the present record has quotes.
     has_quotes: bool,
+    /// Where a field of the present record begins of which was asked last whether it is quoted, its number and its first byte.
+    asked: Cell<(usize, usize)>,
     pub width: Option<usize>,
     /// The number of blank lines before the record, each a record of one field.
     blank: usize,
@@ -186,22 +190,25 @@ impl CsvRecords<'_> {
         self.fields.get(number).and_then(|range| whole.get(range.clone())).unwrap_or_default()
     }
 
-    /// Whether field number `number` begins with a quote.
+    /// Whether field number `number` begins with a quote. Fields are asked for in their order: what is before the last one is
+    /// not read again.
     pub(super) fn is_quoted(&self, number: usize) -> bool {
-        if self.is_blank || !self.has_quotes {
+        if self.is_blank || !self.has_quotes || number >= self.fields.len() {
             return false;
         }
         let delimiter = self.text.options.delimiter;
         let quote = self.text.options.quote;
+        let (mut field, mut at) = Some(self.asked.get()).filter(|asked| asked.0 <= number).unwrap_or((0, self.start));
         let mut place = ParserState::FieldStart;
-        let mut field = 0;
-        for &byte in self.text.bytes.get(self.start..).unwrap_or_default() {
+        while let Some(&byte) = self.text.bytes.get(at) {
             if field == number {
+                self.asked.set((field, at));
                 return Some(byte) == quote;
             }
             let next = place.next(byte, delimiter, quote);
             field += usize::from(byte == delimiter && place != ParserState::Quoted);
             place = next;
+            at += 1;
         }
         false
     }
@@ -213,6 +220,7 @@ impl CsvRecords<'_> {
         let quote = self.text.options.quote.filter(|_| self.text.has_quotes);
         self.has_quotes = quote.is_some_and(|quote| memchr::memchr(quote, line).is_some());
         self.fields.clear();
+        self.asked.set((0, self.start));
         let (end, is_open) = match &mut self.quoted {
             Some(quoted) if self.has_quotes => {
                 let (len, is_open) = quoted.read(rest, &mut self.fields);
