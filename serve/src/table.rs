@@ -326,6 +326,8 @@ impl Table {
         let mut asked = Instant::now();
         let mut renewals = self.renewals.load(Ordering::Relaxed);
         let mut coming = followed(&self.rows()?, Some(self.progress.borrow().end))?;
+        // Rows may have come and been dropped before it began.
+        let mut is_fresh = true;
         loop {
             let known = *self.progress.borrow();
             let renewals_now = self.renewals.load(Ordering::Relaxed);
@@ -333,16 +335,20 @@ impl Table {
                 // Without the files that were open before.
                 renewals = renewals_now;
                 coming = followed(&self.rows()?, Some(known.end))?;
+                is_fresh = true;
             }
             let is_behind = known.durable_end < known.end;
-            let came = match coming.poll(if is_behind { patience } else { LINGER / 4 }) {
-                // Rows were dropped faster than they were counted.
-                Err(e) if e.kind() == ErrorKind::RowOutOfRange => {
-                    coming = followed(&self.rows()?, None)?;
-                    true
-                }
-                found => found?.is_some(),
-            };
+            let most = if is_behind { patience } else { LINGER / 4 };
+            let found = coming.poll(if is_fresh { Duration::ZERO } else { most });
+            let came = std::mem::take(&mut is_fresh)
+                | match found {
+                    // Rows were dropped faster than they were counted.
+                    Err(e) if e.kind() == ErrorKind::RowOutOfRange => {
+                        coming = followed(&self.rows()?, None)?;
+                        true
+                    }
+                    found => found?.is_some(),
+                };
             if came {
                 patience = DURABLE.0;
                 // Rows first: checking for durable rows at once would delay them.

@@ -19,7 +19,7 @@ fn append(table: &Path, range: std::ops::Range<i64>) {
     let schema = Arc::new(parse_schema("n: int64, text: utf8").unwrap());
     let mut writer = Writer::open(table, Some(schema), &options).unwrap();
     writer.append(&rows(range)).unwrap();
-    writer.commit().unwrap();
+    writer.close().unwrap();
 }
 
 fn pushed(table: &Path, store: &Path, all: bool) -> arrowwood::Result<Pushed> {
@@ -102,8 +102,7 @@ fn large_objects_arrive_whole() {
     let schema = Arc::new(parse_schema("n: int64, text: utf8").unwrap());
     let mut writer = Writer::open(&table, Some(schema), &WriterOptions::default()).unwrap();
     writer.append(&rows(0..1_200_000)).unwrap();
-    writer.commit().unwrap();
-    drop(writer);
+    writer.close().unwrap();
     let options = PushOptions { all: true, ..PushOptions::default() };
     let done = push(&table, &format!("file://{}", store.display()), &options, |_, _| ()).unwrap();
     assert!(done.bytes > 16 << 20, "{} bytes", done.bytes);
