@@ -320,6 +320,18 @@ impl Table {
         }
     }
 
+    /// Whether rows have come, or were dropped, after at most `most`.
+    fn have_come(&self, coming: &mut Follow, most: Duration) -> Result<bool> {
+        match coming.poll(most) {
+            // They were dropped faster than they were counted.
+            Err(e) if e.kind() == ErrorKind::RowOutOfRange => {
+                *coming = followed(&self.rows()?, None)?;
+                Ok(true)
+            }
+            found => Ok(found?.is_some()),
+        }
+    }
+
     fn watch_on(&self) -> Result<()> {
         let mut watched = Instant::now();
         let mut patience = DURABLE.0;
@@ -339,17 +351,8 @@ impl Table {
             }
             let is_behind = known.durable_end < known.end;
             let most = if is_behind { patience } else { LINGER / 4 };
-            let found = coming.poll(if is_fresh { Duration::ZERO } else { most });
-            let came = std::mem::take(&mut is_fresh)
-                | match found {
-                    // Rows were dropped faster than they were counted.
-                    Err(e) if e.kind() == ErrorKind::RowOutOfRange => {
-                        coming = followed(&self.rows()?, None)?;
-                        true
-                    }
-                    found => found?.is_some(),
-                };
-            if came {
+            let came = self.have_come(&mut coming, if is_fresh { Duration::ZERO } else { most })?;
+            if came || std::mem::take(&mut is_fresh) {
                 patience = DURABLE.0;
                 // Rows first: checking for durable rows at once would delay them.
                 let rows = self.rows()?;
