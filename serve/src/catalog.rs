@@ -182,8 +182,9 @@ impl Catalog {
             (known.table.clone(), known.changed?)
         };
         let data = fs::symlink_metadata(&table.path).ok()?;
-        let is_same = table.kind == Kind::Table && Identity::of(&data) == table.identity && !table.is_closed();
-        (is_same && changed(&data) == Some(changed_then)).then_some(table)
+        let is_same = table.kind == Kind::Table && Identity::of(&data) == table.identity;
+        // A table that gets rows is used, too.
+        (is_same && changed(&data) == Some(changed_then) && table.touch()).then_some(table)
     }
 
     /// The refusal of an unknown name.
@@ -413,7 +414,9 @@ mod tests {
             std::thread::sleep(STEP / 10);
             catalog.get("t").unwrap();
         }
+        let used = table.unused_since();
         assert!(Arc::ptr_eq(&table, &catalog.unchanged("t").unwrap()));
+        assert!(table.unused_since() > used, "of two tables, the one that gets no rows is closed first");
         symlink(folder.path(), folder.path().join("t").join("out")).unwrap();
         assert!(catalog.unchanged("t").is_none());
         assert_eq!(catalog.get("t").map(drop).unwrap_err().status().as_u16(), 404);

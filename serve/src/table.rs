@@ -189,6 +189,12 @@ impl Table {
         self.newest.try_lock().is_ok_and(|newest| newest.is_none())
     }
 
+    /// Notes a request that needs no newer rows; false if the table's files are not open. Does not wait either.
+    pub fn touch(&self) -> bool {
+        let Ok(mut newest) = self.newest.try_lock() else { return true };
+        newest.as_mut().map(|known| known.used = Instant::now()).is_some()
+    }
+
     /// The time of the last request, if the table's files are open, and nobody follows it or is being answered.
     pub fn unused_since(&self) -> Option<Instant> {
         let is_watched = self.is_watched.try_lock().map_or(true, |is_watched| *is_watched);
