@@ -353,10 +353,9 @@ def render(report):
 LOSSES = (
     "Where others are shorter, and why. A reduction of cached data takes two milliseconds, of which starting a second "
     "thread is a visible part, and one core alone nearly saturates the memory bus: `min` and `max` change places with "
-    "Polars' and NumPy's from run to run. Integers that are scattered, with up to 100,000 keys, and 100,000 texts cost one "
-    "hash and one lookup a row, in which others are up to a third faster. `ds.filter(…).aggregate(…)` finds all rows before it "
+    "Polars' and NumPy's from run to run. `ds.filter(…).aggregate(…)` finds all rows before it "
     "groups them, `where=` finds those of a block and groups them at once. Rows one by one, 10,000 at once of one batch, and "
-    "groups by text are as fast as the fastest, within the differences between runs. A data loader's first batches pay for "
+    "a filter and mean by text are as fast as the fastest, within the differences between runs. A data loader's first batches pay for "
     "pages and headers seen for the first time."
 )
 
