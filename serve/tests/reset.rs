@@ -3,8 +3,8 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -179,10 +179,18 @@ fn open_and_give_up(served: &Served, path: &str, streams: u32, waits: bool) {
     }
 }
 
+/// Memory is that of the process: who takes much, and who measures it, take turns.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Before the server has begun with them, and when it has: requests for rows, by a condition and all of them, streams that go on,
 /// and what is answered at once.
 #[test]
 fn streams_that_are_given_up_at_once_cost_nothing() {
+    let _alone = alone();
     let streams: u32 = std::env::var("ARROWWOOD_SERVE_RESETS").map_or(1_200, |streams| streams.parse().unwrap());
     let served = Served::start();
     served.numbers("t", 200_000);
@@ -207,6 +215,7 @@ fn streams_that_are_given_up_at_once_cost_nothing() {
 #[test]
 fn rows_that_are_given_up_hold_their_memory_until_they_are_parsed() {
     const MEMORY: usize = 16 << 20;
+    let _alone = alone();
     let served =
         Served::with(|_| Options { limits: Limits { ingest_memory: MEMORY, ..Limits::default() }, ..options() });
     served.writer("t", "n: int not null").close().unwrap();
