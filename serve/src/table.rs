@@ -356,9 +356,13 @@ impl Table {
                 is_fresh = true;
             }
             let is_behind = known.durable_end < known.end;
-            let most = if is_behind { patience } else { LINGER / 4 };
-            let came = self.have_come(&mut coming, if is_fresh { Duration::ZERO } else { most })?;
-            if came || std::mem::take(&mut is_fresh) {
+            let was_fresh = std::mem::take(&mut is_fresh);
+            let most = match is_behind {
+                _ if was_fresh => Duration::ZERO,
+                true => patience,
+                false => LINGER / 4,
+            };
+            if self.have_come(&mut coming, most)? || was_fresh {
                 patience = DURABLE.0;
                 // Rows first: checking for durable rows at once would delay them.
                 let rows = self.rows()?;

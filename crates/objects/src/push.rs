@@ -88,7 +88,7 @@ pub fn push(
         let message = format!("the store has rows up to {there}, and the table those from {start} to {end}");
         return Err(Error::new(ErrorKind::InvalidData, message).at(url));
     }
-    // What a power cut may take from the table would stay in the store, before rows that are not those after it.
+    // A power cut may take rows that are not durable, and others get their numbers: the store would keep the old ones.
     let durable = table_stat(table)?.map_or(local.end, |stat| stat.durable_end.min(local.end));
     let mut ends: Vec<u64> = sealed.iter().map(|rows| rows.end).filter(|&at| at > there && at <= durable).collect();
     let mut end = ends.last().copied().unwrap_or(there);
