@@ -553,7 +553,9 @@ fn for_tables(
         }
     }
     let of_new = |all: Weight, (_, rows): &(_, LineRows)| all.and(Weight::of_rows(rows.len(), &rows.schema()));
-    check_weight(new.iter().fold(weight, of_new), &session.shared.limits).map_err(|e| refused(&e))?;
+    let all = new.iter().fold(weight, of_new);
+    check_weight(all, &session.shared.limits).map_err(|e| refused(&e))?;
+    enlarge(session, share, all.bytes)?;
     // Last, so that no table is created if there is another error.
     for (name, rows) in new {
         let options = WriterOptions { medium: session.shared.writing.medium.clone(), ..WriterOptions::default() };
