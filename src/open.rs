@@ -149,8 +149,9 @@ impl Open {
                     shard.share(schema.get_or_init(|| shard.schema().clone()));
                     Ok(Dataset::of_source(Arc::new(shard)))
                 }
-                // Segments of a live table, directories, URLs, errors.
-                _ => self.path(paths[number]),
+                Ok(None) => self.segment(paths[number]).map_err(|e| e.at(paths[number])),
+                // Directories, URLs, errors.
+                Err(_) => self.path(paths[number]),
             }
         });
         opened.into_iter().collect()
@@ -178,6 +179,14 @@ impl Open {
         let path = mapping.path().map(Path::to_path_buf);
         let bytes = if self.copy { Bytes::copied_from(&mapping)? } else { Bytes::of_mapping(mapping)? };
         self.source(bytes, path.as_deref())
+    }
+
+    /// Maps a segment of a live table, one of many files, and closes it.
+    fn segment(self, path: &Path) -> Result<Dataset> {
+        let mapping = Mapping::open(path, Mode::Read)?;
+        let dataset = self.mapping(mapping.clone())?;
+        mapping.close_file();
+        Ok(dataset)
     }
 
     fn source(self, bytes: Bytes, path: Option<&Path>) -> Result<Dataset> {

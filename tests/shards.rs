@@ -42,6 +42,13 @@ fn mapped(folder: &Path) -> usize {
     maps.lines().filter(|line| line.contains(folder.to_str().unwrap())).count()
 }
 
+/// The number of files in `folder` that this process has open.
+fn opened(folder: &Path) -> usize {
+    let files = fs::read_dir("/proc/self/fd").unwrap();
+    let files = files.filter_map(|fd| fs::read_link(fd.unwrap().path()).ok());
+    files.filter(|path| path.starts_with(folder)).count()
+}
+
 #[test]
 fn many_files_are_one_dataset_as_few_are() {
     let folder = tempfile::tempdir().unwrap();
@@ -71,9 +78,7 @@ fn a_file_is_mapped_when_its_values_are_read() {
     let folder = tempfile::tempdir().unwrap();
     let paths = shards(folder.path());
     let many = open(folder.path()).unwrap();
-    let files = fs::read_dir("/proc/self/fd").unwrap();
-    let open_files = files.filter_map(|fd| fs::read_link(fd.unwrap().path()).ok());
-    assert_eq!(open_files.filter(|path| path.starts_with(folder.path())).count(), 0);
+    assert_eq!(opened(folder.path()), 0);
     assert_eq!(mapped(folder.path()), 0);
     // Three of the files have more batches than are counted when they are opened.
     many.len().unwrap();
@@ -125,6 +130,42 @@ fn a_file_that_is_another_when_it_is_read_is_an_error() {
     }
 }
 
+/// Times of files are those of the system's last tick: an overwritten file may have the same, and the same size.
+#[test]
+fn batches_of_an_overwritten_file_are_compared_whatever_its_time_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = shards(folder.path());
+    let other = |path: &Path, format| {
+        let (many, few) = (batch_of(0..10), batch_of(0..10).slice(0, 5));
+        let of = |batches: [&RecordBatch; 2]| Dataset::try_from(batches.map(Clone::clone).to_vec()).unwrap();
+        let options = WriteOptions { format, ..WriteOptions::default() };
+        let (one, two) = (path.with_extension("one"), path.with_extension("two"));
+        write(&of([&many, &few]), &one, &options).unwrap();
+        write(&of([&few, &many]), &two, &options).unwrap();
+        (one, two)
+    };
+    for (number, format) in [(4, Format::File), (5, Format::Stream)] {
+        let path = &paths[number];
+        let (one, two) = other(path, format);
+        assert_eq!(fs::metadata(&one).unwrap().len(), fs::metadata(&two).unwrap().len());
+        fs::copy(one, path).unwrap();
+        let time = fs::metadata(path).unwrap().modified().unwrap();
+        let many = open(folder.path().join("*.arrow")).unwrap();
+        many.len().unwrap();
+        let file = fs::File::options().write(true).open(path).unwrap();
+        (&file).write_all(&fs::read(two).unwrap()).unwrap();
+        file.set_modified(time).unwrap();
+        let e = many.column("n").unwrap().sum().unwrap_err();
+        assert_eq!((e.kind(), e.path()), (ErrorKind::FileChanged, Some(&**path)), "{e}");
+    }
+    // A stream that was written again has not grown.
+    let many = open(folder.path().join("*.arrow")).unwrap();
+    many.len().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(30));
+    fs::write(&paths[7], fs::read(&paths[7]).unwrap()).unwrap();
+    assert_eq!(many.column("n").unwrap().sum().unwrap_err().path(), Some(&*paths[7]));
+}
+
 #[test]
 fn a_stream_that_has_grown_keeps_the_rows_it_had() {
     let folder = tempfile::tempdir().unwrap();
@@ -159,6 +200,9 @@ fn segments_of_a_live_table_are_mapped_from_the_start() {
     writer.commit().unwrap();
     assert_eq!(many.column("n").unwrap().len().unwrap(), rows);
     many.column("n").unwrap().sum().unwrap();
+    let writers = opened(&table);
+    drop(many);
+    assert_eq!(opened(&table), writers, "there may be more of them than files that a process may open");
 }
 
 #[test]

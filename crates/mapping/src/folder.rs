@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::home::{Home, is_moved};
 use crate::medium::{Act, Medium};
 use crate::os::{self, HeldFolder};
-use crate::parts::part_name;
+use crate::parts::{hidden_files, part_name};
 
 /// The lock of a directory that only one process writes to, until it is dropped.
 #[derive(Debug)]
@@ -19,6 +19,9 @@ pub struct Lock {
     medium: Medium,
 }
 
+/// The number of times that a directory is opened anew because another one has replaced it.
+const MOST_TRIES: usize = 1000;
+
 impl Lock {
     /// Takes the lock of the directory at `path`, which has no symbolic link in it if the lock's [medium](Lock::medium)
     /// is used; `None` if another process has it.
@@ -27,20 +30,21 @@ impl Lock {
     /// Those of the system, or of the witness.
     pub fn take(medium: &Medium, path: &Path) -> io::Result<Option<Lock>> {
         medium.tell(Act::Lock { path })?;
+        let mut tries = 0;
         loop {
             let folder = HeldFolder::open(path)?;
             if !folder.try_lock()? {
                 return Ok(None);
             }
             let home = Home::new(path, folder);
-            // Another directory may have replaced the opened one.
             match home.check() {
                 Ok(()) => {
                     let home = Arc::new(home);
                     let medium = medium.at_home(home.clone());
                     return Ok(Some(Lock { home, forks: os::forks(), medium }));
                 }
-                Err(e) if is_moved(&e) => (),
+                // Another directory may have replaced the opened one. Some file systems number files anew each time.
+                Err(e) if is_moved(&e) && tries < MOST_TRIES => tries += 1,
                 Err(e) => return Err(e),
             }
         }
@@ -93,15 +97,23 @@ impl Lock {
         let part = self.medium.at(&newer.path);
         let name = self.home.name();
         part.exchange(&name)?;
-        let older = self.home.folder().file().metadata()?;
-        if part.identity()? != (older.dev(), older.ino()) {
+        let is_own = || {
+            let own = self.home.folder().file().metadata()?;
+            Ok(part.identity()? == (own.dev(), own.ino()))
+        };
+        match is_own() {
+            Ok(true) => {
+                // The old one's lock is removed with its files.
+                newer.folder = self.home.replace(newer.folder.clone());
+                Ok(newer)
+            }
             // The directory was renamed at this moment, and the exchanged one is another table's.
-            part.exchange(&name)?;
-            return self.medium.check_home().and(Err(io::ErrorKind::ResourceBusy.into()));
+            Ok(false) => match part.exchange(&name) {
+                Ok(()) => self.medium.check_home().and(Err(io::ErrorKind::ResourceBusy.into())),
+                Err(e) => newer.keep_after(e),
+            },
+            Err(e) => newer.keep_after(e),
         }
-        // The old one's lock is removed with its files.
-        newer.folder = self.home.replace(newer.folder.clone());
-        Ok(newer)
     }
 }
 
@@ -168,6 +180,12 @@ impl PartFolder {
     pub fn keep(mut self) {
         self.path = PathBuf::new();
     }
+
+    /// Keeps the directory after an error that leaves unknown whose files are in it.
+    fn keep_after(self, error: io::Error) -> io::Result<PartFolder> {
+        self.keep();
+        Err(error)
+    }
 }
 
 impl Drop for PartFolder {
@@ -186,26 +204,18 @@ impl Drop for PartFolder {
 /// Those of syncing the parent directory of `folder`, if a directory is left: until then it is not on the disk which of
 /// the two has the table's name.
 pub fn remove_parts(medium: &Medium, folder: &Path) -> io::Result<()> {
-    let name = format!(".{}.", folder.file_name().unwrap_or_default().to_string_lossy());
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let is_part = |file: &str, name: &str| {
-        let numbers = file.strip_prefix(name).and_then(|rest| rest.strip_suffix(".part"));
-        numbers.and_then(|numbers| numbers.split_once('.')).is_some_and(|(pid, n)| is_number(pid) && is_number(n))
+    let is_part = |rest: &str| {
+        let numbers = rest.strip_suffix(".part").and_then(|numbers| numbers.split_once('.'));
+        numbers.is_some_and(|(pid, n)| is_number(pid) && is_number(n))
     };
-    let beside = folder.parent().unwrap_or(Path::new("."));
-    for (directory, name) in [(beside, name.as_str()), (folder, ".")] {
-        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
-            if !entry.file_name().to_str().is_some_and(|file| is_part(file, name)) {
-                continue;
-            }
-            let path = entry.path();
-            // Files that can't be removed only cost space.
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                medium.sync_folder(directory)?;
-                let _ = remove_part_folder(medium, &path);
-            } else if medium.check_home().is_ok() {
-                let _ = medium.at(&path).unlink();
-            }
+    for (path, _) in hidden_files(folder).into_iter().filter(|(_, rest)| is_part(rest)) {
+        // Files that can't be removed only cost space.
+        if std::fs::symlink_metadata(&path).is_ok_and(|there| there.is_dir()) {
+            medium.sync_folder(path.parent().unwrap_or(Path::new(".")))?;
+            let _ = remove_part_folder(medium, &path);
+        } else if medium.check_home().is_ok() {
+            let _ = medium.at(&path).unlink();
         }
     }
     Ok(())

@@ -94,7 +94,7 @@ pub use mode::Mode;
 #[doc(hidden)]
 pub use os::ignore_file_size_signal;
 pub use os::{forks, remote};
-pub use parts::UnfinishedFile;
+pub use parts::{UnfinishedFile, hidden_files};
 pub use store::Store;
 #[doc(hidden)]
 pub use sys::limit_mappings;

@@ -1,7 +1,9 @@
 //! Incomplete files, and their names.
 
+use std::ffi::OsString;
 use std::fs::{File, Permissions};
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +28,7 @@ impl UnfinishedFile {
     /// Creates a file in the directory of `path`, or of the file that the link there leads to.
     ///
     /// # Errors
-    /// Those of the system; `InvalidInput` if `path` is not the path of a file.
+    /// Those of the system; `InvalidInput` if `path` is not the path of a file, or anything but a regular file is there.
     pub fn beside(path: &Path) -> io::Result<UnfinishedFile> {
         if path.file_name().is_none() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"));
@@ -73,6 +75,10 @@ impl UnfinishedFile {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(e) => return Err(e),
         };
+        if !there.is_file() {
+            let message = "a directory, pipe or device is there, which a file can't replace";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
         let own = self.file.metadata()?;
         let mut mode = there.mode() & 0o777;
         if own.gid() != there.gid() && fchown(&self.file, None, Some(there.gid())).is_err() {
@@ -135,8 +141,36 @@ pub(crate) fn part_name(folder: &Path) -> PathBuf {
 
 /// The path beside `folder` of a hidden file named after it.
 pub(crate) fn beside(folder: &Path, suffix: &str) -> PathBuf {
-    let name = folder.file_name().unwrap_or_default().to_string_lossy();
-    folder.parent().unwrap_or(Path::new(".")).join(format!(".{name}.{suffix}"))
+    let mut name = hidden_prefix(folder);
+    name.push(suffix);
+    folder.parent().unwrap_or(Path::new(".")).join(name)
+}
+
+/// How the names of hidden files begin that lie beside `folder` and are named after it.
+pub(crate) fn hidden_prefix(folder: &Path) -> OsString {
+    let mut prefix = OsString::from(".");
+    prefix.push(folder.file_name().unwrap_or_default());
+    prefix.push(".");
+    prefix
+}
+
+/// The files that are named after `folder`, with what follows in each name: those beside it, and those inside it whose
+/// name begins with a point only. Names that are not text after that are left out.
+///
+/// Directories that can't be listed have none.
+pub fn hidden_files(folder: &Path) -> Vec<(PathBuf, String)> {
+    let beside = folder.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+    let mut found = Vec::new();
+    for (directory, prefix) in [(beside, hidden_prefix(folder)), (folder, OsString::from("."))] {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let rest = name.as_bytes().strip_prefix(prefix.as_bytes());
+            if let Some(rest) = rest.and_then(|rest| str::from_utf8(rest).ok()) {
+                found.push((entry.path(), rest.to_owned()));
+            }
+        }
+    }
+    found
 }
 
 /// Returns an unused end of the name of an incomplete file.
@@ -174,6 +208,11 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
         assert_eq!(names(folder.path()), ["x.csv"]);
         assert!(UnfinishedFile::beside(Path::new("/")).is_err());
+        // Only root could replace a device, and would miss it.
+        for other in [Path::new("/dev/null"), folder.path()] {
+            let e = UnfinishedFile::beside(other).unwrap_err();
+            assert_eq!(e.kind(), io::ErrorKind::InvalidInput, "{e}");
+        }
     }
 
     #[test]

@@ -28,7 +28,7 @@ impl FileState {
 
     /// Whether it is a later state of the file in state `before`, if that file may only grow.
     pub fn has_grown_from(&self, before: &FileState) -> bool {
-        self.identity == before.identity && self.size() >= before.size()
+        self.identity == before.identity && self.size() > before.size()
     }
 }
 

@@ -81,16 +81,17 @@ impl Shard {
             opened => opened?,
         };
         let now = mapping.state().ok_or_else(|| Error::internal("a mapped file has no state"))?;
-        let is_grown = now != self.state;
-        if is_grown && !now.has_grown_from(&self.state) {
+        let is_same = now == self.state;
+        if !is_same && !now.has_grown_from(&self.state) {
             return Err(changed("replaced or overwritten"));
         }
         let len = usize::try_from(self.state.size()).map_err(|_| changed("replaced or overwritten"))?;
         let bytes = Bytes::of_mapping_or_copy(mapping)?.first(len);
         let ipc = Ipc::open(bytes, Some(&self.path), self.options)?;
-        // A stream may grow; a file may not.
-        let is_same = !is_grown || !ipc.is_file() && self.ends == few_ends(&ipc)?.map(Into::into);
-        if !is_same || ipc.schema().fields() != self.schema.fields() {
+        // A stream may grow; a file may not. Times of files are those of the system's last tick: a file that was
+        // overwritten just after it was opened may have the same.
+        let may_be = is_same || !ipc.is_file();
+        if !may_be || self.ends != few_ends(&ipc)?.map(Into::into) || ipc.schema().fields() != self.schema.fields() {
             return Err(changed("overwritten"));
         }
         ipc.close_file();

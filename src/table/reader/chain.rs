@@ -9,7 +9,7 @@ use crate::dataset::Source;
 use crate::directory::{FileId, NamesTime};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{Ipc, ReadOptions};
-use crate::map::{Mapping, Medium, Mode, boot_id};
+use crate::map::{Mapping, Medium, Mode, boot_id, hidden_files};
 use crate::table::format::Record;
 use crate::table::placement::MOST_ROWS;
 
@@ -108,17 +108,9 @@ pub(in crate::table) fn prepared_path(medium: &Medium, folder: &Path, first_row:
 
 /// The segments waiting for their names: first row and path, in order.
 pub(in crate::table) fn prepared(folder: &Path) -> Vec<(u64, PathBuf)> {
-    let beside = folder.parent().unwrap_or(Path::new("."));
-    let folder_name = format!(".{}.", folder.file_name().unwrap_or_default().to_string_lossy());
-    let mut found = Vec::new();
-    for (directory, prefix) in [(beside, folder_name.as_str()), (folder, ".")] {
-        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            let digits = name.to_str().and_then(|name| name.strip_prefix(prefix)?.strip_suffix(".next"));
-            let row = digits.and_then(|digits| first_row(&format!("{digits}.arrow")));
-            found.extend(row.map(|row| (row, entry.path())));
-        }
-    }
+    let row = |rest: &str| first_row(&format!("{}.arrow", rest.strip_suffix(".next")?));
+    let hidden = hidden_files(folder).into_iter();
+    let mut found: Vec<_> = hidden.filter_map(|(path, rest)| Some((row(&rest)?, path))).collect();
     found.sort_unstable();
     found
 }

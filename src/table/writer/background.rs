@@ -172,17 +172,18 @@ impl Background {
 
     /// Replaces the live segment, which was empty, by another one.
     pub fn replaced(&self, live: Arc<Shared>) {
+        self.inner.names.store(true, Ordering::Release);
         let mut segments = locked(&self.inner.segments);
         segments.pop();
         segments.push(live);
-        self.inner.names.store(true, Ordering::Release);
     }
 
     /// Adds the segments, already named, in which the commit continues that seals the live segment. Must be called
     /// before sealing, so that a sync of the sealed segment includes them.
     pub fn goes_on(&self, mut fresh: Vec<Arc<Shared>>) {
-        locked(&self.inner.segments).append(&mut fresh);
+        // First: whoever sees the segments must see that the folder needs a sync.
         self.inner.names.store(true, Ordering::Release);
+        locked(&self.inner.segments).append(&mut fresh);
     }
 
     /// From now on the last segment passed to [`goes_on`](Background::goes_on) is the live one.
