@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use arrowwood::{Dataset, Error, ErrorKind, Follow, Result, follow, open, table_stat};
+use arrowwood::{Bytes, Dataset, Error, ErrorKind, Follow, Mapping, Mode, Open, Result, follow, open, table_stat};
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
@@ -51,6 +51,8 @@ pub(crate) struct Progress {
 /// The newest commit seen.
 struct Newest {
     rows: Dataset,
+    /// That of a single file.
+    mapping: Option<Mapping>,
     opened: Instant,
     /// The time of the last request for it.
     used: Instant,
@@ -62,14 +64,32 @@ impl Newest {
     fn open(path: &Path) -> Result<Newest> {
         let names = names_changed(path);
         let rows = open(path)?;
+        Ok(Newest::now(rows, None, names))
+    }
+
+    /// Opens a file, whose mapping all requests share: its pages are entered in the process's tables once.
+    fn map(path: &Path) -> Result<Newest> {
+        let names = names_changed(path);
+        let mapping = Mapping::open(path, Mode::Read)?;
+        let rows = rows_of(&mapping, path)?;
+        Ok(Newest::now(rows, Some(mapping), names))
+    }
+
+    fn now(rows: Dataset, mapping: Option<Mapping>, names: Option<SystemTime>) -> Newest {
         let now = Instant::now();
-        Ok(Newest { rows, opened: now, used: now, names })
+        Newest { rows, mapping, opened: now, used: now, names }
     }
 
     /// Whether it was opened longer than `age` ago, and files were added or removed since.
     fn is_outdated(&self, path: &Path, age: Duration) -> bool {
         self.opened.elapsed() > age && self.names != names_changed(path)
     }
+}
+
+/// The rows of a mapped file, with no decompressed data of earlier requests.
+fn rows_of(mapping: &Mapping, path: &Path) -> Result<Dataset> {
+    let bytes = Bytes::of_mapping(mapping.clone()).map_err(|e| e.at(path))?;
+    Open::new().named_bytes(bytes, path)
 }
 
 fn names_changed(path: &Path) -> Option<SystemTime> {
@@ -161,8 +181,8 @@ impl Table {
         Table { keeps: bytes, ..self }
     }
 
-    /// The rows as of the newest commit. For a file a separate dataset, so that no decompressed data is kept, unless
-    /// the table is one that [keeps](Table::keeping) some. Blocks.
+    /// The rows as of the newest commit. For a file a separate dataset of one mapping, so that no decompressed data is
+    /// kept, unless the table is one that [keeps](Table::keeping) some. Blocks.
     ///
     /// # Errors
     /// As [`Dataset::refresh`].
@@ -226,18 +246,23 @@ impl Table {
     }
 
     fn file_rows(&self, newest: &mut Option<Newest>) -> Result<Dataset> {
-        if self.keeps == 0 {
-            return open(&self.path);
-        }
-        let is_kept = |known: &&Newest| {
+        let is_kept = |known: &&mut Newest| {
             let is_same = self.kind == Kind::Files || known.names == names_changed(&self.path);
             is_same && known.rows.footprint().copied <= self.keeps && known.opened.elapsed() < REOPEN
         };
-        if let Some(known) = newest.as_ref().filter(is_kept) {
-            return Ok(known.rows.clone());
+        let known = match newest.as_mut().filter(is_kept) {
+            Some(known) => {
+                known.used = Instant::now();
+                known
+            }
+            None => {
+                newest.insert(if self.kind == Kind::File { Newest::map(&self.path) } else { Newest::open(&self.path) }?)
+            }
+        };
+        match &known.mapping {
+            Some(mapping) if self.keeps == 0 => rows_of(mapping, &self.path),
+            _ => Ok(known.rows.clone()),
         }
-        let opened = Newest::open(&self.path)?;
-        Ok(newest.insert(opened).rows.clone())
     }
 
     /// Whether the directory or file of that name is still the opened one. Blocks.
@@ -404,5 +429,55 @@ fn followed(rows: &Dataset, start: Option<u64>) -> Result<Follow> {
     match follow(rows, start, None) {
         Err(e) if e.kind() == ErrorKind::RowOutOfRange => follow(rows, None, None),
         found => found,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use arrowwood::{Compression, WriteOptions, parse_schema, write};
+
+    use super::*;
+
+    fn write_rows(path: &Path, rows: std::ops::Range<u64>) {
+        let schema = Arc::new(parse_schema("n: int64").unwrap());
+        let numbers = Arc::new(arrow_array::Int64Array::from_iter_values(rows.map(|row| row as i64)));
+        let batch = arrow_array::RecordBatch::try_new(schema, vec![numbers]).unwrap();
+        let options = WriteOptions { compression: Some(Compression::Lz4), ..WriteOptions::default() };
+        write(&Dataset::try_from(vec![batch]).unwrap(), path, &options).unwrap();
+    }
+
+    /// The number of mappings of the file that this process has.
+    fn mappings(path: &Path) -> usize {
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        maps.lines().filter(|line| line.ends_with(path.to_str().unwrap())).count()
+    }
+
+    #[test]
+    fn requests_for_a_file_share_its_mapping_and_nothing_that_was_decompressed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.arrow");
+        write_rows(&path, 0..5000);
+        let identity = Identity::of(&fs::metadata(&path).unwrap());
+        let table = Table::open("a.arrow", path.clone(), Kind::File, identity).unwrap();
+        assert!(table.is_closed());
+        let first = table.rows().unwrap();
+        assert_eq!(first.column("n").unwrap().sum().unwrap().to_string(), "12497500");
+        assert!(first.footprint().copied > 0);
+        let second = table.rows().unwrap();
+        assert_eq!(second.footprint().copied, 0);
+        assert_eq!(mappings(&path), 1);
+        assert!(!table.is_closed() && table.unused_since().is_some());
+        // In place, but later than before; and another file.
+        let other = folder.path().join("b.arrow");
+        write_rows(&other, 5000..9000);
+        thread::sleep(Duration::from_millis(30));
+        fs::write(&path, fs::read(&other).unwrap()).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().ino(), identity.inode);
+        assert_eq!(table.rows().unwrap().len().unwrap(), 4000);
+        table.close_unused();
+        drop((first, second));
+        assert_eq!(mappings(&path), 0);
     }
 }
