@@ -121,6 +121,14 @@ def test_others_read_what_was_pushed(bucket, endpoint, tmp_path):
     assert [row for part in parts for row in part.to_pylist()] == expected
     data = [store.open_input_file(name).read() for name in sorted(names)]
     assert [row for part in data for row in pl.read_ipc(part).to_dicts()] == expected
+    # As two pushes at the same time may leave it.
+    for start, what in [(ROWS - 5, "are there twice"), (ROWS + 5, "are missing")]:
+        other = f"{bucket}/ticks/{start:020}.arrow"
+        store.copy_file(f"{bucket}/ticks/{0:020}.arrow", other)
+        with pytest.raises(aw.InvalidData, match=f"rows {what}"):
+            aw.open(f"{url}/")
+        store.delete_file(other)
+    assert len(aw.open(f"{url}/")) == ROWS
 
 
 def test_what_is_refused(bucket, endpoint, tmp_path, monkeypatch):

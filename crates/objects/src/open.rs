@@ -1,5 +1,6 @@
 //! [`open`]: a URL as a dataset.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -61,11 +62,40 @@ pub(crate) fn open_object(location: &Location, how: Open, options: &Options) -> 
 fn open_folder(location: &Location, how: Open, options: &Options) -> Result<Option<Dataset>> {
     let objects = list(location, options).map_err(|e| e.at(&location.name))?;
     let opened = each(&objects, |object| open_object(object, how, options))?;
+    if let Some(starts) = objects.iter().map(first_row).collect::<Option<Vec<_>>>() {
+        let spans: Result<Vec<_>> = starts.iter().zip(&opened).map(|(&at, rows)| Ok(at..at + rows.len()?)).collect();
+        check_order(&objects, &spans?)?;
+    }
     match &opened[..] {
         [] => Ok(None),
         [only] => Ok(Some(only.clone())),
         several => Dataset::concat(several).map(Some),
     }
+}
+
+/// The number of the first row in an object of a table, which is called by it; `None` for other names.
+pub(crate) fn first_row(object: &Location) -> Option<u64> {
+    let digits = object.path.filename()?.strip_suffix(".arrow")?;
+    (digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit())).then(|| digits.parse().ok())?
+}
+
+/// Checks that the objects of a table have consecutive rows: two pushes at the same time may write over each other's.
+///
+/// # Errors
+/// `InvalidData`.
+pub(crate) fn check_order(objects: &[Location], spans: &[Range<u64>]) -> Result<()> {
+    for (pair, object) in spans.windows(2).zip(objects.iter().skip(1)) {
+        let (end, start) = (pair[0].end, pair[1].start);
+        if end != start {
+            let what = if end < start { "are missing" } else { "are there twice" };
+            let message = format!(
+                "it begins with row {start}, and the object before ends with row {end}: rows {what}; remove it and all \
+                 after it, and push again"
+            );
+            return Err(Error::new(ErrorKind::InvalidData, message).at(&object.name));
+        }
+    }
+    Ok(())
 }
 
 /// What `work` makes of each of `items`, several at a time.

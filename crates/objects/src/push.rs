@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use crate::failure::failed;
 use crate::location::{Location, Options};
 use crate::object::SLOWEST;
-use crate::open::{each, list, open_object};
+use crate::open::{check_order, each, first_row, list, open_object};
 use crate::runtime::Threads;
 
 /// Bytes of rows of one object, about, where segments are small.
@@ -116,9 +116,8 @@ fn there(location: &Location, rows: &Dataset, options: &Options) -> Result<Optio
     let objects = list(location, options).map_err(|e| e.at(&location.name))?;
     let spans = each(&objects, |object| {
         let wrong = |kind, what: String| Error::new(kind, what).at(&object.name);
-        let start = object.path.filename().and_then(|name| name.strip_suffix(".arrow")).filter(|name| name.len() == 20);
-        let start: Option<u64> = start.and_then(|digits| digits.parse().ok());
-        let start = start.ok_or_else(|| wrong(ErrorKind::InvalidData, "no object of a table is called so".into()))?;
+        let start = first_row(object)
+            .ok_or_else(|| wrong(ErrorKind::InvalidData, "no object of a table is called so".into()))?;
         let found = open_object(object, Open::new(), options)?;
         if found.schema().fields() != rows.schema().fields() {
             let message =
@@ -127,12 +126,7 @@ fn there(location: &Location, rows: &Dataset, options: &Options) -> Result<Optio
         }
         Ok(start..start + found.len()?)
     })?;
-    for (pair, object) in spans.windows(2).zip(objects.iter().skip(1)) {
-        if pair[0].end != pair[1].start {
-            let message = format!("it follows rows up to {}; remove what was not pushed, and push again", pair[0].end);
-            return Err(Error::new(ErrorKind::InvalidData, message).at(&object.name));
-        }
-    }
+    check_order(&objects, &spans)?;
     Ok(spans.last().map(|last| last.end))
 }
 

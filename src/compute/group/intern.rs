@@ -311,10 +311,10 @@ impl<const N: usize> Words<N> {
         let before = self.len();
         let len = if before == 0 { (2 * self.expected + 2).next_power_of_two().max(64) } else { 2 * before };
         // An empty table keeps its memory.
-        let is_full = before > 0;
+        let has_slots = before > 0;
         let keys: [Vec<u64>; N] =
-            std::array::from_fn(|word| if is_full { take(&mut self.keys[word]) } else { Vec::new() });
-        let ids = if is_full { take(&mut self.ids) } else { Vec::new() };
+            std::array::from_fn(|word| if has_slots { take(&mut self.keys[word]) } else { Vec::new() });
+        let ids = if has_slots { take(&mut self.ids) } else { Vec::new() };
         self.keys.iter_mut().for_each(|keys| keys.resize(len + WINDOW, 0));
         self.ids.resize(len + WINDOW, 0);
         self.shift = u64::BITS - len.ilog2();
