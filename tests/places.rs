@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use arrow_array::{Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrowwood::simulate::{Act, Medium, Witness, compact_on};
-use arrowwood::{Compaction, ErrorKind, Late, Sync, Value, Writer, WriterOptions, open};
+use arrowwood::{Compaction, ErrorKind, Late, Sync, Value, Writer, WriterOptions, open, partition_writer};
 
 fn schema() -> SchemaRef {
     Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]))
@@ -360,4 +360,62 @@ fn a_table_grows_in_a_directory_that_is_mounted() {
         eprintln!("{mount}: {}", if output.contains("mounted\n") { "done" } else { "not permitted" });
         assert!(!output.contains("mounted\n") || output.contains("played"), "{output}");
     }
+}
+
+/// The directories whose names were synced; one of them can't be.
+#[derive(Debug, Default)]
+struct SyncedFolders {
+    synced: Mutex<Vec<PathBuf>>,
+    broken: Mutex<Option<PathBuf>>,
+}
+
+impl SyncedFolders {
+    fn options(self: &Arc<Self>) -> WriterOptions {
+        WriterOptions { medium: Medium::watched(self.clone()), ..WriterOptions::default() }
+    }
+
+    fn has_all(&self, folders: &[&Path]) -> bool {
+        let synced = self.synced.lock().unwrap();
+        folders.iter().all(|folder| synced.contains(&folder.canonicalize().unwrap()))
+    }
+}
+
+impl Witness for SyncedFolders {
+    fn hear(&self, act: Act<'_>) -> io::Result<()> {
+        let Act::SyncFolder { path } = act else { return Ok(()) };
+        if self.broken.lock().unwrap().as_deref() == Some(path) {
+            return Err(io::Error::other("the power is gone"));
+        }
+        self.synced.lock().unwrap().push(path.canonicalize()?);
+        Ok(())
+    }
+}
+
+/// Without the names of the directories above them, durable rows are lost in a power cut.
+#[test]
+fn names_of_all_new_directories_are_on_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("new").join("t");
+    let keys = |host| [("day", Value::Int(1)), ("host", Value::Str(host))];
+    for host in ["a", "b"] {
+        // Those that are there may be of a writer that was killed.
+        let disk = Arc::new(SyncedFolders::default());
+        partition_writer(&table, &keys(host), Some(schema()), &disk.options()).unwrap().close().unwrap();
+        let day = table.join("day=1");
+        assert!(disk.has_all(&[&folder.path().join("new"), &table, &day, &day.join(format!("host={host}"))]));
+        assert_eq!(disk.has_all(&[folder.path()]), host == "a");
+    }
+}
+
+#[test]
+fn the_name_of_a_directory_whose_maker_was_killed_is_on_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("t");
+    let killed = Arc::new(SyncedFolders::default());
+    *killed.broken.lock().unwrap() = Some(folder.path().to_path_buf());
+    Writer::open(&table, Some(schema()), &killed.options()).unwrap_err();
+    assert!(table.is_dir());
+    let disk = Arc::new(SyncedFolders::default());
+    Writer::open(&table, Some(schema()), &disk.options()).unwrap().close().unwrap();
+    assert!(disk.has_all(&[folder.path(), &table]));
 }

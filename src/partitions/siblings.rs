@@ -1,6 +1,6 @@
 //! The requirements that existing partitions put on a new one: their schema and their keys.
 
-use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use crate::array::Value;
 use crate::dataset::union_of;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::ReadOptions;
+use crate::map::Medium;
 use crate::table::{Writer, WriterOptions, holds_table, open_table};
 
 /// Opens the partition of `table` with these values for writing, or creates it if there is a schema, or another
@@ -47,11 +48,20 @@ pub fn partition_writer(
         (Some(given), None) => Some(given),
         (None, sibling) => sibling.map(|(_, there)| there),
     };
-    if stored.is_some() {
+    if stored.is_some() && !holds_table(&path)? {
         let parent = path.parent().unwrap_or(root);
-        fs::create_dir_all(parent).map_err(|e| Error::io("making the partition's directory", &e).at(parent))?;
+        make_levels(&options.medium, root, parent)
+            .map_err(|e| Error::io("making the partition's directory", &e).at(parent))?;
     }
     Writer::open(path, stored, &options)
+}
+
+/// Makes the directories from `root` to `parent`, the one of a new partition. Their names are on the disk before its rows
+/// are: whoever made them may have been killed before.
+fn make_levels(medium: &Medium, root: &Path, parent: &Path) -> io::Result<()> {
+    medium.make_folders(parent)?;
+    let levels = parent.ancestors().take_while(|level| level.starts_with(root));
+    levels.into_iter().try_for_each(|level| medium.sync_name(level))
 }
 
 /// `schema` without the columns named `names`.

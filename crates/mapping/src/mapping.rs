@@ -265,6 +265,16 @@ impl Mapping {
         identity.is_some() && identity == found
     }
 
+    /// Whether another file than the mapped one is at `path`.
+    pub fn is_replaced_at(&self, path: &Path) -> bool {
+        path.exists() && !self.is_at(path)
+    }
+
+    /// Whether both are mappings of one file.
+    pub fn is_of_file(&self, other: &Mapping) -> bool {
+        self.identity().is_some() && self.identity() == other.identity()
+    }
+
     /// Records that the file has changed, and returns the error.
     pub fn overwritten(&self) -> Error {
         self.0.region.mark();

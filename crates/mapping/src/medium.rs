@@ -240,6 +240,35 @@ impl Medium {
         self.sync_folder(path.parent().unwrap_or(path))
     }
 
+    /// Makes the directory at `path` and those above it that are not there, each with its name on the disk.
+    ///
+    /// # Errors
+    /// Those of the system, or of the witness.
+    pub fn make_folders(&self, path: &Path) -> io::Result<()> {
+        if path == Path::new("") || path.is_dir() {
+            return Ok(());
+        }
+        path.parent().map_or(Ok(()), |above| self.make_folders(above))?;
+        match self.make_folder(path) {
+            // Another process was faster.
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => self.sync_name(path),
+            made => made,
+        }
+    }
+
+    /// Brings the name of a directory to the disk that another process has made, and may not have synced. Does nothing
+    /// where this one may not read the directory above: then it could not have made the directory either.
+    ///
+    /// # Errors
+    /// Those of the system, or of the witness.
+    pub fn sync_name(&self, path: &Path) -> io::Result<()> {
+        let Some(above) = path.parent() else { return Ok(()) };
+        match self.sync_folder(above) {
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+            synced => synced,
+        }
+    }
+
     /// Syncs changes of the names in the directory to the disk.
     ///
     /// # Errors

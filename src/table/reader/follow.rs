@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::table::{can_grow, check_goes_on, held, reopened, still_there, watched};
+use super::table::{can_grow, check_goes_on, has_sealed, held, let_go, reopened, still_there, watched};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{AwaitedWord, Mapping, Mode, SharedWords, guard, mappings_are_scarce};
@@ -21,8 +21,8 @@ const SPINS: usize = 100;
 /// Attempts to open a table while its rows are being dropped.
 const TRIES: usize = 3;
 
-/// An iterator over the new rows of a table, as datasets. Keeps the segments of returned rows open, so that these can still
-/// be read after they are dropped.
+/// An iterator over the new rows of a table, as datasets. These keep their segments open, and can still be read after the
+/// rows are dropped from the table.
 #[derive(Debug)]
 pub struct Follow {
     dataset: Dataset,
@@ -78,7 +78,9 @@ impl Follow {
             }
             if self.looked.elapsed() >= LOOK {
                 self.looked = Instant::now();
-                self.dataset = still_there(&self.dataset)?;
+                let there = still_there(&self.dataset)?;
+                check_goes_on(&self.dataset, &there, self.next)?;
+                self.dataset = there;
             }
             guard(|| self.sleep(left.min(LOOK)))?;
         }
@@ -110,6 +112,9 @@ impl Follow {
         }
         let rows = held(&self.dataset.slice(from - first, end - from)?)?;
         self.next = from + rows.len()?;
+        if has_sealed(&rows) {
+            self.dataset = let_go(&self.dataset, self.next);
+        }
         Ok(Some(rows))
     }
 

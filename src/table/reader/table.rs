@@ -108,7 +108,8 @@ fn of_chain(folder: &Path, options: ReadOptions, chain: Chain, before: Option<Be
     }
     let history = History::of(&table, entries, last_file);
     let live = live.map(|(segment, record)| {
-        let known = before.and_then(|(_, _, live)| live).filter(|live| live.header.first_row == last_start);
+        // An empty segment may have been replaced by a larger one, with the same first row and other offsets.
+        let known = before.and_then(|(_, _, live)| live).filter(|live| live.mapping.is_of_file(&segment.mapping));
         let segment = known.cloned().unwrap_or(segment);
         Live { table: table.clone(), history: history.clone(), snapshot: Snapshot::new(segment, record) }
     });
@@ -227,13 +228,24 @@ impl Live {
     #[inline]
     fn is_newest(&self) -> bool {
         let Snapshot { segment, record, .. } = &self.snapshot;
-        segment.sequence() == record.sequence && !(record.sealed && self.has_more())
+        segment.sequence() == record.sequence && !(record.sealed && self.has_more()) && !self.is_replaced()
     }
 
     /// Whether rows may follow this sealed segment: the next segment's name exists, or this one was merged, perhaps
-    /// with the next.
+    /// with the next. A file that is merged may have other names, as in a backup of links.
     fn has_more(&self) -> bool {
-        self.next_path().exists() || self.snapshot.segment.mapping.is_removed()
+        let mapping = &self.snapshot.segment.mapping;
+        let is_elsewhere = || !mapping.is_at(&self.own_path()) && self.table.folder.exists();
+        self.next_path().exists() || mapping.is_removed() || is_elsewhere()
+    }
+
+    /// Whether a larger segment has replaced this empty one, whose writer may have been killed before it could say so.
+    fn is_replaced(&self) -> bool {
+        self.snapshot.record.rows() == 0 && self.snapshot.segment.mapping.is_replaced_at(&self.own_path())
+    }
+
+    fn own_path(&self) -> PathBuf {
+        chain::path(&self.table.folder, self.snapshot.segment.header.first_row)
     }
 
     /// The path at which rows continue once the segment is sealed. Compaction seals the last segment and replaces it:
@@ -250,7 +262,8 @@ impl Live {
         if record.sequence < known.sequence {
             return Err(segment.mapping.overwritten().into());
         }
-        if !record.sealed && !segment.is_outdated(&record) {
+        let is_replaced = record.rows() == 0 && self.is_replaced();
+        if !record.sealed && !segment.is_outdated(&record) && !is_replaced {
             let snapshot = Snapshot::new(segment.clone(), record);
             let live = Live { table: self.table.clone(), history: self.history.clone(), snapshot };
             return Ok(dataset(&self.table, self.history.clone(), Some(live)));
@@ -263,7 +276,7 @@ impl Live {
         let gone = || Error::new(ErrorKind::NotFound, "the table has gone").at(&self.table.folder);
         let chain = Chain::open(&self.table.folder)?.ok_or_else(gone)?;
         // Earlier rows may be in another order, but the live segment's rows are the same while its file is.
-        let is_same = || segment.mapping.is_at(&chain::path(&self.table.folder, segment.header.first_row));
+        let is_same = || segment.mapping.is_at(&self.own_path());
         if chain.folder_id != self.table.folder_id && !is_same() {
             return Err(self.table.replaced());
         }
@@ -307,6 +320,10 @@ impl Live {
             }
             sealed.push(Entry::new(first_row, rows, opened));
             (segment, record) = next;
+        }
+        // The segments were opened by their names, which another directory may have as well.
+        if !self.table.is_in_place() {
+            return Ok(None);
         }
         let history = match &self.history {
             Some(history) => history.with(sealed),
@@ -593,7 +610,8 @@ pub(super) fn watched(dataset: &Dataset) -> Option<(&Path, Page, u64)> {
 /// `FileChanged` if the table was removed, so that no more rows will come.
 pub(super) fn still_there(dataset: &Dataset) -> Result<Dataset> {
     let live = dataset.pieces().last().and_then(growing);
-    let Some(live) = live.filter(|live| live.snapshot.segment.mapping.is_removed()) else { return Ok(dataset.clone()) };
+    let is_gone = |live: &&Live| live.snapshot.segment.mapping.is_removed() || live.is_replaced();
+    let Some(live) = live.filter(is_gone) else { return Ok(dataset.clone()) };
     // Sealed, then removed by retention or replaced by compaction.
     let newer = dataset.refresh()?;
     if !dataset.is_newest() || live.snapshot.record.sealed {
@@ -629,6 +647,27 @@ pub(super) fn held(rows: &Dataset) -> Result<Dataset> {
         }
     }
     Ok(rows.clone())
+}
+
+/// The whole table `newest` without the segments before row number `next` that are open: whoever has their rows keeps
+/// them open, and a follower of months would keep all. Each is mapped, or a copy in memory.
+pub(super) fn let_go(newest: &Dataset, next: u64) -> Dataset {
+    let (first, live) = (newest.pieces().first(), newest.pieces().last().and_then(growing));
+    let (Some(history), Some(live)) = (first.and_then(whole_history), live) else { return newest.clone() };
+    let is_done = |entry: &Entry| entry.first_row + entry.rows <= next && entry.opened.get().is_some();
+    let entries = history.entries().map(|entry| match is_done(entry) {
+        true => Entry::new(entry.first_row, entry.rows, OnceLock::new()),
+        false => entry.clone(),
+    });
+    let history = History::of(&history.table, entries.collect(), history.last_file);
+    let snapshot = Snapshot::new(live.snapshot.segment.clone(), live.snapshot.record.clone());
+    let live = Live { table: live.table.clone(), history: history.clone(), snapshot };
+    dataset(&live.table.clone(), history, Some(live))
+}
+
+/// Whether rows are, at least in part, of sealed segments.
+pub(super) fn has_sealed(rows: &Dataset) -> bool {
+    rows.pieces().iter().any(|piece| piece.source.as_any().is::<History>())
 }
 
 /// Opens the table of `dataset` again, ignoring what was known of it.

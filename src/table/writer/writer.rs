@@ -92,6 +92,7 @@ impl Writer {
             // A type that can't grow leaves no folder behind.
             Plan::of(schema)?;
         }
+        let mut is_named = false;
         if !path.exists() {
             if schema.is_none() {
                 return Err(no_table());
@@ -99,7 +100,7 @@ impl Writer {
             match options.medium.make_folder(path) {
                 // Another process was faster, and is creating the table.
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => (),
-                made => made.map_err(|e| Error::io("making the table's folder", &e))?,
+                made => made.map(|()| is_named = true).map_err(|e| Error::io("making the table's folder", &e))?,
             }
         }
         if !path.is_dir() {
@@ -114,7 +115,14 @@ impl Writer {
         match prepared::open(&options.medium, path)? {
             Some(chain) => prepared::of_home(&options.medium, Writer::reopen(path, chain, schema, options, lock)),
             None if std::fs::read_dir(path).is_ok_and(|mut files| files.next().is_some()) => Err(chain::foreign(path)),
-            None => Writer::create(path, schema, options, lock),
+            None => {
+                if !is_named {
+                    // Whoever made it may have been killed before its name was on the disk.
+                    let synced = options.medium.sync_name(path);
+                    synced.map_err(|e| Error::io("syncing the folder that the table is in", &e))?;
+                }
+                Writer::create(path, schema, options, lock)
+            }
         }
     }
 
