@@ -196,6 +196,8 @@ pub(crate) struct PlanNames {
 
 /// Text in one buffer has 31 bits of offset.
 const MOST_TEXT: u64 = i32::MAX as u64;
+/// The exclusive upper bound of counters.
+pub(crate) const MOST_COUNTED: u64 = 1 << 48;
 /// The maximum size in bytes of the names of positions, each with its length.
 const MOST_NAMES: u64 = 256 * 256;
 
@@ -269,7 +271,8 @@ impl Plan {
         own.eq(maps.iter().map(|map| (map.column as usize, u64::from(map.rows))))
     }
 
-    /// Returns the limit of each counter: that of `guess`, or what offsets can address if that is less.
+    /// Returns the limit of each counter: that of `guess`, or what offsets can address if that is less. Every row may be
+    /// null, whatever is guessed.
     pub fn limits(&self, guess: impl Fn(usize) -> u64) -> Vec<u64> {
         let mut limits: Vec<u64> = (0..self.counters).map(&guess).collect();
         let cut = |node: &PlanNode| match node.kind {
@@ -293,6 +296,7 @@ impl Plan {
             }
         }
         limits[self.names.bytes] = MOST_NAMES;
+        self.columns.iter().for_each(|column| column.raise_nulls(limits[0], &mut limits));
         limits
     }
 
@@ -453,7 +457,14 @@ impl Plan {
         if counters.len() != limits.len() || limits.len() != self.counters {
             return Err(format!("{} counters, expected {}", counters.len(), self.counters));
         }
-        if let Some(number) = counters.iter().zip(limits).position(|(count, limit)| count > limit) {
+        // Writers have exceeded those of nulls, which no buffer depends on: their number of rows is checked below.
+        let nulls = || {
+            let mut nulls = Vec::new();
+            self.columns.iter().for_each(|column| column.each(&mut |node| nulls.extend(node.nulls)));
+            nulls
+        };
+        let mut exceeded = (0..limits.len()).filter(|&number| counters[number] > limits[number]);
+        if let Some(number) = exceeded.find(|number| !nulls().contains(number)) {
             let count = counters[number];
             let limit = limits[number];
             return Err(format!("counter {number}: expected {limit} at most, got {count}"));
@@ -548,6 +559,17 @@ impl PlanNode {
         }
     }
 
+    /// Raises the limits of nulls to the rows of each node, where the column has `rows`.
+    fn raise_nulls(&self, rows: u64, limits: &mut [u64]) {
+        if let Some(counter) = self.nulls {
+            limits[counter] = limits[counter].max(rows.min(MOST_COUNTED - 1));
+        }
+        for (number, child) in self.children.iter().enumerate() {
+            let rows = self.child_rows(number, rows, limits).unwrap_or(MOST_COUNTED);
+            child.raise_nulls(rows, limits);
+        }
+    }
+
     /// Checks that `rows` rows can have as many nulls, items and bytes of text.
     fn check_counters(&self, rows: u64, counters: &[u64]) -> Result<(), String> {
         let name = self.field.name();
@@ -597,5 +619,28 @@ impl PlanNode {
             *sizes.get_mut(self.region + number)? = (length, is_text);
         }
         self.each_child(rows, limits, |child, rows| child.sizes(rows, limits, sizes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_schema::Field;
+
+    use super::*;
+
+    #[test]
+    fn every_row_may_be_null_and_early_writers_did_not_know() {
+        let fields = vec![Field::new("n", DataType::Int64, true), Field::new("text", DataType::Utf8, true)];
+        let plan = Plan::of(&Arc::new(Schema::new(fields))).unwrap();
+        // Rows, nulls and nulls of the two, bytes of text, and bytes of names.
+        assert_eq!(plan.limits(|counter| if counter == 0 { 1000 } else { 10 }), [1000, 1000, 1000, 10, MOST_NAMES]);
+        let check = |counters: [u64; 5]| plan.check_counters(&counters, &[1000, 10, 10, 10, 10]);
+        assert_eq!(check([900, 900, 11, 10, 10]), Ok(()));
+        for (wrong, number) in
+            [([1001, 0, 0, 0, 0], 0), ([900, 901, 0, 0, 0], 1), ([900, 0, 0, 11, 0], 3), ([0, 0, 0, 0, 11], 4)]
+        {
+            let message = check(wrong).unwrap_err();
+            assert!(message.starts_with(&format!("counter {number}: ")), "{message}");
+        }
     }
 }

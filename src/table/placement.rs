@@ -4,13 +4,11 @@
 use super::format::{Header, LINE, MOST_POSITIONS, PAGE, record_len};
 use crate::dataset::order::has_order;
 use crate::error::Result;
-use crate::rows::{ALIGNMENT, Plan, Region};
+use crate::rows::{ALIGNMENT, MOST_COUNTED, Plan, Region};
 use crate::types::field_type_name;
 
 /// The exclusive upper bound of row numbers.
 pub(super) const MOST_ROWS: u64 = 1 << 62;
-/// The exclusive upper bound of counters.
-const MOST_COUNTED: u64 = 1 << 48;
 /// One slot is published and the others rest, so there are at least two.
 const SLOTS: std::ops::RangeInclusive<u64> = 2..=1 << 16;
 /// The maximum size in bytes of a slot, of a footer, and of the log.

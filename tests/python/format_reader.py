@@ -444,8 +444,10 @@ class Segment:
         columns, _, parts = layout(self.schema, record.counters, self.zones)
         if not 0 < record.sequence < 2**62 or record.previous >= record.sequence:
             raise Malformed("the number of a commit can't be what it is")
-        for count, limit in zip(record.counters, self.limits, strict=True):
-            if count > limit:
+        numbered, _, _ = layout(self.schema, range(len(record.counters)), self.zones)
+        nulls = {node.nulls for node in flat(numbered) if node.nullable}
+        for number, (count, limit) in enumerate(zip(record.counters, self.limits, strict=True)):
+            if count > limit and number not in nulls:
                 raise Malformed("a counter is above its limit")
         for node in flat(columns):
             if node.nulls > node.n:

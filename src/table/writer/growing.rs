@@ -498,6 +498,8 @@ impl Growing {
     /// Publishes the written rows. Readers in other processes see them as soon as this returns.
     #[inline]
     pub fn show(&mut self, state: State) {
+        let (counters, limits) = (&self.now.counters, self.limits());
+        debug_assert_eq!(self.shared.plan.check_counters(counters, limits), Ok(()), "readers refuse other counters");
         self.sequence += 1;
         self.renew_record(self.sequence, state);
         publish::commit(&self.shared.store, self.shared.header.page(), self.sequence, &self.record);
