@@ -419,3 +419,53 @@ fn the_name_of_a_directory_whose_maker_was_killed_is_on_the_disk() {
     Writer::open(&table, Some(schema()), &disk.options()).unwrap().close().unwrap();
     assert!(disk.has_all(&[folder.path(), &table]));
 }
+
+/// The second of its two segments finds a file in its place: the first must not keep its name.
+#[test]
+fn a_commit_that_got_one_of_two_names_is_not_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("t");
+    let segment = |row: u64| table.join(format!("{row:020}.arrow"));
+    let mut writer = Writer::open(&table, Some(schema()), &options(&Medium::default())).unwrap();
+    writer.append(&rows(0..5)).unwrap();
+    writer.commit().unwrap();
+    writer.append(&rows(5..25)).unwrap();
+    std::fs::write(segment(20), "in the way").unwrap();
+    writer.commit().unwrap_err();
+    let seen_by_others = || {
+        let file = std::fs::File::open(segment(0)).unwrap();
+        let batches = arrow_ipc::reader::FileReader::try_new(file, None).unwrap();
+        batches.map(|batch| batch.unwrap().num_rows()).sum::<usize>()
+    };
+    assert_eq!((seen_by_others(), segment(10).exists()), (5, false));
+    drop(writer);
+    std::fs::remove_file(segment(20)).unwrap();
+    assert_eq!(open(&table).unwrap().len().unwrap(), 5);
+    let mut writer = Writer::open(&table, None, &options(&Medium::default())).unwrap();
+    writer.append(&rows(5..25)).unwrap();
+    writer.close().unwrap();
+    assert_eq!(open(&table).unwrap().len().unwrap(), 25);
+}
+
+/// Whoever removes the table and keeps a backup of links is told, too.
+#[test]
+fn a_writer_whose_segment_has_only_other_names_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("t");
+    let mut writer = Writer::open(&table, Some(schema()), &options(&Medium::default())).unwrap();
+    writer.append(&rows(0..5)).unwrap();
+    writer.commit().unwrap();
+    let live = table.join("00000000000000000000.arrow");
+    std::fs::hard_link(&live, folder.path().join("backup")).unwrap();
+    std::fs::remove_file(&live).unwrap();
+    let begun = std::time::Instant::now();
+    let told = loop {
+        writer.append(&rows(0..1)).unwrap();
+        match writer.commit() {
+            Ok(()) => assert!(begun.elapsed().as_secs() < 30, "it is never told"),
+            Err(e) => break e,
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    };
+    assert_eq!(told.kind(), ErrorKind::FileChanged);
+}

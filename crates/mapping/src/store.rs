@@ -150,6 +150,14 @@ impl Store {
         self.file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
     }
 
+    /// Whether there is no file at `path`, or another one than this; false where that can't be asked.
+    pub fn is_not_at(&self, path: &Path) -> bool {
+        match self.medium.at(path).identity() {
+            Ok((_, inode)) => inode != self.id,
+            Err(e) => e.kind() == io::ErrorKind::NotFound,
+        }
+    }
+
     /// Names a new file, replacing an existing one atomically.
     ///
     /// # Errors

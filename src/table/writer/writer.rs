@@ -489,15 +489,23 @@ impl Writer {
     #[cold]
     fn look_for_file(&mut self, has_time: bool) -> Result<()> {
         self.unlooked = 0;
-        if self.segments.first().is_some_and(|live| live.shared.store.is_removed()) {
+        let Some(live) = self.segments.first().map(|live| (&live.shared.store, live.first_row())) else {
+            return Ok(());
+        };
+        let removed = || {
             let message = "the live segment was removed, so no reader would see new commits; create the table again";
-            return Err(Error::new(ErrorKind::FileChanged, message));
+            Err(Error::new(ErrorKind::FileChanged, message))
+        };
+        if live.0.is_removed() {
+            return removed();
         }
         if !has_time {
             return Ok(());
         }
         match self.medium.check_home() {
             Err(e) if is_moved(&e) => Err(Error::io("committing", &e)),
+            // It may have other names, as in a backup of links.
+            Ok(()) if live.0.is_not_at(&chain::path(&self.folder, live.1)) => removed(),
             // A path that this process can't look at may still be the directory's.
             _ => Ok(()),
         }
@@ -557,7 +565,18 @@ impl Writer {
     }
 
     fn name_all(&self) -> Result<()> {
-        self.segments[1..].iter().try_for_each(|segment| give_name(segment, &self.folder))
+        let behind = &self.segments[1..];
+        for (number, segment) in behind.iter().enumerate() {
+            if let Err(e) = give_name(segment, &self.folder) {
+                // Other Arrow readers must not see the rows of those that have their names. If that fails, the first
+                // error is enough.
+                for named in behind[..number].iter().rev() {
+                    let _ = self.medium.remove(&chain::path(&self.folder, named.first_row()));
+                }
+                return Err(e);
+            }
+        }
+        Ok(())
     }
 
     /// Discards the rows appended since the last commit.
