@@ -163,8 +163,8 @@ const VECTORS: &[Vector] = &[
         check: Check::Note("begun by a commit that never came about"),
         ..vector(
             "provisional",
-            "A disk refused a name in the middle of a commit: two segments behind the first are provisional, the first is \
-             not sealed, so they don't count.",
+            "A disk refused a name in the middle of a commit, and to take the others back: two segments behind the first \
+             are provisional, the first is not sealed, so they don't count.",
             WRITING,
             |table| {
                 let witness = Renames::refusing(3);
@@ -562,6 +562,10 @@ impl Witness for Renames {
                     copy(&to.with_file_name("being written"), to);
                 }
                 Ok(())
+            }
+            // What has names by then keeps them.
+            Act::Remove { .. } if self.refused.is_some_and(|number| self.named.load(Ordering::Relaxed) >= number) => {
+                Err(std::io::Error::other("a disk that refuses"))
             }
             _ => Ok(()),
         }
