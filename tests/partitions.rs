@@ -410,3 +410,15 @@ fn a_new_partition_fits_the_others_with_dictionaries_too() {
         assert_eq!(open(table).unwrap().partitions().len(), 2);
     }
 }
+
+/// Listings leave names that begin with an underscore to other programs.
+#[test]
+fn partitions_of_a_column_that_begins_with_an_underscore_are_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path();
+    append(&mut writer(table, &[("_k", Value::Str("_a"))]), 0..2);
+    assert!(table.join("%5Fk=_a").is_dir());
+    let dataset = open(table).unwrap();
+    assert_eq!(dataset.schema().field(2).name(), "_k");
+    assert_eq!(shown(&dataset), ["0 row 0 _a", "1 row 1 _a"]);
+}

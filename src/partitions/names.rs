@@ -57,7 +57,10 @@ pub(super) fn directory_name(key: &str, value: Option<&str>) -> Result<String> {
         Some(NULL) => format!("%5F{}", &NULL[1..]),
         Some(text) => encode(text),
     };
-    let name = format!("{}={value}", encode(key));
+    let key = encode(key);
+    // Listings leave names that begin so to other programs.
+    let key = key.strip_prefix('_').map_or(key.clone(), |rest| format!("%5F{rest}"));
+    let name = format!("{key}={value}");
     if name.len() > LONGEST {
         let message =
             format!("the partition's directory would have a name of {} bytes, more than {LONGEST}", name.len());
@@ -140,11 +143,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_comes_back(key in "\\PC{1,12}|[\\x00-\\xff]{1,4}", value in prop::option::of(prop_oneof![
-            ".{0,20}", "[\\x00-\\x7f]{0,12}", Just(NULL.to_owned()), Just("..".to_owned()), Just("%41".to_owned()),
-        ])) {
+        fn any_text_comes_back(
+            key in "\\PC{1,12}|[\\x00-\\xff]{1,4}|_{1,2}\\PC{0,4}",
+            value in prop::option::of(prop_oneof![
+                ".{0,20}", "[\\x00-\\x7f]{0,12}", Just(NULL.to_owned()), Just("..".to_owned()), Just("%41".to_owned()),
+            ]),
+        ) {
             let name = directory_name(&key, value.as_deref()).unwrap();
-            prop_assert!(!name.contains(['/', '\0']) && !name.starts_with('.'));
+            prop_assert!(!name.contains(['/', '\0']) && !name.starts_with(['.', '_']));
             prop_assert_eq!(parse(&OsString::from(&name)).unwrap(), Some((key, value)));
         }
     }
