@@ -1,11 +1,11 @@
 //! Follows the new rows of all partitions, including new partitions.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::origin::{Partitions, partitions_of};
+use super::origin::{Leaf, Partitions, partitions_of};
 use crate::dataset::{ConstantColumn, Dataset, Origin, Piece, renewed};
 use crate::directory::FileId;
 use crate::error::{Error, ErrorKind, Result};
@@ -52,6 +52,8 @@ pub struct FollowPartitions {
     sleep: Option<(WaitAny, Instant)>,
     /// Whether it can't be woken, so that it has to poll.
     has_to_look: bool,
+    /// Whether partitions that were found could not be followed, and are tried again.
+    has_missed: bool,
 }
 
 #[derive(Debug)]
@@ -68,6 +70,24 @@ struct Followed {
 }
 
 impl Followed {
+    /// Whether `leaf`, of the same name, goes on with the same rows. Otherwise it is another table.
+    ///
+    /// # Errors
+    /// `FileChanged` if it may have rows that were returned before, under other numbers.
+    fn goes_on_in(&self, leaf: &Leaf) -> Result<bool> {
+        if self.identity == leaf.identity {
+            return Ok(true);
+        }
+        // Another directory of the same name: the rows were sorted, or the partition was dropped and created again.
+        let goes_on = self.follow.check_goes_on_in(&leaf.stored);
+        let first = leaf.stored.first_row();
+        let next = self.follow.next_row();
+        if goes_on.is_err() && next > first && first + leaf.stored.len()? >= next {
+            return goes_on.map(|()| false);
+        }
+        Ok(goes_on.is_ok())
+    }
+
     fn poll(&mut self) -> Result<Option<Dataset>> {
         let polled = self.follow.poll(Duration::ZERO);
         let why = polled.as_ref().err().map(Error::kind);
@@ -103,9 +123,50 @@ pub fn follow_partitions(dataset: &Dataset, from: &FollowFrom) -> Result<FollowP
         pause: BLINK,
         sleep: None,
         has_to_look: false,
+        has_missed: false,
     };
     follower.take_leaves(from)?;
     Ok(follower)
+}
+
+/// Follows `leaf` from `from` on, unless `known` does, which has followed a directory of this name.
+///
+/// # Errors
+/// Those of [`Followed::goes_on_in`], which are told again and again instead of rows that may have been returned
+/// before; those of [`follow`].
+fn take(leaf: &Leaf, name: &str, known: Option<&mut Followed>, from: &FollowFrom) -> Result<Option<Followed>> {
+    if let Some(known) = known {
+        if known.goes_on_in(leaf)? {
+            known.identity = leaf.identity;
+            return Ok(None);
+        }
+        known.is_gone = true;
+    }
+    let first = leaf.stored.first_row();
+    let start = match from {
+        FollowFrom::Now => None,
+        FollowFrom::First => Some(first),
+        FollowFrom::Rows(rows) => Some(rows.get(name).copied().unwrap_or(first)),
+    };
+    begin(leaf, name, start)
+}
+
+/// Follows `leaf` from row `start` on; `None` if it was dropped since it was listed.
+fn begin(leaf: &Leaf, name: &str, start: Option<u64>) -> Result<Option<Followed>> {
+    let follow = match follow(&leaf.stored, start, None) {
+        Ok(follow) => follow,
+        Err(e) if e.kind() == ErrorKind::NotFound && !leaf.path.exists() => return Ok(None),
+        Err(e) => return Err(e.at(&leaf.path)),
+    };
+    Ok(Some(Followed {
+        name: name.to_owned(),
+        identity: leaf.identity,
+        constants: leaf.constants.clone(),
+        path: leaf.path.clone(),
+        follow,
+        is_gone: false,
+        has_ended: false,
+    }))
 }
 
 impl FollowPartitions {
@@ -113,17 +174,20 @@ impl FollowPartitions {
     /// `timeout`.
     ///
     /// # Errors
-    /// Those of [`Follow::poll`], and of opening new partitions.
+    /// Those of [`Follow::poll`], and of opening new partitions, which are told once no other partition has rows. What
+    /// failed is tried again by the next call.
     pub fn poll(&mut self, timeout: Duration) -> Result<Option<(String, Dataset)>> {
         let deadline = Instant::now().checked_add(timeout);
         loop {
             if !self.is_asleep() {
                 self.sleep = None;
-                self.look()?;
+                let looked = self.look();
                 if let Some(rows) = self.next_of_any()? {
                     self.pause = BLINK;
                     return Ok(Some(rows));
                 }
+                // Only now: it must not keep others from their rows.
+                looked?;
             }
             let left = deadline.map_or(PAUSE, |deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_zero() {
@@ -217,65 +281,52 @@ impl FollowPartitions {
         Ok((followed.name.clone(), rows))
     }
 
-    /// Finds created and removed partitions.
+    /// Finds created and removed partitions, and tries again to follow those for which it failed.
     fn look(&mut self) -> Result<()> {
+        let listed = self.list();
+        let taken = if self.has_missed { self.take_leaves(&FollowFrom::First) } else { Ok(()) };
+        listed.and(taken)
+    }
+
+    fn list(&mut self) -> Result<()> {
         if self.partitions.is_settled() {
             return Ok(());
         }
-        let older = self.partitions.schema().clone();
-        self.partitions = self.partitions.looked()?;
-        let newer = self.partitions.schema();
-        if older.fields() != newer.fields() {
-            (self.schema, self.columns) = renewed(&self.schema, &self.columns, &older, newer)?;
+        let looked = self.partitions.looked()?;
+        let older = self.partitions.schema();
+        if older.fields() != looked.schema().fields() {
+            (self.schema, self.columns) = renewed(&self.schema, &self.columns, older, looked.schema())?;
         }
-        self.take_leaves(&FollowFrom::First)
+        self.partitions = looked;
+        self.has_missed = true;
+        Ok(())
     }
 
+    /// Follows the listed partitions, each from `from` on if it is new.
+    ///
+    /// # Errors
+    /// The first one, after all others are followed.
     fn take_leaves(&mut self, from: &FollowFrom) -> Result<()> {
-        let followed = self.followed.iter().enumerate().filter(|(_, f)| !f.is_gone);
-        let known: HashMap<&str, (usize, FileId)> =
-            followed.map(|(number, f)| (f.name.as_str(), (number, f.identity))).collect();
+        let followed = self.followed.iter().enumerate().filter(|(_, followed)| !followed.is_gone);
+        let known: HashMap<String, usize> = followed.map(|(number, f)| (f.name.clone(), number)).collect();
+        let mut there = HashSet::new();
         let mut new = Vec::new();
-        let mut kept = Vec::new();
-        let mut there = HashMap::new();
+        let mut all = Ok(());
         for leaf in self.partitions.leaves() {
             let name = self.partitions.name_of(leaf);
-            let identity = leaf.identity;
-            there.insert(name.clone(), identity);
-            let first = leaf.stored.first_row();
-            match known.get(name.as_str()) {
-                Some(&(_, known)) if known == identity => continue,
-                // Another directory of the same name: the rows were sorted, or the partition was dropped and created
-                // again.
-                Some(&(number, _)) => {
-                    let follow = &self.followed[number].follow;
-                    let goes_on = follow.check_goes_on_in(&leaf.stored);
-                    if goes_on.is_ok() {
-                        kept.push((number, identity));
-                        continue;
-                    }
-                    if follow.next_row() > first && first + leaf.stored.len()? >= follow.next_row() {
-                        return goes_on;
-                    }
-                }
-                None => (),
+            let known = known.get(&name).map(|&number| &mut self.followed[number]);
+            match take(leaf, &name, known, from) {
+                Ok(followed) => new.extend(followed),
+                Err(e) => all = all.and(Err(e)),
             }
-            let start = match from {
-                FollowFrom::Now => None,
-                FollowFrom::First => Some(first),
-                FollowFrom::Rows(rows) => Some(rows.get(&name).copied().unwrap_or(first)),
-            };
-            let follow = follow(&leaf.stored, start, None).map_err(|e| e.at(&leaf.path))?;
-            let constants = leaf.constants.clone();
-            let path = leaf.path.clone();
-            new.push(Followed { name, identity, constants, path, follow, is_gone: false, has_ended: false });
+            there.insert(name);
         }
-        kept.into_iter().for_each(|(number, identity)| self.followed[number].identity = identity);
         for followed in &mut self.followed {
-            followed.is_gone = there.get(&followed.name) != Some(&followed.identity);
+            followed.is_gone |= !there.contains(&followed.name);
         }
         self.followed.extend(new);
-        Ok(())
+        self.has_missed = all.is_err();
+        all
     }
 
     /// Returns the next row number of each partition by its directory, for resuming later.

@@ -1,0 +1,108 @@
+//! Following all partitions of a dataset, while some of them fail, or are replaced.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use arrowwood::{
+    Dataset, ErrorKind, FollowFrom, FollowPartitions, Value, Writer, WriterOptions, drop_partition, follow_partitions,
+    open, parse_schema, partition_writer,
+};
+
+fn host(name: &str) -> [(&str, Value<'_>); 1] {
+    [("host", Value::Str(name))]
+}
+
+fn rows(numbers: std::ops::Range<i64>) -> RecordBatch {
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(numbers));
+    RecordBatch::try_from_iter_with_nullable([("n", numbers, true)]).unwrap()
+}
+
+fn small(segment_rows: u64) -> WriterOptions {
+    WriterOptions { segment_rows: Some(segment_rows), ..WriterOptions::default() }
+}
+
+fn write(table: &Path, name: &str, numbers: std::ops::Range<i64>) {
+    let schema = Some(Arc::new(parse_schema("n: int64").unwrap()));
+    let mut writer = partition_writer(table, &host(name), schema, &small(8)).unwrap();
+    writer.append(&rows(numbers)).unwrap();
+    writer.close().unwrap();
+}
+
+fn follower_of(table: &Path) -> FollowPartitions {
+    follow_partitions(&open(table).unwrap(), &FollowFrom::First).unwrap()
+}
+
+/// The rows of a dataset with the columns `n` and `host`: `a5`.
+fn shown(dataset: &Dataset) -> Vec<String> {
+    let dataset = dataset.select(&["host", "n"]).unwrap();
+    let row = |row: arrowwood::Row<'_>| row.iter().map(|(_, value)| value.unwrap().to_string()).collect::<String>();
+    dataset.rows().map(|found| row(found.unwrap())).collect()
+}
+
+/// All rows that come with some polls, and the kinds of errors.
+fn polled(follower: &mut FollowPartitions, polls: usize) -> (Vec<String>, Vec<ErrorKind>) {
+    let mut found = Vec::new();
+    let mut errors = Vec::new();
+    for _ in 0..polls {
+        match follower.poll(Duration::from_millis(5)) {
+            Ok(rows) => found.extend(rows.into_iter().flat_map(|(_, rows)| shown(&rows))),
+            Err(e) => errors.push(e.kind()),
+        }
+    }
+    (found, errors)
+}
+
+/// Its numbers are used again: whoever goes on can't know which rows those are.
+#[test]
+fn a_partition_that_was_made_again_is_an_error_that_stays_and_others_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path();
+    write(table, "a", 0..5);
+    let mut follower = follower_of(table);
+    assert_eq!(polled(&mut follower, 3).0.len(), 5);
+    assert!(drop_partition(table, &host("a")).unwrap());
+    write(table, "a", 100..110);
+    write(table, "b", 7..8);
+    let (found, errors) = polled(&mut follower, 10);
+    assert_eq!(found, ["b7"]);
+    assert!(errors.len() > 5 && errors.iter().all(|&kind| kind == ErrorKind::FileChanged), "{errors:?}");
+    write(table, "a", 110..115);
+    write(table, "b", 8..9);
+    let (found, errors) = polled(&mut follower, 10);
+    assert!(found == ["b8"] && errors.len() > 5, "{found:?} {errors:?}");
+    let next: Vec<_> = follower.next_rows().into_iter().collect();
+    assert_eq!(next, [("host=a".to_owned(), 5), ("host=b".to_owned(), 2)]);
+    // A third one is told from it.
+    assert!(drop_partition(table, &host("a")).unwrap());
+    write(table, "a", 200..202);
+    assert_eq!(polled(&mut follower, 10).0, ["a200", "a201"]);
+    assert_eq!(polled(&mut follower, 3), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn a_partition_that_can_not_be_opened_is_told_after_the_rows_of_others() {
+    for bad in ["other=1", "stray", "host=c"] {
+        let folder = tempfile::tempdir().unwrap();
+        let table = folder.path();
+        write(table, "a", 0..1);
+        write(table, "b", 0..1);
+        let mut follower = follower_of(table);
+        assert_eq!(polled(&mut follower, 3).0.len(), 2);
+        fs::create_dir(table.join(bad)).unwrap();
+        if bad == "host=c" {
+            fs::write(table.join(bad).join("00000000000000000000.arrow"), "nonsense").unwrap();
+        }
+        let mut writer = Writer::open(table.join("host=a"), None, &small(8)).unwrap();
+        writer.append(&rows(1..3)).unwrap();
+        writer.close().unwrap();
+        let (found, errors) = polled(&mut follower, 4);
+        assert!(found == ["a1", "a2"] && errors.len() == 3, "{bad}: {found:?} {errors:?}");
+        // It is tried again.
+        fs::remove_dir_all(table.join(bad)).unwrap();
+        write(table, "d", 5..6);
+        assert_eq!(polled(&mut follower, 4), (vec!["d5".to_owned()], Vec::new()), "{bad}");
+    }
+}
