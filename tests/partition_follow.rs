@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use arrow_schema::Schema;
 use arrowwood::{
-    Dataset, ErrorKind, FollowFrom, FollowPartitions, Value, Writer, WriterOptions, drop_partition, follow_partitions,
-    open, parse_schema, partition_writer,
+    Dataset, ErrorKind, FollowFrom, FollowPartitions, Value, Writer, WriterOptions, alter, drop_partition,
+    follow_partitions, open, parse_schema, partition_path, partition_writer,
 };
 
 fn host(name: &str) -> [(&str, Value<'_>); 1] {
@@ -105,4 +106,26 @@ fn a_partition_that_can_not_be_opened_is_told_after_the_rows_of_others() {
         write(table, "d", 5..6);
         assert_eq!(polled(&mut follower, 4), (vec!["d5".to_owned()], Vec::new()), "{bad}");
     }
+}
+
+/// Rows of two partitions can't be in one dataset. Those that come first have their place in it, and the others stay.
+#[test]
+fn rows_that_do_not_fit_are_not_passed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path();
+    write(table, "a", 0..5);
+    write(table, "b", 0..5);
+    let mut follower = follower_of(table);
+    assert_eq!(polled(&mut follower, 4).0.len(), 10);
+    for (name, column, x) in [("a", "x: utf8", Value::Str("x")), ("b", "x: int64", Value::Int(1))] {
+        let path = partition_path(table, &host(name)).unwrap();
+        assert!(alter(&path, &parse_schema(column).unwrap(), &Schema::empty(), &[]).unwrap());
+        let mut writer = Writer::open(&path, None, &small(8)).unwrap();
+        writer.append_row(&[Value::Int(9), x]).unwrap();
+        writer.close().unwrap();
+    }
+    let (found, errors) = polled(&mut follower, 10);
+    assert_eq!(found.len(), 1);
+    assert!(errors.len() > 3 && errors.iter().all(|&kind| kind == ErrorKind::SchemaMismatch), "{errors:?}");
+    assert_eq!(follower.next_rows().values().sum::<u64>(), 11);
 }

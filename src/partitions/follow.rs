@@ -267,17 +267,31 @@ impl FollowPartitions {
         rows
     }
 
-    /// New rows of partition `number`, with all columns.
+    /// New rows of partition `number`, with all columns. After an error they come again.
     fn fitted(&mut self, number: usize, stored: &Dataset) -> Result<(String, Dataset)> {
+        let fitted = self.with_all_columns(number, stored);
+        if fitted.is_err() {
+            self.followed[number].follow.put_back(stored);
+        }
+        fitted
+    }
+
+    fn with_all_columns(&mut self, number: usize, stored: &Dataset) -> Result<(String, Dataset)> {
         let followed = &self.followed[number];
         let older = self.partitions.schema().clone();
-        if self.partitions.include(stored.schema(), &followed.path)? {
-            let newer = self.partitions.schema();
-            (self.schema, self.columns) = renewed(&self.schema, &self.columns, &older, newer)?;
-        }
-        let whole = stored.fitted(&self.partitions.stored_schema())?.with_constants(&followed.constants);
-        let narrow = |piece: &Piece| Piece { columns: self.columns.clone(), ..piece.clone() };
-        let rows = Dataset::of_pieces(self.schema.clone(), whole.pieces().iter().map(narrow).collect());
+        let newer = self.partitions.including(stored.schema(), &followed.path)?;
+        let (schema, columns) = match &newer {
+            Some(newer) => renewed(&self.schema, &self.columns, &older, newer)?,
+            None => (self.schema.clone(), self.columns.clone()),
+        };
+        let own = self.partitions.stored_of(newer.as_ref().unwrap_or(&older));
+        let whole = stored.fitted(&own)?.with_constants(&followed.constants);
+        let narrow = |piece: &Piece| Piece { columns: columns.clone(), ..piece.clone() };
+        let rows = Dataset::of_pieces(schema.clone(), whole.pieces().iter().map(narrow).collect());
+        // Nothing of this is kept where the rows don't fit.
+        self.schema = schema;
+        self.columns = columns;
+        newer.into_iter().for_each(|newer| self.partitions.widen(newer));
         Ok((followed.name.clone(), rows))
     }
 

@@ -230,26 +230,43 @@ impl Leaf {
 
 impl Partitions {
     /// The columns in files.
-    pub(super) fn stored_schema(&self) -> SchemaRef {
-        let count = self.schema.fields().len() - self.fields.len();
-        let fields = self.schema.fields()[..count].to_vec();
-        Arc::new(Schema::new_with_metadata(fields, self.schema.metadata().clone()))
+    fn stored_schema(&self) -> SchemaRef {
+        self.stored_of(&self.schema)
+    }
+
+    /// The columns in files, of all columns of the partitions.
+    pub(super) fn stored_of(&self, all: &Schema) -> SchemaRef {
+        let count = all.fields().len() - self.fields.len();
+        Arc::new(Schema::new_with_metadata(all.fields()[..count].to_vec(), all.metadata().clone()))
     }
 
     /// Adds the columns of a partition's rows, in `path`, to those of all; returns whether these have changed.
-    pub(super) fn include(&mut self, stored: &Schema, path: &Path) -> Result<bool> {
+    fn include(&mut self, stored: &Schema, path: &Path) -> Result<bool> {
+        let newer = self.including(stored, path)?;
+        let is_changed = newer.is_some();
+        self.schema = newer.unwrap_or_else(|| self.schema.clone());
+        Ok(is_changed)
+    }
+
+    /// Continues with all columns of [`including`](Partitions::including).
+    #[cfg(feature = "table")]
+    pub(super) fn widen(&mut self, all: SchemaRef) {
+        self.schema = all;
+    }
+
+    /// The columns of all partitions with those of a partition's rows, in `path`; `None` if these are among them.
+    pub(super) fn including(&self, stored: &Schema, path: &Path) -> Result<Option<SchemaRef>> {
         let own = self.stored_schema();
         let all = union_of(&own, stored).map_err(|e| self.differs(&e, stored, path))?;
         if all.fields() == own.fields() {
-            return Ok(false);
+            return Ok(None);
         }
         if let Some(twice) = self.fields.iter().find(|field| all.index_of(field.name()).is_ok()) {
             let message =
                 format!("column '{}' is in the files and in the names of directories; rename one", twice.name());
             return Err(Error::new(ErrorKind::SchemaMismatch, message).at(path));
         }
-        self.schema = with_fields(&all, self.fields.iter());
-        Ok(true)
+        Ok(Some(with_fields(&all, self.fields.iter())))
     }
 
     /// The error for a partition with columns incompatible with those of another one.

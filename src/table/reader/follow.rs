@@ -159,6 +159,12 @@ impl Follow {
         check_goes_on(&self.dataset, now, self.next)
     }
 
+    /// Returns `rows`, the last returned ones, again with the next poll.
+    pub(crate) fn put_back(&mut self, rows: &Dataset) {
+        debug_assert!(rows.first_row() <= self.next);
+        self.next = rows.first_row();
+    }
+
     /// The number of the row after the last returned one.
     pub fn next_row(&self) -> u64 {
         self.next
