@@ -8,8 +8,8 @@ use std::time::Duration;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_schema::Schema;
 use arrowwood::{
-    Dataset, ErrorKind, FollowFrom, FollowPartitions, Value, Writer, WriterOptions, alter, drop_partition,
-    follow_partitions, open, parse_schema, partition_path, partition_writer,
+    Compaction, Dataset, ErrorKind, FollowFrom, FollowPartitions, Late, Value, Writer, WriterOptions, alter,
+    drop_partition, follow_partitions, open, parse_schema, partition_path, partition_writer,
 };
 
 fn host(name: &str) -> [(&str, Value<'_>); 1] {
@@ -128,4 +128,33 @@ fn rows_that_do_not_fit_are_not_passed_over() {
     assert_eq!(found.len(), 1);
     assert!(errors.len() > 3 && errors.iter().all(|&kind| kind == ErrorKind::SchemaMismatch), "{errors:?}");
     assert_eq!(follower.next_rows().values().sum::<u64>(), 11);
+}
+
+/// Sorting puts another directory in its place, and the writer goes on in that.
+#[test]
+fn a_partition_sorted_before_its_rows_were_returned_is_followed_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path();
+    let options = WriterOptions { sorted_by: Some("n".into()), late: Some(Late::Accept), ..small(8) };
+    let open_partition = |name| {
+        let schema = Some(Arc::new(parse_schema("n: int64").unwrap()));
+        partition_writer(table, &host(name), schema, &options).unwrap()
+    };
+    let mut a = open_partition("a");
+    a.append(&rows(0..1)).unwrap();
+    a.commit().unwrap();
+    let mut b = open_partition("b");
+    for numbers in [100..120, 50..70] {
+        b.append(&rows(numbers)).unwrap();
+        b.commit().unwrap();
+    }
+    let mut follower = follower_of(table);
+    assert_eq!(polled(&mut follower, 1).0, ["a0"]);
+    assert!(b.compact_with(Compaction { sort: true, ..Compaction::default() }, |_, _| ()).unwrap() > 0);
+    let sorted = shown(&open(table).unwrap().slice(1, 40).unwrap());
+    assert!(sorted.contains(&"b50".to_owned()) && sorted.contains(&"b119".to_owned()), "{sorted:?}");
+    assert_eq!(polled(&mut follower, 20), (sorted, Vec::new()));
+    b.append(&rows(200..201)).unwrap();
+    b.commit().unwrap();
+    assert_eq!(polled(&mut follower, 5).0, ["b200"]);
 }

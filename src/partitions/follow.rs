@@ -69,23 +69,34 @@ struct Followed {
     has_ended: bool,
 }
 
+/// The rows of another directory of the same name, beside those that were followed.
+enum Compared {
+    /// They go on with the same rows.
+    Same,
+    /// They may be the same in another order, of which none was returned yet.
+    Unread,
+    /// They are another table's.
+    Other,
+}
+
 impl Followed {
-    /// Whether `leaf`, of the same name, goes on with the same rows. Otherwise it is another table.
+    /// What the rows of `leaf`, of the same name, are.
     ///
     /// # Errors
     /// `FileChanged` if it may have rows that were returned before, under other numbers.
-    fn goes_on_in(&self, leaf: &Leaf) -> Result<bool> {
+    fn compared(&self, leaf: &Leaf) -> Result<Compared> {
         if self.identity == leaf.identity {
-            return Ok(true);
+            return Ok(Compared::Same);
         }
         // Another directory of the same name: the rows were sorted, or the partition was dropped and created again.
-        let goes_on = self.follow.check_goes_on_in(&leaf.stored);
+        let Err(e) = self.follow.check_goes_on_in(&leaf.stored) else { return Ok(Compared::Same) };
         let first = leaf.stored.first_row();
         let next = self.follow.next_row();
-        if goes_on.is_err() && next > first && first + leaf.stored.len()? >= next {
-            return goes_on.map(|()| false);
+        match next {
+            _ if next <= first => Ok(Compared::Unread),
+            _ if next <= first + leaf.stored.len()? => Err(e),
+            _ => Ok(Compared::Other),
         }
-        Ok(goes_on.is_ok())
     }
 
     fn poll(&mut self) -> Result<Option<Dataset>> {
@@ -132,15 +143,22 @@ pub fn follow_partitions(dataset: &Dataset, from: &FollowFrom) -> Result<FollowP
 /// Follows `leaf` from `from` on, unless `known` does, which has followed a directory of this name.
 ///
 /// # Errors
-/// Those of [`Followed::goes_on_in`], which are told again and again instead of rows that may have been returned
+/// Those of [`Followed::compared`], which are told again and again instead of rows that may have been returned
 /// before; those of [`follow`].
 fn take(leaf: &Leaf, name: &str, known: Option<&mut Followed>, from: &FollowFrom) -> Result<Option<Followed>> {
     if let Some(known) = known {
-        if known.goes_on_in(leaf)? {
-            known.identity = leaf.identity;
-            return Ok(None);
+        match known.compared(leaf)? {
+            Compared::Same => {
+                known.identity = leaf.identity;
+                return Ok(None);
+            }
+            Compared::Unread => {
+                // Not both: each would return the rows.
+                begin(leaf, name, Some(known.follow.next_row()))?.into_iter().for_each(|newer| *known = newer);
+                return Ok(None);
+            }
+            Compared::Other => known.is_gone = true,
         }
-        known.is_gone = true;
     }
     let first = leaf.stored.first_row();
     let start = match from {
