@@ -422,3 +422,34 @@ fn partitions_of_a_column_that_begins_with_an_underscore_are_seen() {
     assert_eq!(dataset.schema().field(2).name(), "_k");
     assert_eq!(shown(&dataset), ["0 row 0 _a", "1 row 1 _a"]);
 }
+
+/// Whichever of the others is found first.
+#[test]
+fn a_new_partition_fits_each_of_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path();
+    let host = |name| [("host", Value::Str(name))];
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        append(&mut writer(table, &host(name)), 0..1);
+    }
+    let schema = |text: &str| arrowwood::parse_schema(text).unwrap();
+    for (name, more) in [("c", "x: utf8"), ("e", "y: int32")] {
+        let path = partition_path(table, &host(name)).unwrap();
+        assert!(arrowwood::alter(path, &schema(more), &Schema::empty(), &[]).unwrap());
+    }
+    let new = |name, more: &str, dictionary: &[String]| {
+        let options = WriterOptions { dictionary: dictionary.to_vec(), ..WriterOptions::default() };
+        partition_writer(table, &host(name), Some(Arc::new(schema(&format!("n: int64, {more}")))), &options)
+    };
+    for name in ["g", "h", "i"] {
+        let told = new(name, "x: int64", &[]).unwrap_err();
+        assert!(told.kind() == ErrorKind::SchemaMismatch && told.to_string().contains("'x'"), "{told}");
+        assert_eq!(told.path(), Some(&*table.join("host=c")));
+        assert!(!table.join(format!("host={name}")).exists());
+    }
+    // A wider type fits, and text is stored as there.
+    new("g", "x: utf8, y: int64", &["x".to_owned()]).unwrap().close().unwrap();
+    let dataset = open(table).unwrap();
+    let type_of = |name: &str| dataset.schema().field_with_name(name).unwrap().data_type().clone();
+    assert_eq!(["n", "x", "y"].map(type_of), [DataType::Int64, DataType::Utf8, DataType::Int64]);
+}

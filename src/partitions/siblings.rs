@@ -4,10 +4,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 
 use super::names::partition_path;
-use super::tree::list;
+use super::tree::{list, partition_directories};
 use crate::array::Value;
 use crate::dataset::union_of;
 use crate::error::{Error, ErrorKind, Result};
@@ -41,9 +41,16 @@ pub fn partition_writer(
     }
     let sibling = check_levels(root, &names, 0)?;
     let stored = match (stored, sibling) {
-        (Some(given), Some((other, there))) => {
-            options.dictionary.retain(|name| !is_plain_text(&there, name));
-            Some(fitted(&given, &there).map_err(|e| e.at(&other))?)
+        (Some(given), Some(found)) => {
+            let mut fit = |given, (other, there): &(PathBuf, SchemaRef)| {
+                options.dictionary.retain(|name| !is_plain_text(there, name));
+                fitted(&given, there).map_err(|e| e.at(other))
+            };
+            let given = fit(given, &found)?;
+            // Others may have columns or types that the found one lacks.
+            let is_known = given.fields().iter().all(|field| has_type_of(&found.1, field));
+            let others = if is_known || holds_table(&path)? { Vec::new() } else { siblings(root)? };
+            Some(others.iter().try_fold(given, fit)?)
         }
         (Some(given), None) => Some(given),
         (None, sibling) => sibling.map(|(_, there)| there),
@@ -97,6 +104,24 @@ fn check_levels(directory: &Path, names: &[&str], depth: usize) -> Result<Option
     // The newest may have no file yet.
     let mut found = children.iter().map(|child| check_levels(&child.path, names, depth + 1));
     found.find(|found| !matches!(found, Ok(None))).unwrap_or(Ok(None))
+}
+
+/// All partitions of `root` with a file: their directories and their stored columns.
+fn siblings(root: &Path) -> Result<Vec<(PathBuf, SchemaRef)>> {
+    let mut found = Vec::new();
+    for directory in partition_directories(root)? {
+        match open_table(&directory, ReadOptions::default()) {
+            Ok(table) => found.extend(table.map(|table| (directory, table.schema().clone()))),
+            Err(e) if e.kind() == ErrorKind::NotFound => (),
+            Err(e) => return Err(e.at(&directory)),
+        }
+    }
+    Ok(found)
+}
+
+/// Whether the column of another partition has the type of `given`.
+fn has_type_of(there: &Schema, given: &Field) -> bool {
+    there.field_with_name(given.name()).is_ok_and(|known| known.data_type() == given.data_type())
 }
 
 fn is_text(data_type: &DataType) -> bool {
