@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arrow_array::{ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray, new_null_array};
-use arrow_schema::{DataType, SchemaRef};
+use arrow_schema::{DataType, Schema, SchemaRef};
 use arrowwood::simulate::{Act, Medium, Witness};
 use arrowwood::{
     Compaction, Dataset, ErrorKind, FollowFrom, Row, Sync, Value, Writer, WriterOptions, alter, col, compact,
@@ -631,6 +631,34 @@ fn all_partitions_of_a_directory_are_altered() {
     assert_eq!(error.kind(), ErrorKind::SchemaMismatch);
     assert!(error.message().contains("3 of 3 partitions"), "{error}");
     assert_eq!(rows_of(&open(&table).unwrap()), all);
+}
+
+/// After half of such a change the dataset of all could not be opened any more.
+#[test]
+fn a_change_that_one_partition_can_not_have_changes_none() {
+    let (_folder, table) = place();
+    std::fs::create_dir(&table).unwrap();
+    let at = |host: &str| table.join(format!("host={host}"));
+    for (number, host) in ["a", "b", "c"].into_iter().enumerate() {
+        write(&at(host), "n: int32", &small(), [vec![Value::Int(number as i64)]]);
+    }
+    let nothing = Schema::empty();
+    assert!(alter(at("b"), &parse_schema("x: utf8").unwrap(), &nothing, &[]).unwrap());
+    let before = rows_of(&open(&table).unwrap());
+    let refused = |add: &str, widen: &str| {
+        let widen = if widen.is_empty() { Schema::empty() } else { parse_schema(widen).unwrap() };
+        let error = alter(&table, &parse_schema(add).unwrap(), &widen, &[]).unwrap_err();
+        assert!(error.message().contains("no partition was changed"), "{error}");
+        assert_eq!(rows_of(&open(&table).unwrap()), before);
+        assert_eq!(open(at("a")).unwrap().schema().fields().len(), 1);
+        error.message().to_owned()
+    };
+    let said = refused("x: int64", "");
+    assert!(said.contains("1 of 3 partitions") && said.contains("host=b: add"), "{said}");
+    // Of the others, which lack the column to be widened.
+    assert!(refused("z: int64", "x: int64").contains("partitions can't have this"));
+    assert!(alter(&table, &parse_schema("x: utf8").unwrap(), &parse_schema("n: int64").unwrap(), &[]).unwrap());
+    assert_eq!(open(at("c")).unwrap().schema().fields().len(), 2);
 }
 
 /// A batch that did not fit into the empty segment behind a change of the schema had a larger one take its place, and was

@@ -12,8 +12,10 @@ use super::opening::{FIRST_ROWS, first_guess, refuse_twins};
 use super::options::{Sync, WriterOptions};
 use super::writer::Writer;
 use crate::error::{Error, ErrorKind, Result};
+use crate::ipc::ReadOptions;
 use crate::map::guard;
 use crate::rows::{Entries, Plan, PlanDictionary, is_alike};
+use crate::table::reader::open_table;
 use crate::types::type_name;
 
 /// As [`alter`](crate::alter), for one table.
@@ -23,6 +25,27 @@ pub(crate) fn alter(path: &Path, add: &Schema, widen: &Schema, nullable: &[Strin
     let is_changed = writer.alter(&schema)?;
     writer.close()?;
     Ok(is_changed)
+}
+
+/// The schema that [`alter`] would give the table at `path`; `None` if there is no table.
+///
+/// # Errors
+/// Those of an impossible change, and of opening the table.
+pub(crate) fn altered_schema(
+    path: &Path,
+    add: &Schema,
+    widen: &Schema,
+    nullable: &[String],
+) -> Result<Option<SchemaRef>> {
+    let Some(table) = open_table(path, ReadOptions::default())? else { return Ok(None) };
+    let there = table.schema();
+    let check = || {
+        let given = altered(there, add, widen, nullable)?;
+        let newer = changed(there, &given)?.unwrap_or_else(|| there.clone());
+        Plan::of(&newer)?;
+        Ok(newer)
+    };
+    check().map(Some).map_err(|e: Error| e.at(path))
 }
 
 fn altered(there: &Schema, add: &Schema, widen: &Schema, nullable: &[String]) -> Result<SchemaRef> {

@@ -24,7 +24,7 @@ mod turns;
 #[allow(clippy::module_inception)]
 mod writer;
 
-pub(crate) use alter::alter;
+pub(crate) use alter::{alter, altered_schema};
 pub use background::Durability;
 pub use compact::{Compaction, compact, compact_on, compact_with};
 pub(super) use dense::with_settings;
