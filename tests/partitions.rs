@@ -453,3 +453,29 @@ fn a_new_partition_fits_each_of_the_others() {
     let type_of = |name: &str| dataset.schema().field_with_name(name).unwrap().data_type().clone();
     assert_eq!(["n", "x", "y"].map(type_of), [DataType::Int64, DataType::Utf8, DataType::Int64]);
 }
+
+/// A partition that another process writes, and one behind it.
+#[test]
+fn rows_keep_their_order_after_a_failed_commit() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path();
+    let options = WriterOptions::default();
+    let by: [PartitionBy; 1] = ["key".parse().unwrap()];
+    let all = keyed(&[(0, 0)]).schema().clone();
+    let mut writer = PartitionedWriter::new(table, all, &by, &options).unwrap().most_open(1);
+    writer.append_dataset(&keyed(&[(1, 0)])).unwrap();
+    writer.commit().unwrap();
+    for rows in [[(0, 1), (1, 1)], [(2, 1), (2, 2)], [(1, 2), (2, 3)]] {
+        writer.append_dataset(&keyed(&rows)).unwrap();
+    }
+    let held = partition_writer(table, &[("key", Value::Str("k1"))], None, &options).unwrap();
+    assert_eq!(writer.commit().unwrap_err().kind(), ErrorKind::Busy);
+    writer.append_dataset(&keyed(&[(2, 4), (1, 3)])).unwrap();
+    drop(held);
+    writer.commit().unwrap();
+    writer.close().unwrap();
+    let mut found = BTreeMap::new();
+    add_rows(&open(table).unwrap(), &mut found);
+    let expected = [("k0", vec![1]), ("k1", vec![0, 1, 2, 3]), ("k2", vec![1, 2, 3, 4])];
+    assert_eq!(found, expected.into_iter().map(|(key, rows)| (key.to_owned(), rows)).collect());
+}

@@ -149,8 +149,10 @@ pub struct PartitionedWriter {
     options: WriterOptions,
     most_open: usize,
     open: HashMap<PartitionValues, OpenPartition>,
-    /// Rows of partitions that are not open because of the limit.
-    waiting: VecDeque<(PartitionValues, Dataset)>,
+    /// The partitions with rows that wait for the commit, because of the limit, in the order of their first rows.
+    waiting: VecDeque<PartitionValues>,
+    /// These rows.
+    waiting_rows: HashMap<PartitionValues, VecDeque<Dataset>>,
     appends: u64,
     /// The reason why nothing can be committed before a rollback.
     broken: Option<String>,
@@ -193,6 +195,7 @@ impl PartitionedWriter {
         let options = options.clone();
         let open = HashMap::new();
         let waiting = VecDeque::new();
+        let waiting_rows = HashMap::new();
         Ok(PartitionedWriter {
             root,
             by,
@@ -202,6 +205,7 @@ impl PartitionedWriter {
             most_open: MOST_OPEN,
             open,
             waiting,
+            waiting_rows,
             appends: 0,
             broken: None,
         })
@@ -254,19 +258,30 @@ impl PartitionedWriter {
     }
 
     fn append_to(&mut self, keys: PartitionValues, rows: Dataset) -> Result<()> {
+        // After a failed commit or append there may be room for a partition whose earlier rows still wait.
+        if let Some(earlier) = self.waiting_rows.get_mut(&keys) {
+            earlier.push_back(rows);
+            return Ok(());
+        }
+        let has_room = self.open.contains_key(&keys) || self.open.len() < self.most_open || self.close_idle()?;
+        if has_room {
+            return self.append_now(keys, &rows);
+        }
+        self.waiting.push_back(keys.clone());
+        self.waiting_rows.insert(keys, VecDeque::from([rows]));
+        Ok(())
+    }
+
+    /// Appends to a partition, which is opened if it is not open.
+    fn append_now(&mut self, keys: PartitionValues, rows: &Dataset) -> Result<()> {
         let used = self.appends;
         if let Some(partition) = self.open.get_mut(&keys) {
             partition.used = used;
             partition.has_rows = true;
-            return partition.writer.append_dataset(&rows);
-        }
-        let is_full = self.open.len() >= self.most_open && !self.close_idle()?;
-        if is_full {
-            self.waiting.push_back((keys, rows));
-            return Ok(());
+            return partition.writer.append_dataset(rows);
         }
         let mut writer = self.open_partition(&keys)?;
-        let appended = writer.append_dataset(&rows);
+        let appended = writer.append_dataset(rows);
         let has_rows = appended.is_ok();
         self.open.insert(keys, OpenPartition { writer, has_rows, used });
         appended
@@ -299,18 +314,28 @@ impl PartitionedWriter {
             partition.writer.commit()?;
             partition.has_rows = false;
         }
-        while let Some((keys, rows)) = self.waiting.front().cloned() {
-            if self.open.len() >= self.most_open && !self.open.contains_key(&keys) {
-                self.close_idle()?;
-            }
-            self.append_to(keys.clone(), rows)?;
-            // They are appended: if the commit fails, the next one must not append them again.
+        while let Some(keys) = self.waiting.front().cloned() {
+            self.append_waiting(&keys)?;
             self.waiting.pop_front();
             if let Some(partition) = self.open.get_mut(&keys) {
                 partition.writer.commit()?;
                 partition.has_rows = false;
             }
         }
+        Ok(())
+    }
+
+    /// Appends the waiting rows of a partition.
+    fn append_waiting(&mut self, keys: &PartitionValues) -> Result<()> {
+        if self.open.len() >= self.most_open && !self.open.contains_key(keys) {
+            self.close_idle()?;
+        }
+        while let Some(rows) = self.waiting_rows.get(keys).and_then(|rows| rows.front().cloned()) {
+            self.append_now(keys.clone(), &rows)?;
+            // If something fails later, they must not be appended again.
+            self.waiting_rows.get_mut(keys).and_then(VecDeque::pop_front);
+        }
+        self.waiting_rows.remove(keys);
         Ok(())
     }
 
@@ -329,6 +354,7 @@ impl PartitionedWriter {
             partition.has_rows = false;
         }
         self.waiting.clear();
+        self.waiting_rows.clear();
         self.broken = None;
     }
 
