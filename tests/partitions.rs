@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrowwood::simulate::{Act, Medium, Witness};
 use arrowwood::{
     Dataset, ErrorKind, FollowFrom, Open, PartitionBy, PartitionedWriter, Predicate, Value, Writer, WriterOptions, col,
     drop_partition, follow_partitions, open, partition_path, partition_writer,
@@ -478,4 +480,51 @@ fn rows_keep_their_order_after_a_failed_commit() {
     add_rows(&open(table).unwrap(), &mut found);
     let expected = [("k0", vec![1]), ("k1", vec![0, 1, 2, 3]), ("k2", vec![1, 2, 3, 4])];
     assert_eq!(found, expected.into_iter().map(|(key, rows)| (key.to_owned(), rows)).collect());
+}
+
+/// A disk that fails at one sync.
+#[derive(Debug, Default)]
+struct FailingOnce(AtomicBool);
+
+impl Witness for FailingOnce {
+    fn hear(&self, act: Act<'_>) -> std::io::Result<()> {
+        let is_sync = matches!(act, Act::Sync { .. } | Act::WriteSynced { .. });
+        if is_sync && self.0.swap(false, Ordering::SeqCst) {
+            return Err(std::io::Error::other("bad disk"));
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn sync_tells_of_a_closed_partition_that_is_not_on_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path();
+    let disk = Arc::new(FailingOnce::default());
+    let medium = Medium::watched(disk.clone());
+    let options = WriterOptions { medium, sync: arrowwood::Sync::Never, ..WriterOptions::default() };
+    let by: [PartitionBy; 1] = ["key".parse().unwrap()];
+    let all = keyed(&[(0, 0)]).schema().clone();
+    let mut writer = PartitionedWriter::new(table, all, &by, &options).unwrap().most_open(1);
+    writer.append_dataset(&keyed(&[(0, 1)])).unwrap();
+    writer.commit().unwrap();
+    disk.0.store(true, Ordering::SeqCst);
+    // It is closed for the second one.
+    assert!(writer.append_dataset(&keyed(&[(1, 1)])).unwrap_err().to_string().contains("bad disk"));
+    writer.append_dataset(&keyed(&[(1, 1)])).unwrap();
+    writer.commit().unwrap();
+    for _ in 0..2 {
+        let told = writer.sync().unwrap_err();
+        assert!(told.to_string().contains("key=k0") && told.to_string().contains("bad disk"), "{told}");
+    }
+    let durable = |key: &str| {
+        let stat = arrowwood::table_stat(table.join(key)).unwrap().unwrap();
+        (stat.end, stat.durable_end)
+    };
+    assert_eq!([durable("key=k0"), durable("key=k1")], [(1, 0), (1, 1)]);
+    writer.append_dataset(&keyed(&[(0, 2)])).unwrap();
+    writer.commit().unwrap();
+    writer.sync().unwrap();
+    assert_eq!(durable("key=k0"), (2, 2));
+    writer.close().unwrap();
 }

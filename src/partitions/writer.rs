@@ -1,6 +1,6 @@
 //! Writes rows of any partitions, each to its own partition.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -153,6 +153,8 @@ pub struct PartitionedWriter {
     waiting: VecDeque<PartitionValues>,
     /// These rows.
     waiting_rows: HashMap<PartitionValues, VecDeque<Dataset>>,
+    /// The closed partitions with committed rows that may not be on the disk, with the reasons.
+    unsynced: BTreeMap<PartitionValues, Error>,
     appends: u64,
     /// The reason why nothing can be committed before a rollback.
     broken: Option<String>,
@@ -206,6 +208,7 @@ impl PartitionedWriter {
             open,
             waiting,
             waiting_rows,
+            unsynced: BTreeMap::new(),
             appends: 0,
             broken: None,
         })
@@ -299,9 +302,26 @@ impl PartitionedWriter {
         let Some(keys) = idle.min_by_key(|(_, partition)| partition.used).map(|(keys, _)| keys.clone()) else {
             return Ok(false);
         };
-        let closed = self.open.remove(&keys).map(|partition| partition.writer.close());
+        let closed = self.open.remove(&keys).map(|partition| self.close_partition(keys, partition.writer));
         closed.transpose()?;
         Ok(true)
+    }
+
+    fn close_partition(&mut self, keys: PartitionValues, writer: Writer) -> Result<()> {
+        let closed = writer.close();
+        match &closed {
+            Ok(()) => drop(self.unsynced.remove(&keys)),
+            Err(e) => drop(self.unsynced.insert(keys, e.clone())),
+        }
+        closed
+    }
+
+    /// The error of the first partition that is closed and not synced.
+    fn check_closed(&self) -> Result<()> {
+        let Some(e) = self.unsynced.values().next() else { return Ok(()) };
+        let what =
+            "the partition was closed, and its committed rows may not be on the disk; append to it and sync again";
+        Err(e.clone().context(what))
     }
 
     /// Makes all appended rows visible to others, partition by partition, each atomically.
@@ -342,9 +362,18 @@ impl PartitionedWriter {
     /// Brings all committed rows to the disk.
     ///
     /// # Errors
-    /// As [`Writer::sync`].
+    /// The first error of [`Writer::sync`], after all open partitions were synced. That of a partition that could not be
+    /// closed, to make room for another one, comes again until rows are appended to it, committed and synced.
     pub fn sync(&mut self) -> Result<()> {
-        self.open.values_mut().try_for_each(|partition| partition.writer.sync())
+        let mut all = Ok(());
+        for (keys, partition) in &mut self.open {
+            let synced = partition.writer.sync();
+            if synced.is_ok() {
+                self.unsynced.remove(keys);
+            }
+            all = all.and(synced);
+        }
+        all.and_then(|()| self.check_closed())
     }
 
     /// Discards the rows appended since the last commit.
@@ -361,12 +390,15 @@ impl PartitionedWriter {
     /// Commits, syncs, and releases the partitions to other writers.
     ///
     /// # Errors
-    /// As [`commit`](PartitionedWriter::commit); the first error of [`Writer::close`], after all partitions were
-    /// closed.
+    /// As [`commit`](PartitionedWriter::commit); the first error of [`Writer::close`], also of an earlier one as for
+    /// [`sync`](PartitionedWriter::sync), after all partitions were closed.
     pub fn close(mut self) -> Result<()> {
         self.commit()?;
-        let closed: Vec<_> = self.open.drain().map(|(_, partition)| partition.writer.close()).collect();
-        closed.into_iter().collect()
+        let mut all = Ok(());
+        for (keys, partition) in std::mem::take(&mut self.open) {
+            all = all.and(self.close_partition(keys, partition.writer));
+        }
+        all.and_then(|()| self.check_closed())
     }
 
     fn check(&self) -> Result<()> {
