@@ -476,6 +476,27 @@ fn the_longest_name_of_a_partition_leaves_room_for_its_next_segments() {
     assert!(drop_partition(table, &[("k", Value::Str(&longest))]).unwrap());
 }
 
+/// Links to a directory above would otherwise be followed for ever.
+#[test]
+fn a_partition_column_at_two_levels_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for number in 0..3 {
+        let table = folder.path().join(number.to_string());
+        match number {
+            0 => append(&mut writer(&table.join("k=1"), &[("k", Value::Int(2))]), 0..1),
+            1 => append(&mut writer(&table.join("k=1/l=1"), &[("k", Value::Int(2))]), 0..1),
+            _ => {
+                fs::create_dir(&table).unwrap();
+                ["k=a", "k=b"].iter().for_each(|name| std::os::unix::fs::symlink(".", table.join(name)).unwrap());
+            }
+        }
+        for told in [open(&table).unwrap_err(), arrowwood::check(&table, |_, _| ()).unwrap_err()] {
+            assert!(told.kind() == ErrorKind::SchemaMismatch && told.to_string().contains("'k'"), "{told}");
+            assert!(told.path().is_some_and(|path| path.starts_with(&table) && path != table), "{told}");
+        }
+    }
+}
+
 /// A partition that another process writes, and one behind it.
 #[test]
 fn rows_keep_their_order_after_a_failed_commit() {

@@ -142,7 +142,7 @@ fn look(root: &Path, opener: &dyn OpenLeaf, known: &[Leaf]) -> Result<Found> {
     let known: HashMap<&Path, (usize, FileId)> =
         known.iter().enumerate().map(|(number, leaf)| (leaf.path.as_path(), (number, leaf.identity))).collect();
     let mut found = Found::default();
-    let mut level = vec![(root.to_path_buf(), Vec::new())];
+    let mut level: Vec<(PathBuf, Vec<PartitionKey>)> = vec![(root.to_path_buf(), Vec::new())];
     while !level.is_empty() {
         let mut candidates = Vec::new();
         for (directory, keys) in std::mem::take(&mut level) {
@@ -154,7 +154,10 @@ fn look(root: &Path, opener: &dyn OpenLeaf, known: &[Leaf]) -> Result<Found> {
                     Some(&(number, identity)) if FileId::of(&child.path) == Some(identity) => {
                         found.known.push(number);
                     }
-                    _ => candidates.push((child, Vec::clone(&keys))),
+                    _ => {
+                        let keys = child.keys_below(&keys)?;
+                        candidates.push((child, keys));
+                    }
                 }
             }
         }
@@ -164,8 +167,7 @@ fn look(root: &Path, opener: &dyn OpenLeaf, known: &[Leaf]) -> Result<Found> {
             let (child, _) = &candidates[job];
             open_child(opener, &child.path)
         });
-        for ((child, mut keys), opened) in candidates.into_iter().zip(opened) {
-            keys.push(child.key.clone());
+        for ((child, keys), opened) in candidates.into_iter().zip(opened) {
             match opened? {
                 DirectoryContents::Rows(identity, stored) => {
                     found.new.push(NewLeaf { path: child.path, identity, keys, stored })

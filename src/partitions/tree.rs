@@ -21,6 +21,25 @@ pub(super) struct Child {
     pub key: PartitionKey,
 }
 
+impl Child {
+    /// The keys of this directory, in one with `keys`.
+    ///
+    /// # Errors
+    /// `SchemaMismatch` if its column is that of a level above. So a link to a directory above ends the search, which
+    /// would find the same columns for ever.
+    pub fn keys_below(&self, keys: &[PartitionKey]) -> Result<Vec<PartitionKey>> {
+        let (column, _) = &self.key;
+        if keys.iter().any(|(known, _)| known == column) {
+            let message = format!(
+                "the partition column '{column}' is at two levels of directories; rename one, or remove the link if this is \
+                 one to a directory above"
+            );
+            return Err(Error::new(ErrorKind::SchemaMismatch, message).at(&self.path));
+        }
+        Ok(keys.iter().chain([&self.key]).cloned().collect())
+    }
+}
+
 impl Listed {
     pub fn path(&self) -> &Path {
         &self.path
@@ -79,11 +98,15 @@ pub(super) fn list(directory: &Path) -> Result<(Listed, Vec<Child>)> {
 
 /// Lists the directories of all partitions below `root` in the order of their names; none if there are no partitions.
 pub(crate) fn partition_directories(root: &Path) -> Result<Vec<PathBuf>> {
+    directories_below(root, &[])
+}
+
+fn directories_below(directory: &Path, keys: &[PartitionKey]) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    let (_, mut children) = list(root)?;
+    let (_, mut children) = list(directory)?;
     children.sort_by(|a, b| a.path.cmp(&b.path));
     for child in children {
-        let inside = partition_directories(&child.path)?;
+        let inside = directories_below(&child.path, &child.keys_below(keys)?)?;
         if inside.is_empty() {
             found.push(child.path);
         } else {
