@@ -158,3 +158,21 @@ fn a_partition_sorted_before_its_rows_were_returned_is_followed_once() {
     b.commit().unwrap();
     assert_eq!(polled(&mut follower, 5).0, ["b200"]);
 }
+
+#[test]
+fn followers_of_many_partitions_have_few_files_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().canonicalize().unwrap();
+    let names: Vec<String> = (0..40).map(|number| format!("p{number}")).collect();
+    names.iter().for_each(|name| write(&table, name, 0..3));
+    let mut follower = follower_of(&table);
+    assert_eq!(polled(&mut follower, 50).0.len(), 120);
+    let files = || {
+        let open = fs::read_dir("/proc/self/fd").unwrap().map(|entry| fs::read_link(entry.unwrap().path()));
+        open.filter(|to| to.as_ref().is_ok_and(|to| to.starts_with(&table))).count()
+    };
+    let before = files();
+    names.iter().for_each(|name| write(&table, name, 3..20));
+    assert_eq!(polled(&mut follower, 60).0.len(), 40 * 17);
+    assert!(files() <= before + 4, "{before} files before, {} after", files());
+}

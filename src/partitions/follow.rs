@@ -107,6 +107,10 @@ impl Followed {
         // Segments that were not mapped are gone with the directory, or another table has their names.
         let is_over = matches!(why, Some(ErrorKind::NotFound | ErrorKind::FileChanged));
         self.has_ended = self.is_gone && (is_over || matches!(polled, Ok(None)));
+        if matches!(polled, Ok(Some(_))) {
+            // Only mappings are needed: thousands of partitions have thousands of files.
+            self.follow.close_files();
+        }
         if self.has_ended { Ok(None) } else { polled }
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::table::{can_grow, check_goes_on, has_sealed, held, let_go, reopened, still_there, watched};
+use super::table::{can_grow, check_goes_on, close_files, has_sealed, held, let_go, reopened, still_there, watched};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{AwaitedWord, Mapping, Mode, SharedWords, guard, mappings_are_scarce};
@@ -226,6 +226,11 @@ impl Follow {
             let offset = page.sequence() as usize;
             Ok(Some(WakeUp::Word(AwaitedWord { mapping: bed.clone(), offset, value: sequence as u32 })))
         })
+    }
+
+    /// Closes the files of known segments, which stay mapped.
+    pub(crate) fn close_files(&self) {
+        close_files(&self.dataset);
     }
 
     /// Whether all committed rows have been seen.
