@@ -1283,7 +1283,8 @@ class Follow:
         """
     @property
     def next_row(self) -> int | dict[str, int]:
-        """The number of the row after the last returned one; for a partitioned table a dict of those by directory.
+        """The number of the row after the last returned one; for a partitioned table a dict of those by directory: by
+        the name, see `start` of :func:`follow`.
 
         Raises:
             InvalidArgument: several tables are followed; see :attr:`next_rows`.
@@ -1691,7 +1692,9 @@ def follow(
         table: a table's folder, or a dataset of one; or a list of those.
         start: the number of the first row to return, at most that of the next row to be committed; for several
             tables a list of those. By default only rows committed from now on. For a partitioned table 0, which is
-            all rows, or :attr:`Follow.next_row` of an earlier follower.
+            all rows, or :attr:`Follow.next_row` of an earlier follower: a partition that is not in it, as one that
+            was renamed, begins with its first row. Leave out those that were sorted, or dropped and made again, since
+            then: other rows have these numbers now.
         timeout: the seconds without new rows after which the iteration ends; by default it never ends.
 
     Raises:

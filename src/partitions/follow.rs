@@ -28,7 +28,10 @@ pub enum FollowFrom {
     /// The first row of each partition.
     First,
     /// The next row of each partition, by its directory such as `host=a1/day=3`; other partitions are new, and begin
-    /// with their first row. See [`FollowPartitions::next_rows`].
+    /// with their first row, as one that was renamed does. See [`FollowPartitions::next_rows`].
+    ///
+    /// The numbers are those of the directory that has the name now: if its partition was sorted, or dropped and made
+    /// again, since they were noted, they are numbers of other rows. Leave it out to begin with its first row.
     Rows(BTreeMap<String, u64>),
 }
 
@@ -365,7 +368,8 @@ impl FollowPartitions {
         all
     }
 
-    /// Returns the next row number of each partition by its directory, for resuming later.
+    /// Returns the next row number of each partition by its directory, for resuming later. They don't tell a
+    /// partition from another one that has its name then: see [`FollowFrom::Rows`].
     pub fn next_rows(&self) -> BTreeMap<String, u64> {
         let next = |followed: &Followed| (followed.name.clone(), followed.follow.next_row());
         self.followed.iter().map(next).collect()
