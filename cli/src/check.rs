@@ -31,7 +31,7 @@ Example: arrowwood check ticks trades.arrow
 Example: arrowwood check --repair ticks")]
 pub(crate) struct Check {
     /// Keep the rows before the first damage. A damaged file is never written to: it is moved to PATH.damaged, in a
-    /// table together with all later files, and a new file takes its place.
+    /// table together with all later files if rows of it are lost, and a new file takes its place.
     #[arg(long)]
     repair: bool,
     /// Also make logical checks: digits of decimals, whole days of date64, times within a day. Values that fail them

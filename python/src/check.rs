@@ -23,9 +23,9 @@ pub fn check(py: Python<'_>, path: PathBuf) -> Result<Bound<'_, PyAny>> {
 
 /// Check, and if there is damage, keep the rows before it.
 ///
-/// A damaged file is never written to: it is renamed to end in ``.damaged``; a table's damaged segment and all later
-/// ones move to a folder of such a name beside the table. The findings describe the state before, the other numbers
-/// the state after.
+/// A damaged file is never written to: it is renamed to end in ``.damaged``; a table's damaged segment and, if rows of
+/// it are lost, all later ones move to a folder of such a name beside the table. The findings describe the state
+/// before, the other numbers the state after.
 ///
 /// Args:
 ///     path: as for :func:`check`.

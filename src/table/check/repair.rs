@@ -6,6 +6,7 @@
 //! ```
 //! Nothing is written into a damaged file. The new file is on the disk before anything moves; then the segments move,
 //! the last one first, so that an interrupted repair leaves a table with the same damage and fewer segments after it.
+//! Where all rows of the damaged segment are good, up to the next one, it alone moves.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,12 +19,12 @@ use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
 use super::footer_check::has_witness;
-use super::segments::{TableCheck, look_at_all, schema_of, trusted};
+use super::segments::{Looked, TableCheck, look_at_all, schema_of, trusted};
 use crate::array::{Bytes, to_array};
 use crate::dataset::{Dataset, Source, order};
 use crate::error::{Error, Findings, Result};
 use crate::ipc::{Ipc, ReadOptions, WriteOptions, zeros};
-use crate::map::{Mapping, Medium, Mode};
+use crate::map::{Lock, Mapping, Medium, Mode};
 use crate::rows::{Plan, PlanNode, Storage, has_zones};
 use crate::table::format::{Header, Record};
 use crate::table::reader::{
@@ -49,32 +50,75 @@ pub(crate) fn repair_table(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Option<(TableCheck, Option<Repaired>)>> {
     let home = &fs::canonicalize(folder).map_err(|e| Error::io("finding the table's folder", &e).at(folder))?;
-    let lock = take_lock(&Medium::default(), home).map_err(|e| e.at(folder))?;
-    let medium = lock.medium();
-    let Some(checked) = look_at_all(folder, false, progress)? else { return Ok(None) };
-    let Some(first) = checked.segments.iter().position(super::segments::Looked::has_damage) else {
-        return Ok(Some((checked, None)));
-    };
-    let start = checked.segments[first].start;
-    let all = chain::list(folder)?.unwrap_or_default();
-    let moving: Vec<u64> = all.iter().copied().filter(|&other| other >= start).collect();
-    let (prefix, rows) = Replacement::of(medium, home, &checked, first)?;
-    medium.check_home().map_err(|e| Error::io("reading the table to be repaired", &e).at(folder))?;
-    let place = place_for(folder, &moving)?;
-    for &other in moving.iter().rev().filter(|&&other| other != start) {
-        let from = chain::path(home, other);
-        medium.rename(&from, &place.join(chain::name(other))).map_err(|e| moving_failed(&e, &from))?;
+    let lock = &take_lock(&Medium::default(), home).map_err(|e| e.at(folder))?;
+    let Some(before) = look_at_all(folder, false, progress)? else { return Ok(None) };
+    if !before.has_damage() {
+        return Ok(Some((before, None)));
     }
-    let own = chain::path(home, start);
-    let kept = keep_aside(&own, &place.join(chain::name(start))).and_then(|()| prefix.put(medium, home, start));
-    kept.map_err(|e| e.at(&own))?;
-    sync_folder(&place)?;
-    lock.sync().map_err(|e| Error::io("syncing the folder", &e).at(folder))?;
-    folder.parent().map_or(Ok(()), sync_folder)?;
-    let kept = checked.segments[..first].iter().filter_map(|segment| segment.rows).sum::<u64>() + rows;
-    let given_up = given_up(&checked, first).map(|known| known.saturating_sub(rows));
-    let moved = moving.iter().map(|&other| place.join(chain::name(other))).collect();
-    Ok(Some((checked, Some(Repaired { kept, given_up, moved }))))
+    let repaired = TableRepair { folder, home, lock }.run(&before, progress)?;
+    Ok(Some((before, Some(repaired))))
+}
+
+/// The repair of a locked table.
+struct TableRepair<'a> {
+    folder: &'a Path,
+    /// The same without links.
+    home: &'a Path,
+    lock: &'a Lock,
+}
+
+impl TableRepair<'_> {
+    fn run(&self, before: &TableCheck, progress: &mut dyn FnMut(u64, u64)) -> Result<Repaired> {
+        let mut repaired = Repaired { given_up: Some(0), ..Repaired::default() };
+        let mut again = None;
+        let mut replaced = None;
+        loop {
+            let checked = again.as_ref().unwrap_or(before);
+            let Some(first) = checked.segments.iter().position(Looked::has_damage) else {
+                repaired.kept = checked.rows();
+                return Ok(repaired);
+            };
+            let start = checked.segments[first].start;
+            let (replacement, rows) = Replacement::of(self.lock.medium(), self.home, checked, first)?;
+            // Once: where the new file is damaged, too, the others can't stay behind it.
+            if checked.is_whole(first, rows) && replaced != Some(start) {
+                repaired.moved.extend(self.put(replacement, start, &[start])?);
+                replaced = Some(start);
+                again = self.look(progress)?;
+                continue;
+            }
+            let all = chain::list(self.folder)?.unwrap_or_default();
+            let moving: Vec<u64> = all.into_iter().filter(|&other| other >= start).collect();
+            repaired.moved.extend(self.put(replacement, start, &moving)?);
+            repaired.kept = checked.segments[..first].iter().filter_map(|segment| segment.rows).sum::<u64>() + rows;
+            repaired.given_up = given_up(checked, first).map(|known| known.saturating_sub(rows));
+            return Ok(repaired);
+        }
+    }
+
+    fn look(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<Option<TableCheck>> {
+        let found = look_at_all(self.folder, false, progress)?;
+        found.map(Some).ok_or_else(|| Error::internal("the repaired table has no segment").at(self.folder))
+    }
+
+    /// Moves the segments `moving`, of which `start` is the first, and puts the replacement in its place. Returns where
+    /// they are now.
+    fn put(&self, replacement: Replacement, start: u64, moving: &[u64]) -> Result<Vec<PathBuf>> {
+        let medium = self.lock.medium();
+        medium.check_home().map_err(|e| Error::io("reading the table to be repaired", &e).at(self.folder))?;
+        let place = place_for(self.folder, moving)?;
+        for &other in moving.iter().rev().filter(|&&other| other != start) {
+            let from = chain::path(self.home, other);
+            medium.rename(&from, &place.join(chain::name(other))).map_err(|e| moving_failed(&e, &from))?;
+        }
+        let own = chain::path(self.home, start);
+        let kept = keep_aside(&own, &place.join(chain::name(start)));
+        kept.and_then(|()| replacement.put(medium, self.home, start)).map_err(|e| e.at(&own))?;
+        sync_folder(&place)?;
+        self.lock.sync().map_err(|e| Error::io("syncing the folder", &e).at(self.folder))?;
+        self.folder.parent().map_or(Ok(()), sync_folder)?;
+        Ok(moving.iter().map(|&other| place.join(chain::name(other))).collect())
+    }
 }
 
 fn moving_failed(e: &std::io::Error, path: &Path) -> Error {
@@ -167,6 +211,9 @@ impl Replacement {
             Some(segment) => rows_of_growing(segment),
             None => rows_of_dense(&path, is_known),
         };
+        // Readers take no more of a dense segment than up to the next name, and find the rest there.
+        let most = checked.rows_to_next(first).filter(|_| segment.is_none()).unwrap_or(u64::MAX);
+        let found = found.and_then(|dataset| dataset.slice(0, dataset.len().ok()?.min(most)).ok());
         if let Some(dataset) = found.filter(|dataset| dataset.len().is_ok_and(|rows| rows > 0)) {
             let part = write_part(medium, &dataset, folder, &WriteOptions::default())?;
             return Ok((Replacement::Dense(part), dataset.len()?));

@@ -41,6 +41,8 @@ pub(super) struct Looked {
     sealed: bool,
     dense: bool,
     schema: Option<SchemaRef>,
+    /// Whether its schema is none of the table.
+    is_foreign: bool,
     pub findings: Vec<Finding>,
 }
 
@@ -73,6 +75,16 @@ impl TableCheck {
 
     pub(super) fn has_damage(&self) -> bool {
         self.segments.iter().any(Looked::has_damage)
+    }
+
+    /// The number of rows from the start of a segment to that of the next one, if there is one.
+    pub(super) fn rows_to_next(&self, number: usize) -> Option<u64> {
+        self.segments.get(number + 1).map(|next| next.start - self.segments[number].start)
+    }
+
+    /// Whether the first `rows` rows of a segment are all that the table has in it, so that the next one can stay.
+    pub(super) fn is_whole(&self, number: usize, rows: u64) -> bool {
+        self.rows_to_next(number) == Some(rows) && !self.segments[number].is_foreign
     }
 
     /// Drops damage that `before` did not have.
@@ -174,6 +186,7 @@ fn check_schemas(folder: &Path, segments: &mut [Looked]) {
     for segment in segments {
         let mut found = Findings::of(&chain::path(folder, segment.start));
         if let Some(Err(e)) = segment.schema.as_ref().map(|own| Fit::of(newest, own)) {
+            segment.is_foreign = true;
             found.damage(8, format!("the schemas of the table and of this segment differ: {}", e.message()));
         }
         segment.findings.append(&mut found.list);
