@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow_array::{Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
-use arrowwood::{Repaired, Writer, WriterOptions, check, open, repair};
+use arrowwood::{Repaired, Writer, WriterOptions, check, compact, open, repair};
 
 fn schema() -> Arc<Schema> {
     Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false), Field::new("s", DataType::Utf8, false)]))
@@ -77,4 +77,67 @@ fn segments_behind_one_that_lost_no_row_stay() {
     }
     has_rows(&table, "row", 120);
     writer(&table, 50).append(&rows("row", 120, 130)).unwrap();
+}
+
+/// A table of segments 0, 50, 100 and a growing one from 150 on, in which a compaction was cut off when the first file had
+/// the rows of the first three.
+fn merged() -> (tempfile::TempDir, PathBuf) {
+    let (home, table) = table(75);
+    let mut closed = writer(&table, 50);
+    closed.append(&rows("row", 75, 150)).unwrap();
+    closed.close().unwrap();
+    let mut writer = writer(&table, 1000);
+    writer.append(&rows("row", 150, 160)).unwrap();
+    writer.commit().unwrap();
+    let left = [50, 100].map(|row| (segment(&table, row), fs::read(segment(&table, row)).unwrap()));
+    writer.compact(|_, _| ()).unwrap();
+    writer.close().unwrap();
+    for (path, bytes) in left {
+        assert!(!path.exists());
+        fs::write(path, bytes).unwrap();
+    }
+    has_rows(&table, "row", 160);
+    (home, table)
+}
+
+/// A replacement in the place of a leftover hid rows of the merged file, and the next merge took the merged file's rows
+/// for the ones that were appended since.
+#[test]
+fn damaged_leftovers_of_a_merge_cost_no_row() {
+    for damaged in [50, 100] {
+        let (_home, table) = merged();
+        damage(&segment(&table, damaged), &format!("row-{:06}", damaged + 20));
+        let repaired = repaired(&table);
+        assert_eq!((repaired.kept, repaired.given_up), (160, Some(0)));
+        let mut writer = writer(&table, 25);
+        writer.append(&rows("row", 160, 260)).unwrap();
+        writer.close().unwrap();
+        compact(&table, |_, _| ()).unwrap();
+        has_rows(&table, "row", 260);
+    }
+}
+
+/// The files that are still there have the rows of the merged one.
+#[test]
+fn a_damaged_merge_costs_no_row_of_its_leftovers() {
+    for damaged in [70, 120] {
+        let (_home, table) = merged();
+        damage(&segment(&table, 0), &format!("row-{damaged:06}"));
+        let repaired = repaired(&table);
+        assert_eq!((repaired.kept, repaired.given_up, repaired.moved.len()), (160, Some(0), 1));
+        compact(&table, |_, _| ()).unwrap();
+        has_rows(&table, "row", 160);
+    }
+    let (_home, table) = merged();
+    damage(&segment(&table, 0), "row-000020");
+    assert_eq!(repaired(&table).kept, 20);
+}
+
+/// A name that the merged file does not end with, in the middle of what it has: no merge has left that.
+#[test]
+fn segments_that_are_no_leftovers_are_not_removed_by_a_merge() {
+    let (_home, table) = merged();
+    fs::rename(segment(&table, 100), segment(&table, 110)).unwrap();
+    assert!(compact(&table, |_, _| ()).is_err());
+    assert!(segment(&table, 50).exists() && segment(&table, 110).exists());
 }

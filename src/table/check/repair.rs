@@ -30,7 +30,9 @@ use crate::table::format::{Header, Record};
 use crate::table::reader::{
     Segment, chain, end_of_list_views, members_of, offset_at, open_segment, settings_of, without_settings,
 };
-use crate::table::writer::{Growing, WriterOptions, first_segment, take_lock, with_settings, write_part};
+use crate::table::writer::{
+    Growing, WriterOptions, finish_merges, first_segment, take_lock, with_settings, write_part,
+};
 
 /// The result of a repair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,7 +72,9 @@ struct TableRepair<'a> {
 impl TableRepair<'_> {
     fn run(&self, before: &TableCheck, progress: &mut dyn FnMut(u64, u64)) -> Result<Repaired> {
         let mut repaired = Repaired { given_up: Some(0), ..Repaired::default() };
-        let mut again = None;
+        // Before anything moves: a damaged leftover of a merge costs no rows, and none may be put in its place.
+        let is_finished = finish_merges(self.lock.medium(), self.home, &|start| before.is_damaged(start))?;
+        let mut again = if is_finished { self.look(progress)? } else { None };
         let mut replaced = None;
         loop {
             let checked = again.as_ref().unwrap_or(before);
@@ -90,6 +94,8 @@ impl TableRepair<'_> {
             let all = chain::list(self.folder)?.unwrap_or_default();
             let moving: Vec<u64> = all.into_iter().filter(|&other| other >= start).collect();
             repaired.moved.extend(self.put(replacement, start, &moving)?);
+            // With the rows that a dense one before has of it.
+            let rows = checked.reach(first).saturating_sub(start).max(rows);
             repaired.kept = checked.segments[..first].iter().filter_map(|segment| segment.rows).sum::<u64>() + rows;
             repaired.given_up = given_up(checked, first).map(|known| known.saturating_sub(rows));
             return Ok(repaired);
@@ -199,7 +205,12 @@ enum Replacement {
 impl Replacement {
     /// Writes the good rows of segment number `first` to the disk, and returns their number.
     fn of(medium: &Medium, folder: &Path, checked: &TableCheck, first: usize) -> Result<(Replacement, u64)> {
-        let path = chain::path(folder, checked.segments[first].start);
+        let start = checked.segments[first].start;
+        if checked.reach(first) > start {
+            // A dense one before has these rows, and a new file in this place would hide them.
+            return Ok((Replacement::Nothing, 0));
+        }
+        let path = chain::path(folder, start);
         let segment = open_segment(&path).ok().flatten();
         let all = checked.segments.iter().map(|segment| chain::path(folder, segment.start));
         let others: Vec<SchemaRef> = all.filter(|other| *other != path).filter_map(|path| schema_of(&path)).collect();
@@ -221,7 +232,6 @@ impl Replacement {
         if first > 0 {
             return Ok((Replacement::Nothing, 0));
         }
-        let start = checked.segments[first].start;
         let header = segment.as_ref().map(|segment| &segment.header);
         let schema = others.into_iter().next_back().or_else(|| schema_of(&path));
         // The rest of a damaged schema may contain types that can't grow.

@@ -40,6 +40,8 @@ pub(super) struct Looked {
     pub rows: Option<u64>,
     sealed: bool,
     dense: bool,
+    /// The rows in the file: those of a dense one may go on behind the next segment's first.
+    in_file: u64,
     schema: Option<SchemaRef>,
     /// Whether its schema is none of the table.
     is_foreign: bool,
@@ -80,6 +82,18 @@ impl TableCheck {
     /// The number of rows from the start of a segment to that of the next one, if there is one.
     pub(super) fn rows_to_next(&self, number: usize) -> Option<u64> {
         self.segments.get(number + 1).map(|next| next.start - self.segments[number].start)
+    }
+
+    pub(super) fn is_damaged(&self, start: u64) -> bool {
+        self.segments.iter().any(|segment| segment.start == start && segment.has_damage())
+    }
+
+    /// The row up to which the segments before segment `number` reach without it. After a compaction that was cut off, a
+    /// dense one has the rows of those that follow.
+    pub(super) fn reach(&self, number: usize) -> u64 {
+        let before = &self.segments[..number];
+        let ends = before.iter().map(|segment| segment.start + segment.rows.unwrap_or(0).max(segment.in_file));
+        ends.max().unwrap_or(0)
     }
 
     /// Whether the first `rows` rows of a segment are all that the table has in it, so that the next one can stay.
@@ -295,6 +309,7 @@ fn look_at_dense(mapping: Mapping, path: &Path, found: &mut Findings, looked: &m
     }
     check_settings(&ipc, found);
     looked.rows = Some(rows);
+    looked.in_file = rows;
     looked.sealed = true;
     looked.dense = true;
     looked.schema = Some(ipc.schema().clone());

@@ -34,7 +34,7 @@ impl SealedSegments {
     /// The segments before row `end`, after finishing interrupted merges; `None` for a table without a segment.
     pub fn before(medium: &Medium, path: &Path, end: u64) -> Result<Option<SealedSegments>> {
         let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);
-        finish_merges(medium, path)?;
+        finish_merges(medium, path, &|_| false)?;
         let table = open_table(path, Default::default())?.ok_or_else(missing)?;
         let starts = chain::list(path)?.unwrap_or_default();
         let Some(&last) = starts.last() else { return Ok(None) };
@@ -52,37 +52,45 @@ fn sealed_before(table: &Dataset, starts: &[u64], end: u64) -> Result<Vec<Range<
     Ok(sealed.map(|(number, &start)| start..next(number)).collect())
 }
 
-/// Removes the names of segments whose rows are in an earlier dense one, left by a killed compaction.
-fn finish_merges(medium: &Medium, path: &Path) -> Result<()> {
+/// Removes the names of segments whose rows are in an earlier dense one, left by a killed compaction; returns whether
+/// there were any.
+///
+/// Segments that `is_damaged` are not opened: a dense one is not relied on, and the end of another one is unknown.
+pub(in crate::table) fn finish_merges(medium: &Medium, path: &Path, is_damaged: &dyn Fn(u64) -> bool) -> Result<bool> {
     let starts = chain::list(path)?.unwrap_or_default();
     let mut covered = 0;
+    let mut is_changed = false;
     for (number, &start) in starts.iter().enumerate() {
         let Some(&next) = starts.get(number + 1) else { break };
         let file = chain::path(path, start);
-        if start < covered || open_segment(&file)?.is_some() {
+        if start < covered || is_damaged(start) || open_segment(&file)?.is_some() {
             continue;
         }
         covered = start + chain::open_dense(&file, Default::default())?.walk(u64::MAX)?;
         let inside: Vec<u64> = starts[number + 1..].iter().copied().take_while(|&name| name < covered).collect();
-        if next < covered && ends_at(path, &starts, &inside, covered)? {
+        if next < covered && are_merged(path, &inside, covered, is_damaged)? {
             remove_merged(medium, path, &inside)?;
+            is_changed = true;
         }
     }
-    Ok(())
+    Ok(is_changed)
 }
 
-/// Whether the last of the segments `inside` ends where the merged one does, at row `end`.
-fn ends_at(path: &Path, starts: &[u64], inside: &[u64], end: u64) -> Result<bool> {
-    if starts.contains(&end) {
-        return Ok(true);
+/// Whether each of the segments `inside` ends where the next one begins, and the last one where the merged one does, at
+/// row `end`. Otherwise they are no leftovers of it, and may have other rows.
+fn are_merged(path: &Path, inside: &[u64], end: u64, is_damaged: &dyn Fn(u64) -> bool) -> Result<bool> {
+    let ends = inside.iter().skip(1).chain([&end]);
+    for (&start, &next) in inside.iter().zip(ends).filter(|&(&start, _)| !is_damaged(start)) {
+        let file = chain::path(path, start);
+        let rows = match open_newest(&file)? {
+            Some((_, record)) => record.rows(),
+            None => chain::open_dense(&file, Default::default())?.walk(u64::MAX)?,
+        };
+        if start + rows != next {
+            return Ok(false);
+        }
     }
-    let Some(&last) = inside.last() else { return Ok(false) };
-    let file = chain::path(path, last);
-    let rows = match open_newest(&file)? {
-        Some((_, record)) => record.rows(),
-        None => chain::open_dense(&file, Default::default())?.walk(u64::MAX)?,
-    };
-    Ok(last + rows == end)
+    Ok(true)
 }
 
 /// Removes segments whose rows are in the previous one: the first ones first, also on the disk, so that each remaining
