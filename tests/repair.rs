@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use arrow_array::{Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
+use arrowwood::simulate::pretend_boot;
 use arrowwood::{Repaired, Writer, WriterOptions, check, compact, open, repair};
 
 fn schema() -> Arc<Schema> {
@@ -140,4 +141,23 @@ fn segments_that_are_no_leftovers_are_not_removed_by_a_merge() {
     fs::rename(segment(&table, 100), segment(&table, 110)).unwrap();
     assert!(compact(&table, |_, _| ()).is_err());
     assert!(segment(&table, 50).exists() && segment(&table, 110).exists());
+}
+
+#[test]
+fn what_is_before_the_damage_is_on_the_disk() {
+    let home = tempfile::tempdir().unwrap();
+    let table = home.path().join("t");
+    let mut writer = writer(&table, 50);
+    writer.append(&rows("row", 0, 60)).unwrap();
+    writer.commit().unwrap();
+    // The first segment is durable, and ten rows of the second.
+    writer.sync().unwrap();
+    writer.append(&rows("row", 60, 120)).unwrap();
+    writer.commit().unwrap();
+    drop(writer);
+    damage(&segment(&table, 100), "row-000110");
+    assert_eq!(repaired(&table).kept, 110);
+    pretend_boot(Some([7; 16]));
+    has_rows(&table, "row", 110);
+    pretend_boot(None);
 }

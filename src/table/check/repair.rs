@@ -4,7 +4,8 @@
 //! ticks/000 ticks/100 ticks/200          ticks/000 ticks/100 (dense, rows 100 to 163)
 //!           damaged              ──▶     ticks.damaged/100 ticks.damaged/200
 //! ```
-//! Nothing is written into a damaged file. The new file is on the disk before anything moves; then the segments move,
+//! Nothing is written into a damaged file. The new file is on the disk before anything moves, and so are the segments
+//! before it; then the segments move,
 //! the last one first, so that an interrupted repair leaves a table with the same damage and fewer segments after it.
 //! Where all rows of the damaged segment are good, up to the next one, it alone moves.
 
@@ -31,7 +32,7 @@ use crate::table::reader::{
     Segment, chain, end_of_list_views, members_of, offset_at, open_segment, settings_of, without_settings,
 };
 use crate::table::writer::{
-    Growing, WriterOptions, finish_merges, first_segment, take_lock, with_settings, write_part,
+    Growing, WriterOptions, bring_to_disk, finish_merges, first_segment, take_lock, with_settings, write_part,
 };
 
 /// The result of a repair.
@@ -83,6 +84,8 @@ impl TableRepair<'_> {
                 return Ok(repaired);
             };
             let start = checked.segments[first].start;
+            let sound: Vec<u64> = checked.segments[..first].iter().map(|segment| segment.start).collect();
+            bring_to_disk(self.lock.medium(), self.home, &sound)?;
             let (replacement, rows) = Replacement::of(self.lock.medium(), self.home, checked, first)?;
             // Once: where the new file is damaged, too, the others can't stay behind it.
             if checked.is_whole(first, rows) && replaced != Some(start) {

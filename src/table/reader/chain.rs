@@ -196,27 +196,7 @@ impl Chain {
         // Include the last one: a compaction may have been killed right after sealing it.
         let is_sealed = self.last.as_ref().is_some_and(|(_, record)| record.sealed);
         let sealed = if is_sealed { &self.starts[..] } else { &self.starts[..self.starts.len().saturating_sub(1)] };
-        let mut found = Vec::new();
-        let mut is_reached = false;
-        for &start in sealed.iter().rev() {
-            let on_disk = match open_newest(&path(folder, start))? {
-                Some((segment, record)) if record.boot == boot_id() => segment.durability(&record),
-                // Segments that survived a system crash, or were made dense.
-                _ => OnDisk::Alone,
-            };
-            if on_disk == OnDisk::Alone {
-                is_reached = true;
-                break;
-            }
-            found.push((start, on_disk));
-        }
-        if is_reached {
-            // A commit across several segments becomes durable as a whole: those after the first stay provisional.
-            while found.last().is_some_and(|&(_, on_disk)| on_disk == OnDisk::Provisionally) {
-                found.pop();
-            }
-        }
-        Ok(found.into_iter().map(|(start, _)| start).collect())
+        not_durable(folder, sealed)
     }
 
     /// Removes invalid segments; for the writer only.
@@ -229,6 +209,34 @@ impl Chain {
         let done = self.orphans.iter().try_for_each(remove).and_then(|()| medium.sync_folder(folder));
         done.map_err(|e| Error::io("removing an unfinished segment", &e))
     }
+}
+
+/// Those of the sealed segments `starts` that a power cut may lose, the last one first.
+///
+/// # Errors
+/// Those of opening segments.
+pub(in crate::table) fn not_durable(folder: &Path, starts: &[u64]) -> Result<Vec<u64>> {
+    let mut found = Vec::new();
+    let mut is_reached = false;
+    for &start in starts.iter().rev() {
+        let on_disk = match open_newest(&path(folder, start))? {
+            Some((segment, record)) if record.boot == boot_id() => segment.durability(&record),
+            // Segments that survived a system crash, or were made dense.
+            _ => OnDisk::Alone,
+        };
+        if on_disk == OnDisk::Alone {
+            is_reached = true;
+            break;
+        }
+        found.push((start, on_disk));
+    }
+    if is_reached {
+        // A commit across several segments becomes durable as a whole: those after the first stay provisional.
+        while found.last().is_some_and(|&(_, on_disk)| on_disk == OnDisk::Provisionally) {
+            found.pop();
+        }
+    }
+    Ok(found.into_iter().map(|(start, _)| start).collect())
 }
 
 /// Whether the segments before the last of `starts` are sealed and end where the next one begins, back to one that does

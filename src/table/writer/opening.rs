@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 
-use super::growing::{Growing, OPEN, SegmentShape, Shared};
+use super::background::make_durable;
+use super::growing::{Durably, Growing, OPEN, SegmentShape, Shared};
 use super::options::{Late, WriterOptions};
 use crate::dataset::{Dataset, order};
 use crate::error::{Error, ErrorKind, Result};
@@ -242,12 +243,28 @@ pub(super) fn live_segment(
 
 /// The sealed segments whose last commits were not synced before the writer died, in order.
 pub(super) fn not_durable(medium: &Medium, path: &Path, chain: &Chain, plan: &Arc<Plan>) -> Result<Vec<Arc<Shared>>> {
+    open_all(medium, path, chain.not_durable(path)?, Some(plan))
+}
+
+/// Brings the sealed segments `starts` to the disk, with their names: a dense file put behind them is valid after a
+/// power cut, whatever is left of them.
+pub(in crate::table) fn bring_to_disk(medium: &Medium, path: &Path, starts: &[u64]) -> Result<()> {
+    medium.sync_folder(path).map_err(|e| Error::io("syncing the folder", &e).at(path))?;
+    let pending = open_all(medium, path, chain::not_durable(path, starts)?, None)?;
+    let cut = pending.into_iter().map(|segment| Ok((segment.clone(), segment.visible()?)));
+    make_durable(&cut.collect::<Result<Vec<_>>>()?, Durably::InPlace)
+}
+
+/// Opens the segments `starts`, the last of which comes first, in the order of their rows. One with the schema of `plan`
+/// shares it.
+fn open_all(medium: &Medium, path: &Path, starts: Vec<u64>, plan: Option<&Arc<Plan>>) -> Result<Vec<Arc<Shared>>> {
     let mut pending = Vec::new();
-    for start in chain.not_durable(path)?.into_iter().rev() {
+    for start in starts.into_iter().rev() {
         let Some((segment, record)) = open_newest(&chain::path(path, start))? else { break };
         // It may have an older schema than the table.
         let own = without_settings(&segment.plan.schema.schema);
-        let own = if own.fields() == plan.schema.schema.fields() { plan.clone() } else { Arc::new(Plan::of(&own)?) };
+        let known = plan.filter(|plan| own.fields() == plan.schema.schema.fields());
+        let own = known.map_or_else(|| Plan::of(&own).map(Arc::new), |plan| Ok(plan.clone()))?;
         pending.push(Growing::open(medium, &own, &segment, &record)?.shared);
     }
     Ok(pending)
