@@ -161,3 +161,54 @@ fn what_is_before_the_damage_is_on_the_disk() {
     has_rows(&table, "row", 110);
     pretend_boot(None);
 }
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
+}
+
+/// The offset of the live page.
+fn live_page(bytes: &[u8]) -> usize {
+    let header = (0..).step_by(4096).find(|&at| &bytes[at..at + 8] == b"ArrwWood").unwrap();
+    word(bytes, header + 40) as usize
+}
+
+/// Takes back the last store of the newest commit.
+fn uncount(file: &Path) {
+    let mut bytes = fs::read(file).unwrap();
+    let live = live_page(&bytes);
+    let number = word(&bytes, live) - 1;
+    bytes[live..live + 8].copy_from_slice(&number.to_le_bytes());
+    fs::write(file, bytes).unwrap();
+}
+
+/// A commit over the end of a segment, and its writer killed before it counted: the repair kept the rows of the first
+/// segment alone.
+#[test]
+fn a_prepared_commit_is_kept_as_a_whole_or_not_at_all() {
+    for is_there in [true, false] {
+        let home = tempfile::tempdir().unwrap();
+        let table = home.path().join("t");
+        let file = segment(&table, 0);
+        let mut writer = writer(&table, 50);
+        writer.append(&rows("row", 0, 10)).unwrap();
+        writer.commit().unwrap();
+        writer.append(&rows("row", 10, 70)).unwrap();
+        writer.commit().unwrap();
+        drop(writer);
+        uncount(&file);
+        // Its second segment waits for its name.
+        let waiting = home.path().join(format!(".t.{:020}.next", 50));
+        fs::rename(segment(&table, 50), &waiting).unwrap();
+        if !is_there {
+            fs::remove_file(&waiting).unwrap();
+        }
+        assert!(check(&table, |_, _| ()).unwrap().is_good());
+        let mut bytes = fs::read(&file).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        fs::write(&file, bytes).unwrap();
+        let kept = if is_there { 70 } else { 10 };
+        assert_eq!(repaired(&table).kept, kept);
+        has_rows(&table, "row", kept);
+        assert!(!waiting.exists());
+    }
+}

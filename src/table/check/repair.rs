@@ -4,7 +4,7 @@
 //! ticks/000 ticks/100 ticks/200          ticks/000 ticks/100 (dense, rows 100 to 163)
 //!           damaged              ──▶     ticks.damaged/100 ticks.damaged/200
 //! ```
-//! Nothing is written into a damaged file. The new file is on the disk before anything moves, and so are the segments
+//! Nothing is written into a damaged file, but by finishing a prepared commit as the next writer would. The new file is on the disk before anything moves, and so are the segments
 //! before it; then the segments move,
 //! the last one first, so that an interrupted repair leaves a table with the same damage and fewer segments after it.
 //! Where all rows of the damaged segment are good, up to the next one, it alone moves.
@@ -32,7 +32,8 @@ use crate::table::reader::{
     Segment, chain, end_of_list_views, members_of, offset_at, open_segment, settings_of, without_settings,
 };
 use crate::table::writer::{
-    Growing, WriterOptions, bring_to_disk, finish_merges, first_segment, take_lock, with_settings, write_part,
+    Growing, WriterOptions, bring_to_disk, finish_commit, finish_merges, first_segment, take_lock, with_settings,
+    write_part,
 };
 
 /// The result of a repair.
@@ -73,9 +74,12 @@ struct TableRepair<'a> {
 impl TableRepair<'_> {
     fn run(&self, before: &TableCheck, progress: &mut dyn FnMut(u64, u64)) -> Result<Repaired> {
         let mut repaired = Repaired { given_up: Some(0), ..Repaired::default() };
+        // First what the next writer would do first: rows of a part of a commit must not stay, nor a part of its rows be
+        // given up.
+        let is_changed = finish_commit(self.lock.medium(), self.home)?;
         // Before anything moves: a damaged leftover of a merge costs no rows, and none may be put in its place.
         let is_finished = finish_merges(self.lock.medium(), self.home, &|start| before.is_damaged(start))?;
-        let mut again = if is_finished { self.look(progress)? } else { None };
+        let mut again = if is_changed || is_finished { self.look(progress)? } else { None };
         let mut replaced = None;
         loop {
             let checked = again.as_ref().unwrap_or(before);

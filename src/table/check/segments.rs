@@ -409,6 +409,14 @@ impl Records {
         }
     }
 
+    /// The visible record that doesn't count yet, of a commit that a killed writer had prepared.
+    fn uncommitted(&self) -> Option<&Record> {
+        let [current, other] = &self.visible;
+        let current = current.as_ref().filter(|now| now.sequence == self.word && now.boot == boot_id())?;
+        let next = other.as_ref().filter(|other| other.sequence == self.word + 1 && other.boot == boot_id())?;
+        Some(next).filter(|next| next.sealed && !current.sealed)
+    }
+
     fn all(&self) -> impl Iterator<Item = &Record> {
         self.visible.iter().chain(&self.durable).flatten()
     }
@@ -470,8 +478,8 @@ fn check_records(segment: &Segment, is_live: bool, found: &mut Findings) -> bool
             let is_same = current.as_ref().is_some_and(|now| {
                 now.counters == other.counters && now.positions == other.positions && now.sealed == other.sealed
             });
-            let is_prepared = other.sealed && other.sequence == word + 1;
-            found.add(!is_live && !is_same && !is_prepared, header.live + SEQUENCE, message);
+            let is_damage = !is_live && !is_same && records.uncommitted().is_none();
+            found.add(is_damage, header.live + SEQUENCE, message);
         }
         None if !is_blank(segment, header.page().record(word ^ 1)) => {
             found.note(header.page().record(word ^ 1), "the commit record that nobody reads is not whole");
@@ -531,7 +539,10 @@ fn is_up_to(counters: &[u64], others: &[u64]) -> bool {
 /// The rows up to which no damage is found except, possibly, in the values themselves.
 pub(super) fn trusted(segment: &Segment) -> Record {
     let records = Records::of(segment);
-    let mut sound: Vec<&Record> = records.all().filter(|record| segment.check_record(record).is_ok()).collect();
+    // A part of a commit must not stay: its other segments have no names, or don't count.
+    let uncommitted = records.uncommitted();
+    let committed = records.all().filter(|&record| uncommitted.is_none_or(|other| !std::ptr::eq(record, other)));
+    let mut sound: Vec<&Record> = committed.filter(|record| segment.check_record(record).is_ok()).collect();
     sound.retain(|record| record.boot == boot_id());
     sound.sort_by_key(|record| std::cmp::Reverse(record.rows()));
     let zeros = || Record { counters: vec![0; segment.header.limits.len()], ..Record::default() };

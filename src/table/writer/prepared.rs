@@ -33,6 +33,19 @@ pub(super) fn open(medium: &Medium, folder: &Path) -> Result<Option<Chain>> {
     Ok(found)
 }
 
+/// Finishes the prepared commit of a killed writer in a table that may be damaged, or removes its remains; returns
+/// whether there were any. Leaves them to the next writer where damage hides what there is to be done.
+pub(in crate::table) fn finish_commit(medium: &Medium, folder: &Path) -> Result<bool> {
+    let orphans = || Chain::open(folder).is_ok_and(|chain| chain.is_some_and(|chain| !chain.orphans.is_empty()));
+    if chain::prepared(folder).is_empty() && !orphans() {
+        return Ok(false);
+    }
+    match open(medium, folder) {
+        Err(e) if !e.is_about_bytes() => Err(e),
+        _ => Ok(true),
+    }
+}
+
 /// Checks that what was read by its path is in the locked directory.
 pub(super) fn check_home(medium: &Medium) -> Result<()> {
     medium.check_home().map_err(|e| Error::io("reading the table to be written", &e))
