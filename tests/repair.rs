@@ -212,3 +212,51 @@ fn a_prepared_commit_is_kept_as_a_whole_or_not_at_all() {
         assert!(!waiting.exists());
     }
 }
+
+/// A writer killed between its commit record and the number of the commit was reported as damage, and the repair showed
+/// the rows and dropped the positions.
+#[test]
+fn a_commit_that_does_not_count_yet_is_no_damage() {
+    let home = tempfile::tempdir().unwrap();
+    let table = home.path().join("t");
+    let file = segment(&table, 0);
+    let mut writer = writer(&table, 50);
+    writer.append(&rows("row", 0, 10)).unwrap();
+    writer.commit_with(&[("p", 10)]).unwrap();
+    writer.sync().unwrap();
+    writer.append(&rows("row", 10, 20)).unwrap();
+    let mut killed = fs::read(&file).unwrap();
+    writer.commit_with(&[("p", 20)]).unwrap();
+    // Rows and record are there, number and footer are not.
+    let bytes = fs::read(&file).unwrap();
+    let live = live_page(&bytes);
+    let tail = bytes.len() - 10;
+    killed[live + 4096..tail].copy_from_slice(&bytes[live + 4096..tail]);
+    drop(writer);
+    fs::write(&file, &killed).unwrap();
+    let report = check(&table, |_, _| ()).unwrap();
+    let is_noted = |finding: &arrowwood::Finding| finding.message.contains("whose record of 20 rows is whole, got");
+    assert!(report.is_good() && report.findings.iter().any(is_noted), "{report:?}");
+    assert_eq!(repair(&table, |_, _| ()).unwrap().repaired, None);
+    assert_eq!(open(&table).unwrap().positions().unwrap()["p"], 10);
+    // Where there is damage, too.
+    damage(&file, "row-000005");
+    assert_eq!(repaired(&table).kept, 5);
+}
+
+/// A footer shows committed rows only: without it, this number could be that of a killed writer.
+#[test]
+fn a_number_behind_what_other_readers_see_is_damage() {
+    let home = tempfile::tempdir().unwrap();
+    let table = home.path().join("t");
+    let mut writer = writer(&table, 50);
+    for from in [0, 10] {
+        writer.append(&rows("row", from, from + 10)).unwrap();
+        writer.commit().unwrap();
+    }
+    drop(writer);
+    uncount(&segment(&table, 0));
+    assert!(!check(&table, |_, _| ()).unwrap().is_good());
+    assert_eq!(repaired(&table).kept, 20);
+    has_rows(&table, "row", 20);
+}

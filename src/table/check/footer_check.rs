@@ -4,7 +4,7 @@
 use crate::error::Result;
 use crate::ipc::{BatchHeader, BatchMetadata, read_batch, read_footer, same_schema};
 use crate::rows::{Plan, PlanNode, Storage};
-use crate::table::format::TAIL;
+use crate::table::format::{Record, TAIL};
 use crate::table::protocol::Sizes;
 use crate::table::protocol::footer::{STAMP, chosen, encoded, said};
 use crate::table::reader::{Segment, Wrong};
@@ -17,6 +17,16 @@ pub(super) struct FooterCheck {
     pub odd: Option<Wrong>,
     /// The number of a footer with a later time than the published one.
     pub later: Option<u64>,
+}
+
+impl FooterCheck {
+    /// Its counters, with the names of positions that `record` has: other readers don't see positions.
+    pub fn with_names_of(&self, segment: &Segment, record: &Record) -> Vec<u64> {
+        let names = segment.plan.names.bytes;
+        let mut counters = self.counters.clone();
+        counters[names] = record.counters[names];
+        counters
+    }
 }
 
 /// Reads the published footer.

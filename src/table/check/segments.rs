@@ -11,7 +11,7 @@ use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
-use super::footer_check::{self, first_difference};
+use super::footer_check::{self, FooterCheck, first_difference};
 use crate::array::{Bytes, slice};
 use crate::dataset::{Fit, Source, order};
 use crate::error::{Error, ErrorKind, Finding, Findings, Result};
@@ -353,7 +353,7 @@ fn look_at_growing(segment: &Segment, is_live: bool, found: &mut Findings, looke
     check_front(segment, found);
     // Before the records: the published rows were committed earlier.
     let footer = footer_check::read(segment);
-    let is_of_today = check_records(segment, is_live, found);
+    let is_of_today = check_records(segment, is_live, footer.as_ref().ok(), found);
     let record = match segment.newest() {
         Ok(record) => record,
         // The damaged record was reported before.
@@ -409,12 +409,15 @@ impl Records {
         }
     }
 
-    /// The visible record that doesn't count yet, of a commit that a killed writer had prepared.
-    fn uncommitted(&self) -> Option<&Record> {
+    /// The visible record that doesn't count yet: of a commit that a killed writer had prepared, or had not stored the
+    /// number of. The footer for other readers shows rows of a prepared commit, but else of committed ones only.
+    fn uncommitted(&self, segment: &Segment, footer: Option<&FooterCheck>) -> Option<&Record> {
         let [current, other] = &self.visible;
         let current = current.as_ref().filter(|now| now.sequence == self.word && now.boot == boot_id())?;
         let next = other.as_ref().filter(|other| other.sequence == self.word + 1 && other.boot == boot_id())?;
-        Some(next).filter(|next| next.sealed && !current.sealed)
+        let is_shown =
+            footer.is_some_and(|footer| !is_up_to(&footer.with_names_of(segment, current), &current.counters));
+        Some(next).filter(|next| next.sealed && !current.sealed || !is_shown)
     }
 
     fn all(&self) -> impl Iterator<Item = &Record> {
@@ -447,7 +450,7 @@ impl Records {
 }
 
 /// Returns whether the newest commits are of this boot: otherwise the effects of a system crash are not damage.
-fn check_records(segment: &Segment, is_live: bool, found: &mut Findings) -> bool {
+fn check_records(segment: &Segment, is_live: bool, footer: Option<&FooterCheck>, found: &mut Findings) -> bool {
     let records = Records::of(segment);
     let is_of_today = records.all().any(|record| record.boot == boot_id());
     let header = &segment.header;
@@ -474,11 +477,11 @@ fn check_records(segment: &Segment, is_live: bool, found: &mut Findings) -> bool
             let message = format!(
                 "the number of the newest commit: expected {number}, whose record of {rows} rows is whole, got {word}"
             );
-            // A killed writer leaves this state after a commit that changes no row, or after preparing a commit.
+            // A killed writer leaves this state after a commit that changes no row, or before one counts.
             let is_same = current.as_ref().is_some_and(|now| {
                 now.counters == other.counters && now.positions == other.positions && now.sealed == other.sealed
             });
-            let is_damage = !is_live && !is_same && records.uncommitted().is_none();
+            let is_damage = !is_live && !is_same && records.uncommitted(segment, footer).is_none();
             found.add(is_damage, header.live + SEQUENCE, message);
         }
         None if !is_blank(segment, header.page().record(word ^ 1)) => {
@@ -540,7 +543,8 @@ fn is_up_to(counters: &[u64], others: &[u64]) -> bool {
 pub(super) fn trusted(segment: &Segment) -> Record {
     let records = Records::of(segment);
     // A part of a commit must not stay: its other segments have no names, or don't count.
-    let uncommitted = records.uncommitted();
+    let footer = footer_check::read(segment).ok();
+    let uncommitted = records.uncommitted(segment, footer.as_ref());
     let committed = records.all().filter(|&record| uncommitted.is_none_or(|other| !std::ptr::eq(record, other)));
     let mut sound: Vec<&Record> = committed.filter(|record| segment.check_record(record).is_ok()).collect();
     sound.retain(|record| record.boot == boot_id());
@@ -643,21 +647,12 @@ fn check_dictionaries(segment: &Segment, record: &Record, found: &mut Findings) 
 
 /// Checks that the footer for other Arrow readers is correct, and, if no writer can be publishing, shows the newest
 /// commit.
-fn check_footer(
-    segment: &Segment,
-    record: &Record,
-    footer: &footer_check::FooterCheck,
-    is_open: bool,
-    found: &mut Findings,
-) {
+fn check_footer(segment: &Segment, record: &Record, footer: &FooterCheck, is_open: bool, found: &mut Findings) {
     let tail = segment.header.tail;
     if let Some((at, message)) = &footer.odd {
         found.note(*at, format!("what other readers see: {message}"));
     }
-    let mut counters = footer.counters.clone();
-    // Other readers don't see positions.
-    let names = segment.plan.names.bytes;
-    counters[names] = record.counters[names];
+    let counters = footer.with_names_of(segment, record);
     let rows = counters[0];
     let newest = record.rows();
     if !is_up_to(&counters, &record.counters) {
