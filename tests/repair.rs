@@ -260,3 +260,18 @@ fn a_number_behind_what_other_readers_see_is_damage() {
     assert_eq!(repaired(&table).kept, 20);
     has_rows(&table, "row", 20);
 }
+
+/// The damaged file had got its second name and not been replaced when the first repair was stopped, and then there is
+/// damage before it: a rename between two names of one file does nothing.
+#[test]
+fn a_segment_that_an_interrupted_repair_named_is_moved() {
+    let (home, table) = table(150);
+    damage(&segment(&table, 100), "row-000110");
+    let aside = home.path().join("t.damaged");
+    fs::create_dir(&aside).unwrap();
+    fs::hard_link(segment(&table, 100), segment(&aside, 100)).unwrap();
+    damage(&segment(&table, 50), "row-000060");
+    assert_eq!(repaired(&table).kept, 60);
+    has_rows(&table, "row", 60);
+    assert!(segment(&aside, 100).exists());
+}

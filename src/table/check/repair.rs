@@ -122,7 +122,10 @@ impl TableRepair<'_> {
         let place = place_for(self.folder, moving)?;
         for &other in moving.iter().rev().filter(|&&other| other != start) {
             let from = chain::path(self.home, other);
-            medium.rename(&from, &place.join(chain::name(other))).map_err(|e| moving_failed(&e, &from))?;
+            let to = place.join(chain::name(other));
+            // An interrupted repair may have given it both names, and a rename between them does nothing.
+            let moved = if is_same(&from, &to) { medium.remove(&from) } else { medium.rename(&from, &to) };
+            moved.map_err(|e| moving_failed(&e, &from))?;
         }
         let own = chain::path(self.home, start);
         let kept = keep_aside(&own, &place.join(chain::name(start)));
