@@ -275,3 +275,24 @@ fn a_segment_that_an_interrupted_repair_named_is_moved() {
     has_rows(&table, "row", 60);
     assert!(segment(&aside, 100).exists());
 }
+
+/// Files of a killed process that had our process id, as in a container where it is always the same.
+#[test]
+fn incomplete_files_of_others_do_not_stop_a_repair() {
+    let (home, table) = table(40);
+    let parts = |name: &str| {
+        let part = |n: u32| home.path().join(format!(".{name}.{}.{n}.part", std::process::id()));
+        (0..50).map(part).collect::<Vec<_>>()
+    };
+    damage(&segment(&table, 0), "row-000020");
+    parts("t").iter().for_each(|part| fs::write(part, "").unwrap());
+    assert_eq!(repaired(&table).kept, 20);
+    assert!(parts("t").iter().all(|part| !part.exists()));
+    // Beside a file nobody may remove them.
+    let file = home.path().join("x.arrow");
+    fs::copy(segment(&table, 0), &file).unwrap();
+    damage(&file, "row-000010");
+    parts("x.arrow").iter().for_each(|part| fs::write(part, "").unwrap());
+    assert_eq!(repaired(&file).kept, 0);
+    assert!(parts("x.arrow").iter().all(|part| part.exists()));
+}

@@ -343,9 +343,15 @@ impl Medium {
 
     /// The file has a hidden name, so that listings of the directory don't show it.
     pub(crate) fn named_part(&self, folder: &Path) -> io::Result<(File, PathBuf)> {
-        let path = self.hidden(folder, &part_suffix());
         self.tell(Act::Make { folder })?;
-        let file = self.at(&path).open(libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, 0o666)?;
+        let (file, path) = loop {
+            let path = self.hidden(folder, &part_suffix());
+            match self.at(&path).open(libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, 0o666) {
+                // Left by a killed process that had our process id.
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => (),
+                opened => break (opened?, path),
+            }
+        };
         self.tell(Act::Made { file: inode(&file)?, path: Some(&path) })?;
         Ok((file, path))
     }

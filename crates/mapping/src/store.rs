@@ -163,8 +163,14 @@ impl Store {
     /// # Errors
     /// Those of the system, or of the witness.
     pub fn replace(&self, path: &Path) -> io::Result<()> {
-        let part = self.medium.hidden(path.parent().unwrap_or(Path::new(".")), &part_suffix());
-        self.name(&part)?;
+        let part = loop {
+            let part = self.medium.hidden(path.parent().unwrap_or(Path::new(".")), &part_suffix());
+            match self.name(&part) {
+                // Left by a killed process that had our process id.
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => (),
+                named => break named.map(|()| part)?,
+            }
+        };
         self.medium.rename(&part, path)
     }
 

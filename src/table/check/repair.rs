@@ -25,7 +25,7 @@ use crate::array::{Bytes, to_array};
 use crate::dataset::{Dataset, Source, order};
 use crate::error::{Error, Findings, Result};
 use crate::ipc::{Ipc, ReadOptions, WriteOptions, zeros};
-use crate::map::{Lock, Mapping, Medium, Mode};
+use crate::map::{Lock, Mapping, Medium, Mode, remove_parts};
 use crate::rows::{Plan, PlanNode, Storage, has_zones};
 use crate::table::format::{Header, Record};
 use crate::table::reader::{
@@ -73,6 +73,8 @@ struct TableRepair<'a> {
 
 impl TableRepair<'_> {
     fn run(&self, before: &TableCheck, progress: &mut dyn FnMut(u64, u64)) -> Result<Repaired> {
+        let parts_removed = remove_parts(self.lock.medium(), self.home);
+        parts_removed.map_err(|e| Error::io("syncing the folder that the table is in", &e).at(self.folder))?;
         let mut repaired = Repaired { given_up: Some(0), ..Repaired::default() };
         // First what the next writer would do first: rows of a part of a commit must not stay, nor a part of its rows be
         // given up.
