@@ -296,3 +296,23 @@ fn incomplete_files_of_others_do_not_stop_a_repair() {
     assert_eq!(repaired(&file).kept, 0);
     assert!(parts("x.arrow").iter().all(|part| part.exists()));
 }
+
+/// A log has a copy of small durable commits, with a checksum each.
+#[test]
+fn rows_that_the_log_has_are_taken_from_there() {
+    let home = tempfile::tempdir().unwrap();
+    let table = home.path().join("t");
+    let file = segment(&table, 0);
+    let mut writer = writer(&table, 50);
+    for from in [0, 10, 20, 30] {
+        writer.append(&rows("row", from, from + 10)).unwrap();
+        writer.commit().unwrap();
+        writer.sync().unwrap();
+    }
+    drop(writer);
+    damage(&file, "row-000025");
+    let bytes = fs::read(&file).unwrap();
+    assert_eq!(repaired(&table).kept, 40);
+    has_rows(&table, "row", 40);
+    assert_eq!(fs::read(segment(&home.path().join("t.damaged"), 0)).unwrap(), bytes);
+}

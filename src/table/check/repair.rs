@@ -287,6 +287,9 @@ fn empty_segment(
 
 /// The rows before the first damaged one.
 fn rows_of_growing(segment: &Segment) -> Option<Dataset> {
+    // Damaged bytes of small durable commits are still good in the log.
+    let logged = segment.with_log().ok().flatten();
+    let segment = logged.as_ref().unwrap_or(segment);
     let mut newest = trusted(segment);
     cut_dictionaries(segment, &mut newest);
     let rows = longest(newest.rows(), |rows| is_good(segment, &newest, rows));

@@ -212,21 +212,47 @@ impl Segment {
 
     /// Maps the segment again, with the bytes of the log in place.
     fn replay(self, left: Recovered) -> Result<Segment> {
+        let mut segment = self.with_bytes_of(&left.entries)?;
+        segment.replayed = Some(left);
+        Ok(segment)
+    }
+
+    /// The segment with the bytes of the log's intact entries of this boot in place of what is in the columns now; `None`
+    /// if there are none. Each entry has a checksum of its bytes, and what was committed does not change.
+    pub fn with_log(&self) -> Result<Option<Segment>> {
+        let mut entries = self.log_entries()?;
+        entries.retain(|entry| entry.record.boot == boot_id());
+        entries.sort_by_key(|entry| entry.record.sequence);
+        for entry in &mut entries {
+            let mut end = 0;
+            for piece in &entry.pieces {
+                end += piece.len as usize;
+                // Later rows have the other bits of a bitmap's last byte.
+                if let Some((bits, last)) = piece.bits.zip(entry.bytes[..end].last_mut()) {
+                    let mut there = [0];
+                    let at = self.header.regions[piece.region].offset + piece.at + piece.len - 1;
+                    self.mapping.read_at(at as usize, &mut there)?;
+                    *last |= there[0] & 0xff << bits;
+                }
+            }
+        }
+        if entries.is_empty() { Ok(None) } else { self.with_bytes_of(&entries).map(Some) }
+    }
+
+    fn with_bytes_of(&self, entries: &[LogEntry]) -> Result<Segment> {
         let place = |piece: &AppendedBytes| {
             let region = self.header.regions[piece.region];
             debug_assert!(piece.at + piece.len <= region.capacity, "counters of entries are checked");
             (region.offset + piece.at) as usize
         };
-        let parts = left.entries.iter().flat_map(LogEntry::parts);
+        let parts = entries.iter().flat_map(LogEntry::parts);
         let over: Vec<(usize, &[u8])> = parts.map(|(piece, bytes)| (place(piece), bytes)).collect();
         if over.iter().any(|(at, bytes)| at + bytes.len() > self.mapping.len()) {
             return Err(Error::internal("an entry of the log goes beyond its buffer"));
         }
         let mapping = Mapping::patched(self.path(), over.into_iter())?;
         let gone = || Error::new(ErrorKind::FileChanged, "the segment was replaced while it was opened; open it anew");
-        let mut segment = Segment::open(mapping)?.filter(|segment| segment.header == self.header).ok_or_else(gone)?;
-        segment.replayed = Some(left);
-        Ok(segment)
+        Segment::open(mapping)?.filter(|segment| segment.header == self.header).ok_or_else(gone)
     }
 
     /// The intact entries of the log, in the order of their offsets.
