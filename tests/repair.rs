@@ -2,13 +2,14 @@
 //! copy, none comes that was not committed, and what is kept is on the disk.
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::{Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use arrowwood::simulate::pretend_boot;
-use arrowwood::{Repaired, Writer, WriterOptions, check, compact, open, repair};
+use arrowwood::{Dataset, Repaired, WriteOptions, Writer, WriterOptions, check, compact, open, repair, write};
 
 fn schema() -> Arc<Schema> {
     Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false), Field::new("s", DataType::Utf8, false)]))
@@ -315,4 +316,30 @@ fn rows_that_the_log_has_are_taken_from_there() {
     assert_eq!(repaired(&table).kept, 40);
     has_rows(&table, "row", 40);
     assert_eq!(fs::read(segment(&home.path().join("t.damaged"), 0)).unwrap(), bytes);
+}
+
+/// What only its owner may read stays so when a new file takes its place.
+#[test]
+fn new_files_are_as_private_as_those_they_replace() {
+    let make_private = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+    // Rows, and none: a dense file, and a segment to go on with.
+    for damaged in [20, 0] {
+        let (_home, table) = table(40);
+        make_private(&segment(&table, 0));
+        damage(&segment(&table, 0), &format!("row-{damaged:06}"));
+        assert_eq!(repaired(&table).kept, damaged);
+        assert_eq!(mode(&segment(&table, 0)), 0o600);
+    }
+    let (home, table) = table(40);
+    make_private(&segment(&table, 0));
+    compact(&table, |_, _| ()).unwrap();
+    assert_eq!(mode(&segment(&table, 0)), 0o600);
+    let file = home.path().join("x.arrow");
+    let batches = [0, 10].map(|from| rows("row", from, from + 10)).to_vec();
+    write(&Dataset::try_from(batches).unwrap(), &file, &WriteOptions::default()).unwrap();
+    make_private(&file);
+    damage(&file, "row-000015");
+    assert_eq!(repaired(&file).kept, 10);
+    assert_eq!(mode(&file), 0o600);
 }

@@ -272,7 +272,7 @@ fn repair_file(path: &Path, progress: OnProgress) -> Result<(Report, Option<Repa
         Some(dataset) => {
             rows = dataset.len()?;
             let options = WriteOptions { format, ..WriteOptions::default() };
-            let part = table::write_part(&Medium::default(), &dataset, path, &options)?;
+            let part = table::write_part(&Medium::default(), &dataset, (path, path), &options)?;
             table::keep_aside(path, &aside)?;
             std::fs::rename(part, path).map_err(|e| Error::io("replacing the damaged file", &e))?;
         }

@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::home::Home;
 use crate::os::RelativePath;
-use crate::parts::{beside, part_suffix};
+use crate::parts::{beside, part_suffix, take_over};
 
 /// One operation on a disk. Files are identified by their inode numbers.
 #[derive(Clone, Copy, Debug)]
@@ -331,22 +331,30 @@ impl Medium {
         self.at(from).link(&self.at(to))
     }
 
-    /// Creates a file beside `folder`, to be written from front to back.
+    /// Creates a file beside `folder`, to be written from front to back. It takes over the permissions of the file at
+    /// `like`, if there is one, and its owner and group if this process may set them: what is written must not be readable
+    /// by more people than what it is a copy of.
     ///
     /// # Errors
     /// Those of the system, or of the witness.
-    pub fn part(&self, folder: &Path) -> io::Result<PartFile> {
-        let (file, path) = self.named_part(folder)?;
-        let id = inode(&file)?;
-        Ok(PartFile { file, path, id, end: 0, medium: self.clone() })
+    pub fn part(&self, folder: &Path, like: &Path) -> io::Result<PartFile> {
+        let known = match std::fs::metadata(like) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+            known => Some(known?),
+        };
+        let mode = known.as_ref().map_or(0o666, |known| known.mode() & 0o777);
+        let (file, path) = self.named_part(folder, mode)?;
+        let part = PartFile { id: inode(&file)?, file, path, end: 0, medium: self.clone() };
+        known.map_or(Ok(()), |known| take_over(&part.file, &known))?;
+        Ok(part)
     }
 
     /// The file has a hidden name, so that listings of the directory don't show it.
-    pub(crate) fn named_part(&self, folder: &Path) -> io::Result<(File, PathBuf)> {
+    pub(crate) fn named_part(&self, folder: &Path, mode: u32) -> io::Result<(File, PathBuf)> {
         self.tell(Act::Make { folder })?;
         let (file, path) = loop {
             let path = self.hidden(folder, &part_suffix());
-            match self.at(&path).open(libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, 0o666) {
+            match self.at(&path).open(libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, mode) {
                 // Left by a killed process that had our process id.
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => (),
                 opened => break (opened?, path),

@@ -1,7 +1,7 @@
 //! Incomplete files, and their names.
 
 use std::ffi::OsString;
-use std::fs::{File, Permissions};
+use std::fs::{File, Metadata, Permissions};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
@@ -79,19 +79,25 @@ impl UnfinishedFile {
             let message = "a directory, pipe or device is there, which a file can't replace";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
-        let own = self.file.metadata()?;
-        let mut mode = there.mode() & 0o777;
-        if own.gid() != there.gid() && fchown(&self.file, None, Some(there.gid())).is_err() {
-            // What the file's group may do is not for another group.
-            mode = mode & 0o707 | (mode & 0o007) << 3;
-        }
-        if own.uid() != there.uid() {
-            // Only root can.
-            let _ = fchown(&self.file, Some(there.uid()), None);
-        }
-        self.file.set_permissions(Permissions::from_mode(mode))?;
+        take_over(&self.file, &there)?;
         Ok(true)
     }
+}
+
+/// Gives a new file the permissions of another one, which it is to replace, and its owner and group if this process may
+/// set them.
+pub(crate) fn take_over(file: &File, there: &Metadata) -> io::Result<()> {
+    let own = file.metadata()?;
+    let mut mode = there.mode() & 0o777;
+    if own.gid() != there.gid() && fchown(file, None, Some(there.gid())).is_err() {
+        // What the file's group may do is not for another group.
+        mode = mode & 0o707 | (mode & 0o007) << 3;
+    }
+    if own.uid() != there.uid() {
+        // Only root can.
+        let _ = fchown(file, Some(there.uid()), None);
+    }
+    file.set_permissions(Permissions::from_mode(mode))
 }
 
 /// The path that the symbolic link at `path` leads to, through further links, whether there is a file or not; `path`

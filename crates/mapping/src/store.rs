@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::mapping::Mapping;
 use crate::medium::{Act, Medium, inode};
 use crate::mode::Mode;
-use crate::parts::part_suffix;
+use crate::parts::{part_suffix, take_over};
 use crate::watch::{ChangeCheck, FixedBytes, Watch, WatchedFile, settle};
 use crate::{os, sys};
 
@@ -42,7 +42,7 @@ impl Store {
         medium.tell(Act::Make { folder })?;
         let (file, part) = match os::unnamed(&medium.at(folder), 0o644)? {
             Some(file) => (file, None),
-            None => medium.named_part(folder).map(|(file, path)| (file, Some(path)))?,
+            None => medium.named_part(folder, 0o666).map(|(file, path)| (file, Some(path)))?,
         };
         let id = inode(&file)?;
         if part.is_none() {
@@ -158,11 +158,13 @@ impl Store {
         }
     }
 
-    /// Names a new file, replacing an existing one atomically.
+    /// Names a new file, replacing an existing one atomically, with its permissions, and its owner and group if this
+    /// process may set them.
     ///
     /// # Errors
     /// Those of the system, or of the witness.
     pub fn replace(&self, path: &Path) -> io::Result<()> {
+        std::fs::metadata(path).map_or(Ok(()), |there| take_over(&self.file, &there))?;
         let part = loop {
             let part = self.medium.hidden(path.parent().unwrap_or(Path::new(".")), &part_suffix());
             match self.name(&part) {

@@ -182,7 +182,7 @@ fn replaced(folder: &Path, refused: usize) -> (io::Result<()>, Vec<String>) {
     let witness = Arc::new(Refusal { at: refused, seen: Mutex::default() });
     let medium = Medium::watched(witness.clone());
     let replace = || {
-        let mut part = medium.part(folder)?;
+        let mut part = medium.part(folder, &folder.join("file"))?;
         io::Write::write_all(&mut part, b"whole")?;
         part.replace(&folder.join("file"))
     };

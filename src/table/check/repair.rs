@@ -173,7 +173,13 @@ fn place_for(folder: &Path, moving: &[u64]) -> Result<PathBuf> {
         (!there.exists() || there.is_dir()) && moving.iter().all(is_free)
     };
     let place = beside(folder, is_free);
-    fs::create_dir_all(&place).map_err(|e| Error::io("making a folder for the damaged files", &e).at(&place))?;
+    let made = if place.is_dir() {
+        Ok(())
+    } else {
+        // No more people may come to the files than before.
+        fs::create_dir(&place).and_then(|()| fs::set_permissions(&place, fs::metadata(folder)?.permissions()))
+    };
+    made.map_err(|e| Error::io("making a folder for the damaged files", &e).at(&place))?;
     Ok(place)
 }
 
@@ -238,7 +244,7 @@ impl Replacement {
         let most = checked.rows_to_next(first).filter(|_| segment.is_none()).unwrap_or(u64::MAX);
         let found = found.and_then(|dataset| dataset.slice(0, dataset.len().ok()?.min(most)).ok());
         if let Some(dataset) = found.filter(|dataset| dataset.len().is_ok_and(|rows| rows > 0)) {
-            let part = write_part(medium, &dataset, folder, &WriteOptions::default())?;
+            let part = write_part(medium, &dataset, (folder, &path), &WriteOptions::default())?;
             return Ok((Replacement::Dense(part), dataset.len()?));
         }
         if first > 0 {

@@ -163,9 +163,12 @@ pub(super) fn put_dense(
     folder: &Path,
     place: &Path,
 ) -> Result<()> {
+    // Sorted rows are put in a directory that has no such file yet.
+    let first = || Some(chain::path(folder, *chain::list(folder).ok()??.first()?));
+    let like = if place.exists() { place.to_path_buf() } else { first().unwrap_or_default() };
     let zones = zones_of(dataset, settings)?;
     let notes: Vec<_> = zones.into_iter().map(|text| (ZONES, text)).collect();
-    let part = written(medium, dataset, folder, (&WriteOptions::default(), &notes))?;
+    let part = written(medium, dataset, (folder, &like), (&WriteOptions::default(), &notes))?;
     part.replace(place).map_err(|e| Error::io("replacing the segment by its dense form", &e))
 }
 
@@ -187,14 +190,29 @@ fn zones_of(dataset: &Dataset, settings: &Settings) -> Result<Option<String>> {
 /// Options for writing, and metadata of the footer.
 type HowToWrite<'a> = (&'a WriteOptions, &'a [(&'a str, String)]);
 
-fn written(medium: &Medium, dataset: &Dataset, folder: &Path, how: HowToWrite<'_>) -> Result<PartFile> {
-    let mut part = medium.part(folder).map_err(|e| Error::io("creating the new file beside it", &e).at(folder))?;
+/// The folder that a file is written beside, and the file whose permissions it takes over.
+type PlaceOfPart<'a> = (&'a Path, &'a Path);
+
+fn written(
+    medium: &Medium,
+    dataset: &Dataset,
+    (folder, like): PlaceOfPart<'_>,
+    how: HowToWrite<'_>,
+) -> Result<PartFile> {
+    let mut part =
+        medium.part(folder, like).map_err(|e| Error::io("creating the new file beside it", &e).at(folder))?;
     write_noted(dataset, &mut part, how.0, how.1)?;
     Ok(part)
 }
 
-/// Writes `dataset` beside `folder` and brings it to the disk; returns the file's name.
-pub(crate) fn write_part(medium: &Medium, dataset: &Dataset, folder: &Path, options: &WriteOptions) -> Result<PathBuf> {
-    let part = written(medium, dataset, folder, (options, &[]))?;
+/// Writes `dataset` beside `folder`, with the permissions of the file `like`, and brings it to the disk; returns the
+/// file's name.
+pub(crate) fn write_part(
+    medium: &Medium,
+    dataset: &Dataset,
+    (folder, like): PlaceOfPart<'_>,
+    options: &WriteOptions,
+) -> Result<PathBuf> {
+    let part = written(medium, dataset, (folder, like), (options, &[]))?;
     part.keep().map_err(|e| Error::io("syncing the new file", &e).at(folder))
 }
