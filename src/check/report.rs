@@ -274,6 +274,8 @@ fn repair_file(path: &Path, progress: OnProgress) -> Result<(Report, Option<Repa
             let options = WriteOptions { format, ..WriteOptions::default() };
             let part = table::write_part(&Medium::default(), &dataset, (path, path), &options)?;
             table::keep_aside(path, &aside)?;
+            // Before the damaged file loses the name that it had.
+            path.parent().map_or(Ok(()), table::sync_folder)?;
             std::fs::rename(part, path).map_err(|e| Error::io("replacing the damaged file", &e))?;
         }
         None => std::fs::rename(path, &aside).map_err(|e| Error::io("moving the damaged file", &e))?,

@@ -130,9 +130,10 @@ impl TableRepair<'_> {
             moved.map_err(|e| moving_failed(&e, &from))?;
         }
         let own = chain::path(self.home, start);
-        let kept = keep_aside(&own, &place.join(chain::name(start)));
-        kept.and_then(|()| replacement.put(medium, self.home, start)).map_err(|e| e.at(&own))?;
+        keep_aside(&own, &place.join(chain::name(start))).map_err(|e| e.at(&own))?;
+        // Before the damaged files lose the names that they had.
         sync_folder(&place)?;
+        replacement.put(medium, self.home, start).map_err(|e| e.at(&own))?;
         self.lock.sync().map_err(|e| Error::io("syncing the folder", &e).at(self.folder))?;
         self.folder.parent().map_or(Ok(()), sync_folder)?;
         Ok(moving.iter().map(|&other| place.join(chain::name(other))).collect())
@@ -180,6 +181,8 @@ fn place_for(folder: &Path, moving: &[u64]) -> Result<PathBuf> {
         fs::create_dir(&place).and_then(|()| fs::set_permissions(&place, fs::metadata(folder)?.permissions()))
     };
     made.map_err(|e| Error::io("making a folder for the damaged files", &e).at(&place))?;
+    // Also one that an interrupted repair has made.
+    place.parent().map_or(Ok(()), sync_folder)?;
     Ok(place)
 }
 
