@@ -319,6 +319,15 @@ fn child() {
         assert!(arrowwood::check(&copy, |_, _| ()).unwrap().is_good());
     }
     assert!(prepared > 0 && parts > 0, "{prepared} prepared, {parts} parts");
+    // Damaged files stay inside, where readers don't see them.
+    let names = std::fs::read_dir(&table).unwrap().map(|entry| entry.unwrap().path());
+    let damaged = names.filter(|path| path.extension().is_some_and(|end| end == "arrow")).max().unwrap();
+    let mut bytes = std::fs::read(&damaged).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&damaged, bytes).unwrap();
+    let repaired = arrowwood::repair(&table, |_, _| ()).unwrap().repaired.unwrap();
+    assert_eq!(repaired.moved, [table.join(".damaged").join(damaged.file_name().unwrap())]);
+    assert_eq!(numbers(&table), all);
     println!("played");
 }
 

@@ -85,7 +85,8 @@ pub fn check_bytes(bytes: Bytes, name: impl AsRef<Path>, mut progress: impl FnMu
 
 /// As [`check`], and if there is damage, keeps the rows before it. Damaged files are never written to: a file is
 /// renamed to end in `.damaged`; a table's damaged segment and, if rows of it are lost, all later ones move to a
-/// directory of such a name beside the table. `findings` describes the state before, the other fields the state after.
+/// directory of such a name beside the table, or to the hidden directory `.damaged` inside where nothing can be moved
+/// out of the table, as from a mount point. `findings` describes the state before, the other fields the state after.
 ///
 /// # Errors
 /// As [`check`]; `Busy` while the table is being written; `InvalidArgument` for a single segment of a table.

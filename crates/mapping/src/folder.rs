@@ -76,7 +76,8 @@ impl Lock {
         self.medium.sync_folder(self.home.path())
     }
 
-    /// Whether another directory can be made beside the locked one and take its place, as far as is known before.
+    /// Whether files can be moved between the locked directory and others beside it, and another one can be made there and
+    /// take its place, as far as is known before.
     pub fn can_give_place(&self) -> bool {
         !self.home.is_alone()
     }

@@ -10,6 +10,7 @@
 //! Where all rows of the damaged segment are good, up to the next one, it alone moves.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -121,7 +122,9 @@ impl TableRepair<'_> {
     fn put(&self, replacement: Replacement, start: u64, moving: &[u64]) -> Result<Vec<PathBuf>> {
         let medium = self.lock.medium();
         medium.check_home().map_err(|e| Error::io("reading the table to be repaired", &e).at(self.folder))?;
-        let place = place_for(self.folder, moving)?;
+        // A segment can't be moved out of a mount point.
+        let is_alone = !self.lock.can_give_place();
+        let place = place_for(self.folder, moving, is_alone)?;
         for &other in moving.iter().rev().filter(|&&other| other != start) {
             let from = chain::path(self.home, other);
             let to = place.join(chain::name(other));
@@ -135,7 +138,9 @@ impl TableRepair<'_> {
         sync_folder(&place)?;
         replacement.put(medium, self.home, start).map_err(|e| e.at(&own))?;
         self.lock.sync().map_err(|e| Error::io("syncing the folder", &e).at(self.folder))?;
-        self.folder.parent().map_or(Ok(()), sync_folder)?;
+        if !is_alone {
+            self.folder.parent().map_or(Ok(()), sync_folder)?;
+        }
         Ok(moving.iter().map(|&other| place.join(chain::name(other))).collect())
     }
 }
@@ -159,6 +164,11 @@ fn given_up(checked: &TableCheck, first: usize) -> Option<u64> {
 pub(crate) fn beside(path: &Path, is_free: impl Fn(&Path) -> bool) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".damaged");
+    numbered(name, is_free)
+}
+
+/// `name`, or with `-2` and so on appended: the first one for which `is_free` returns true.
+fn numbered(name: OsString, is_free: impl Fn(&Path) -> bool) -> PathBuf {
     let names = (1..).map(|number| match number {
         1 => PathBuf::from(&name),
         _ => PathBuf::from(format!("{}-{number}", name.to_string_lossy())),
@@ -166,14 +176,14 @@ pub(crate) fn beside(path: &Path, is_free: impl Fn(&Path) -> bool) -> PathBuf {
     names.into_iter().find(|name| is_free(name)).unwrap_or_default()
 }
 
-/// A folder beside the table that contains none of the segments to be moved there.
-fn place_for(folder: &Path, moving: &[u64]) -> Result<PathBuf> {
+/// A folder beside the table, or hidden inside, that contains none of the segments to be moved there.
+fn place_for(folder: &Path, moving: &[u64], is_inside: bool) -> Result<PathBuf> {
     let is_own = |start: u64, there: &Path| is_same(&chain::path(folder, start), &there.join(chain::name(start)));
     let is_free = |there: &Path| {
         let is_free = |&start: &u64| !there.join(chain::name(start)).exists() || is_own(start, there);
         (!there.exists() || there.is_dir()) && moving.iter().all(is_free)
     };
-    let place = beside(folder, is_free);
+    let place = if is_inside { numbered(folder.join(".damaged").into(), is_free) } else { beside(folder, is_free) };
     let made = if place.is_dir() {
         Ok(())
     } else {
