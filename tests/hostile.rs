@@ -18,9 +18,12 @@ use arrow_array::types::{Int8Type, Int64Type};
 use arrow_array::*;
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow_data::ArrayData;
-use arrow_ipc::writer::StreamWriter;
-use arrow_schema::{DataType, Field};
-use arrowwood::{Builder, Bytes, Compression, Dataset, Format, Open, Result, WriteOptions, col, read_stream, write_to};
+use arrow_ipc::writer::{FileWriter, StreamWriter};
+use arrow_schema::{DataType, Field, Schema};
+use arrowwood::{
+    Builder, Bytes, Compression, Dataset, Format, Open, Predicate, Result, WriteOptions, col, open, read_stream,
+    write_to,
+};
 
 mod dice;
 
@@ -456,4 +459,65 @@ fn a_cut_stream_opens_in_part() {
     let part = Open::new().partial(true).bytes(cut).unwrap();
     assert_eq!(part.len().unwrap(), 50);
     assert!(part.left().unwrap()[0].starts_with("valid up to batch 1, row 50: truncated"));
+}
+
+/// Makes the partition `place` of `rows` rows in a file of 500 bytes.
+fn put_rows_without_bytes(place: &Path, rows: usize) {
+    std::fs::create_dir(place).unwrap();
+    let schema = Arc::new(Schema::new(vec![Field::new("z", DataType::Null, true)]));
+    let batch = RecordBatch::try_new(schema.clone(), vec![Arc::new(NullArray::new(rows))]).unwrap();
+    let file = std::fs::File::create(place.join("x.arrow")).unwrap();
+    let mut writer = FileWriter::try_new(file, &schema).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+}
+
+/// A value of a partition column, and whatever asks for no more, took an array of all rows.
+#[test]
+fn a_partition_column_of_rows_without_bytes_takes_no_memory() {
+    system::limit_memory();
+    let cases: [(&str, &str, &str, u64, Predicate, Predicate); 2] = [
+        ("day", "day=7", "7", 8, col("day").eq(7), col("day").eq(8)),
+        ("host", "host=a", "\"a\"", 4, col("host").eq("a"), col("host").eq("b")),
+    ];
+    for (column, partition, value, width, holds, fails) in cases {
+        for rows in [1 << 40, i64::MAX as u64] {
+            let folder = tempfile::tempdir().unwrap();
+            put_rows_without_bytes(&folder.path().join(partition), rows as usize);
+            let dataset = open(folder.path()).unwrap();
+            assert_eq!(dataset.len().unwrap(), rows);
+            let cell =
+                |dataset: &Dataset, row: u64| dataset.row(row).unwrap().get(1).unwrap().to_json().unwrap().to_string();
+            assert_eq!([cell(&dataset, 5), cell(&dataset, rows - 1), cell(&dataset.tail(1).unwrap(), 0)], [value; 3]);
+            assert_eq!(dataset.column(column).unwrap().get(rows / 2).unwrap().to_json().unwrap().to_string(), value);
+            assert_eq!(dataset.nbytes().unwrap(), rows.saturating_mul(width));
+            dataset.prefetch();
+            assert_eq!(dataset.filter(&fails).unwrap().len().unwrap(), 0);
+            // All rows, which take more memory than there is as an array.
+            let _ = dataset.filter(&holds).map(|found| found.len());
+            assert!(dataset.to_record_batches().next().unwrap().is_err());
+            let column = dataset.column(column).unwrap();
+            let _ = (column.sum().is_ok(), column.min().is_ok(), column.null_count().is_ok());
+            assert!(column.chunks().is_err());
+            // The array of their batch.
+            assert!(dataset.tail(3).unwrap().to_record_batches().next().unwrap().is_err());
+        }
+    }
+}
+
+#[test]
+fn partitions_of_more_rows_than_can_be_counted_are_refused() {
+    system::limit_memory();
+    let folder = tempfile::tempdir().unwrap();
+    for partition in ["host=a", "host=b", "host=c"] {
+        put_rows_without_bytes(&folder.path().join(partition), i64::MAX as usize);
+    }
+    let dataset = open(folder.path()).unwrap();
+    assert!(dataset.len().unwrap_err().message().contains("2^64"));
+    assert_eq!(dataset.row(5).unwrap().get(1).unwrap().to_json().unwrap(), "a");
+    assert_eq!(dataset.column("host").unwrap().get(1 << 63).unwrap().to_json().unwrap(), "b");
+    let _ = dataset.filter(&col("host").eq("a")).map(|found| found.len());
+    assert!(dataset.to_record_batches().next().unwrap().is_err());
+    let _ = (dataset.nbytes().is_ok(), dataset.tail(1).is_ok(), dataset.slice(u64::MAX - 5, 3).is_ok());
+    assert!(dataset.refresh().unwrap().len().is_err());
 }

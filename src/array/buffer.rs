@@ -18,9 +18,7 @@ use arrow_schema::{DataType, UnionMode};
 
 use super::fetch::Fetch;
 use crate::error::{Error, ErrorKind, Result};
-#[cfg(any(feature = "write", feature = "compute"))]
-use crate::map::free_memory;
-use crate::map::{GrowableBuffer, Mapping, UnmappedFile, mappings_are_scarce};
+use crate::map::{GrowableBuffer, Mapping, UnmappedFile, free_memory, mappings_are_scarce};
 use crate::types::{fixed_size, fixed_size_or_none, type_name};
 
 /// Immutable bytes: a mapping, memory, the mapping of a file into which they are fetched, or a file that is only read.
@@ -226,7 +224,6 @@ impl Bytes {
 }
 
 /// Whether memory has room for as many bytes, as far as the system tells.
-#[cfg(any(feature = "write", feature = "compute"))]
 pub(crate) fn has_room(bytes: u64) -> bool {
     /// Bytes for which the question is not worth its time.
     const LITTLE: u64 = 64 << 20;
@@ -237,7 +234,6 @@ pub(crate) fn has_room(bytes: u64) -> bool {
 ///
 /// # Errors
 /// `Io` if there is no memory for them. The system may promise more than there is, so it is asked what is left, too.
-#[cfg(any(feature = "write", feature = "compute"))]
 pub(crate) fn room_for<T>(len: u64, of: &str) -> Result<Vec<T>> {
     let bytes = len.saturating_mul(size_of::<T>() as u64);
     let no_room = || Error::new(ErrorKind::Io, format!("{len} {of} have no room in memory"));

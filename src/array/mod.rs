@@ -25,9 +25,7 @@ mod widen;
 pub use buffer::Bytes;
 #[cfg(feature = "write")]
 pub(crate) use buffer::room_for_bits;
-pub(crate) use buffer::{aligned, filled, keys_suffice, settled, slice, to_array, touch};
-#[cfg(any(feature = "write", feature = "compute"))]
-pub(crate) use buffer::{has_room, room_for};
+pub(crate) use buffer::{aligned, filled, has_room, keys_suffice, room_for, settled, slice, to_array, touch};
 pub(crate) use checked::{CheckedOnce, CheckedUpTo, struct_of};
 pub use fetch::Fetch;
 pub(crate) use prefetch::prefetch;

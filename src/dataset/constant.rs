@@ -6,9 +6,10 @@ use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, FieldRef};
 
-use crate::array::{Parts, Unchecked, Value, cells, slice, value};
-use crate::error::{Error, Result};
+use crate::array::{Parts, Unchecked, Value, cells, has_room, room_for, slice, value};
+use crate::error::{Error, ErrorKind, Result};
 use crate::parallel;
+use crate::types::layout;
 
 /// A column with one value in all rows. Dictionary keys take no memory, other values that of an array as long as the
 /// longest batch, once they are used.
@@ -39,22 +40,51 @@ impl ConstantColumn {
         value(Unchecked::of(&self.one), 0)
     }
 
+    /// The column as it is in one row, for those who look at values one by one: the number of rows is what a file says.
+    pub(crate) fn one(&self) -> &Unchecked {
+        Unchecked::of(&self.one)
+    }
+
+    /// The bytes of `rows` rows in the buffers of an array of them, without the dictionary. No array is made.
+    pub(super) fn nbytes(&self, rows: usize) -> u64 {
+        let data_type = self.field.data_type();
+        let layout = layout(data_type);
+        let own = layout.value_roles().map(|role| role.bytes_for(rows).map_or(u64::MAX, |bytes| bytes as u64));
+        let validity = if self.one.nulls().is_some() { rows.div_ceil(8) as u64 } else { 0 };
+        let text = match data_type {
+            DataType::Utf8 | DataType::LargeUtf8 => self.one.buffers().get(1).map_or(0, |text| text.len() as u64),
+            _ => 0,
+        };
+        own.chain([validity, text.saturating_mul(rows as u64)]).fold(0, u64::saturating_add)
+    }
+
     /// The dictionary of its keys.
     pub(super) fn dictionary(&self) -> Option<&ArrayData> {
         self.one.child_data().first()
     }
 
     /// The column with `rows` rows. Shorter arrays are parts of longer ones.
+    ///
+    /// # Errors
+    /// `Io` if there is no memory for them; `Unsupported` for too much text.
     pub(super) fn of_len(&self, rows: usize) -> Result<ArrayData> {
         let mut made = parallel::lock(&self.made);
         if made.len() < rows {
-            *made = repeated(self.field.data_type(), &self.value()?, rows.max(2 * made.len()))?;
+            let value = self.value()?;
+            let repeat = |rows| repeated(self.field.data_type(), &value, rows);
+            // Batches that are a little longer each time are not all worth an array, if there is room for more.
+            let more = made.len().saturating_mul(2);
+            *made = if more > rows { repeat(more).or_else(|_| repeat(rows))? } else { repeat(rows)? };
         }
         Ok(slice(&made, 0, rows))
     }
 }
 
 /// An array of `rows` copies of `value`.
+///
+/// # Errors
+/// `InvalidArgument` if the value is not of the type, or the type not supported here; `Io` if there is no memory;
+/// `Unsupported` for more text than an array may have.
 fn repeated(data_type: &DataType, value: &Value<'_>, rows: usize) -> Result<ArrayData> {
     let is_null = matches!(value, Value::Null);
     let wrong = || Error::argument(format!("{value} is no value of a partition column of type {data_type}"));
@@ -64,45 +94,104 @@ fn repeated(data_type: &DataType, value: &Value<'_>, rows: usize) -> Result<Arra
             let width = keys.primitive_width().ok_or_else(wrong)?;
             let text = if is_null { Value::Str("") } else { value.clone() };
             children.push(Unchecked::of(&repeated(values, &text, 1)?).clone());
-            vec![zeros(rows.saturating_mul(width))]
+            vec![zeros(rows, width)?]
         }
         (DataType::Utf8 | DataType::LargeUtf8, Value::Str(_) | Value::Null) => {
             let text = if let Value::Str(text) = value { *text } else { "" };
-            let end = |row: usize| row.checked_mul(text.len()).filter(|&end| end <= i32::MAX as usize);
-            let ends = || (0..=rows).map(|row| end(row).ok_or_else(too_long));
-            let offsets = if *data_type == DataType::Utf8 {
-                Buffer::from_vec(ends().map(|end| end.map(|end| end as i32)).collect::<Result<Vec<_>>>()?)
-            } else {
-                Buffer::from_vec(ends().map(|end| end.map(|end| end as i64)).collect::<Result<Vec<_>>>()?)
-            };
-            vec![offsets, Buffer::from_vec(text.as_bytes().repeat(rows))]
+            let width = if *data_type == DataType::Utf8 { 4 } else { 8 };
+            vec![offsets(rows, text.len(), width)?, copies(text.as_bytes(), rows)?]
         }
-        (DataType::Boolean, Value::Bool(true)) => vec![Buffer::from_vec(vec![0xff_u8; rows.div_ceil(8)])],
-        (DataType::Boolean, Value::Bool(false) | Value::Null) => vec![zeros(rows.div_ceil(8))],
-        (_, Value::Null) => vec![zeros(rows.saturating_mul(data_type.primitive_width().ok_or_else(wrong)?))],
+        (DataType::Boolean, Value::Bool(true)) => vec![copies(&[0xff], rows.div_ceil(8))?],
+        (DataType::Boolean, Value::Bool(false) | Value::Null) => vec![zeros(rows.div_ceil(8), 1)?],
+        (_, Value::Null) => vec![zeros(rows, data_type.primitive_width().ok_or_else(wrong)?)?],
         _ => {
             let (raw, width) = cells::fixed(data_type, value).ok_or_else(wrong)?;
-            vec![Buffer::from_vec(raw[..width].repeat(rows))]
+            vec![copies(&raw[..width], rows)?]
         }
     };
-    let validity = is_null.then(|| (zeros(rows.div_ceil(8)), rows));
+    let validity = if is_null { Some((zeros(rows.div_ceil(8), 1)?, rows)) } else { None };
     let parts = Parts { data_type: data_type.clone(), len: rows, validity, buffers, children };
     parts.assemble().checked(&[])
 }
 
-fn too_long() -> Error {
-    Error::unsupported("a batch of more than 2 GiB of a partition's text; give the column a dictionary type")
+/// The offsets, of `width` bytes, of `rows` texts of `len` bytes.
+fn offsets(rows: usize, len: usize, width: usize) -> Result<Buffer> {
+    let count = rows.saturating_add(1);
+    if len == 0 {
+        return zeros(count, width);
+    }
+    if rows.checked_mul(len).is_none_or(|end| end > i32::MAX as usize) {
+        let message = "a batch of more than 2 GiB of a partition's text; give the column a dictionary type";
+        return Err(Error::unsupported(message));
+    }
+    let ends = (0..count).map(|row| row * len);
+    Ok(if width == 4 {
+        let mut offsets = room_for::<i32>(count as u64, ROWS)?;
+        offsets.extend(ends.map(|end| end as i32));
+        Buffer::from_vec(offsets)
+    } else {
+        let mut offsets = room_for::<i64>(count as u64, ROWS)?;
+        offsets.extend(ends.map(|end| end as i64));
+        Buffer::from_vec(offsets)
+    })
 }
 
-/// Bytes of value 0, shared by all columns; the system gives them no memory as long as they are only read.
-fn zeros(len: usize) -> Buffer {
+/// What has no room, in errors.
+const ROWS: &str = "bytes of a partition column's rows";
+
+fn no_room(rows: usize, width: usize) -> Error {
+    Error::new(
+        ErrorKind::Io,
+        format!("{rows} rows of a partition column, of {width} bytes each, have no room in memory"),
+    )
+}
+
+/// The bytes `raw`, `rows` times.
+fn copies(raw: &[u8], rows: usize) -> Result<Buffer> {
+    let len = raw.len().checked_mul(rows).ok_or_else(|| no_room(rows, raw.len()))?;
+    let mut all = room_for::<u8>(len as u64, ROWS)?;
+    if len > 0 {
+        all.extend_from_slice(raw);
+    }
+    while all.len() < len {
+        all.extend_from_within(..all.len().min(len - all.len()));
+    }
+    Ok(Buffer::from_vec(all))
+}
+
+/// Values of `width` bytes of value 0, shared by all columns; the system gives them no memory as long as they are only
+/// read.
+///
+/// # Errors
+/// `Io` if there is no room.
+fn zeros(rows: usize, width: usize) -> Result<Buffer> {
     static ZEROS: Mutex<Option<Buffer>> = Mutex::new(None);
     /// Enough for small batches; no memory is touched.
     const LEAST: usize = 1 << 20;
+    let len = rows.checked_mul(width).ok_or_else(|| no_room(rows, width))?;
     let mut shared = parallel::lock(&ZEROS);
-    let longest = shared.as_ref().map_or(0, Buffer::len);
-    if longest < len || longest == 0 {
-        *shared = Some(Buffer::from_vec(vec![0_u64; len.max(2 * longest).max(LEAST).div_ceil(8)]));
+    if let Some(zeros) = shared.as_ref().filter(|zeros| zeros.len() >= len) {
+        return Ok(zeros.slice_with_length(0, len));
     }
-    shared.as_ref().map_or_else(|| Buffer::from_vec(vec![0_u8; len]), |zeros| zeros.slice_with_length(0, len))
+    let more = shared.as_ref().map_or(LEAST, |zeros| zeros.len().saturating_mul(2));
+    let made = zeroed(len.max(more)).or_else(|| zeroed(len)).ok_or_else(|| no_room(rows, width))?;
+    let zeros = made.slice_with_length(0, len);
+    *shared = Some(made);
+    Ok(zeros)
+}
+
+/// At least `len` bytes of value 0 that the system has not given any memory yet; `None` if it would not.
+fn zeroed(len: usize) -> Option<Buffer> {
+    /// The bytes of pages for which the system keeps a byte of its own once they are read.
+    const PER_BYTE: u64 = 512;
+    if !has_room(len as u64 / PER_BYTE) {
+        return None;
+    }
+    let words = len.div_ceil(8);
+    // Making them ends the process where there are no addresses for as many, so those are asked for first.
+    let mut room = Vec::<u64>::new();
+    room.try_reserve_exact(words).ok()?;
+    // What is not used may not be asked for.
+    drop(std::hint::black_box(room));
+    Some(Buffer::from_vec(vec![0_u64; words]))
 }

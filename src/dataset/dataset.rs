@@ -16,6 +16,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::{FieldRef, Fields, Schema, SchemaRef};
 
 use super::column::Column;
+use super::constant::ConstantColumn;
 use super::index::Index;
 use super::row::Row;
 use super::source::{Footprint, Location, Origin, Part, Piece, Source};
@@ -192,13 +193,27 @@ impl Dataset {
     /// # Errors
     /// `InvalidData` if the structure of a batch is damaged.
     pub fn nbytes(&self) -> Result<u64> {
+        self.bytes(ConstantColumn::nbytes)
+    }
+
+    /// [`nbytes`](Dataset::nbytes) without those of columns with one value, which are in no file.
+    #[cfg(feature = "compute")]
+    pub(crate) fn stored_bytes(&self) -> Result<u64> {
+        self.bytes(|_, _| 0)
+    }
+
+    fn bytes(&self, of_constant: impl Fn(&ConstantColumn, usize) -> u64) -> Result<u64> {
         self.watched(ChangeCheck::Now, || {
-            let mut sum = 0;
+            let mut sum = 0u64;
             for part in self.parts() {
                 let part = part?;
+                let source = &part.piece.source;
                 for &column in part.piece.columns.iter() {
-                    let array = part.piece.source.column(part.batch, column)?;
-                    sum += crate::array::bytes_of(array, part.rows.clone());
+                    let bytes = match source.constant(column) {
+                        Some(constant) => of_constant(constant, part.rows.len()),
+                        None => crate::array::bytes_of(source.column(part.batch, column)?, part.rows.clone()),
+                    };
+                    sum = sum.saturating_add(bytes);
                 }
             }
             Ok(sum)
@@ -224,8 +239,9 @@ impl Dataset {
     /// they are read. Does nothing for rows seen through a view, such as those that a condition has found.
     pub fn prefetch(&self) {
         let ask = |part: Part<'_>| -> Result<()> {
-            let columns = part.piece.columns.iter();
-            let columns = columns.map(|&column| part.piece.source.column(part.batch, column));
+            let source = &part.piece.source;
+            let columns = part.piece.columns.iter().filter(|&&column| source.constant(column).is_none());
+            let columns = columns.map(|&column| source.column(part.batch, column));
             columns.filter_map(Result::ok).for_each(|array| prefetch(array, part.rows.clone(), ASKED));
             Ok(())
         };

@@ -33,7 +33,7 @@ impl WithConstants {
     }
 
     /// The constant column number `column`, counted from the first column of the source.
-    fn constant(&self, batch: usize, column: usize) -> Result<&ArrayData> {
+    fn of_batch(&self, batch: usize, column: usize) -> Result<&ArrayData> {
         let missing = || Error::argument(format!("batch {batch}, column {column}"));
         let number = column - self.stored_columns();
         let constant = self.constants.get(number).ok_or_else(missing)?;
@@ -87,12 +87,12 @@ impl Source for WithConstants {
         if column < self.stored_columns() {
             self.stored.column(batch, column)
         } else {
-            self.constant(batch, column).map(Unchecked::of)
+            self.of_batch(batch, column).map(Unchecked::of)
         }
     }
 
     fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData> {
-        if column < self.stored_columns() { self.stored.checked(batch, column) } else { self.constant(batch, column) }
+        if column < self.stored_columns() { self.stored.checked(batch, column) } else { self.of_batch(batch, column) }
     }
 
     fn check(&self, batch: usize, column: usize) -> Result<()> {

@@ -53,8 +53,12 @@ impl<'a> Row<'a> {
             Some(seen) => seen.get(column).and_then(|&column| piece.columns.get(column)),
         };
         let &number = inside.ok_or_else(|| Error::argument(format!("column {column} of {}", self.len())))?;
-        field_value(self.schema.field(column), piece.source.column(batch, number)?, index)
-            .map_err(|e| e.context(format_args!("batch {batch}, column '{}'", self.schema.field(column).name())))
+        let field = self.schema.field(column);
+        if let Some(constant) = piece.source.constant(number) {
+            return field_value(field, constant.one(), 0);
+        }
+        field_value(field, piece.source.column(batch, number)?, index)
+            .map_err(|e| e.context(format_args!("batch {batch}, column '{}'", field.name())))
     }
 
     /// Name and value of each column.

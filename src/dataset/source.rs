@@ -129,6 +129,18 @@ pub(crate) trait Source: Debug + Send + Sync {
         &[]
     }
 
+    /// The column `column`, if it has one value in all rows. Its arrays are as long as a batch, so they are only for those
+    /// who need one.
+    fn constant(&self, column: usize) -> Option<&ConstantColumn> {
+        let constants = self.constants();
+        // Most sources have none, and each cell that is read asks.
+        if constants.is_empty() {
+            return None;
+        }
+        let stored = self.schema().fields().len().checked_sub(constants.len())?;
+        constants.get(column.checked_sub(stored)?)
+    }
+
     /// The rows `rows` as a source, if the source would otherwise gather more rows than these.
     fn cut(&self, _rows: Range<u64>) -> Option<Arc<dyn Source>> {
         None

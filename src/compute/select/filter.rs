@@ -288,9 +288,9 @@ fn first_row(column: &Dataset, holds: impl Fn(u64) -> Result<bool>) -> Result<u6
 }
 
 /// Checks that memory has room for the `most` bytes that all rows of `dataset` would take if they were found, unless the
-/// bytes of the rows justify them: rows without bytes may be any number.
+/// bytes of the rows in files justify them: rows without bytes may be any number.
 fn check_claim(dataset: &Dataset, most: u64) -> Result<()> {
-    if has_room(most) || dataset.nbytes()? >= most / 64 {
+    if has_room(most) || dataset.stored_bytes()? >= most / 64 {
         return Ok(());
     }
     Err(Error::new(ErrorKind::Io, format!("rows found among {} have no room in memory", dataset.len()?)))

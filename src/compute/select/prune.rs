@@ -315,7 +315,5 @@ fn constants(dataset: &Dataset, piece: &Piece) -> Result<Vec<Option<Zone>>> {
 
 /// The column with one value that is column number `number` of the dataset.
 fn constant(piece: &Piece, number: usize) -> Option<&ConstantColumn> {
-    let constants = piece.source.constants();
-    let stored = piece.source.schema().fields().len() - constants.len();
-    constants.get(piece.columns.get(number)?.checked_sub(stored)?)
+    piece.source.constant(*piece.columns.get(number)?)
 }
