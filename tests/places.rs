@@ -342,6 +342,28 @@ fn run(home: &Path, mount: Option<&str>, role: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
+/// Links to partitions are partitions where there are no segments; beside segments they were passed over.
+#[test]
+fn a_linked_partition_beside_segments_is_refused() {
+    let home = place();
+    let table = home.path().join("t");
+    let elsewhere = home.path().join("elsewhere");
+    for path in [&table, &elsewhere] {
+        let mut writer = Writer::open(path, Some(schema()), &options(&Medium::default())).unwrap();
+        writer.append(&rows(0..5)).unwrap();
+        writer.close().unwrap();
+    }
+    for ignored in [".host=a", "_host=a", "=a"] {
+        std::os::unix::fs::symlink(&elsewhere, table.join(ignored)).unwrap();
+    }
+    std::os::unix::fs::symlink("nothing", table.join("host=c")).unwrap();
+    assert_eq!(numbers(&table), [0, 1, 2, 3, 4]);
+    std::os::unix::fs::symlink(&elsewhere, table.join("host=b")).unwrap();
+    let e = open(&table).unwrap_err();
+    assert!(e.message().contains("host=b"), "{e}");
+    assert_eq!(e.kind(), ErrorKind::InvalidData);
+}
+
 #[test]
 fn a_table_grows_where_nothing_can_be_written_beside_it() {
     use std::os::unix::fs::{PermissionsExt, chown};

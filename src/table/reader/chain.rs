@@ -57,11 +57,14 @@ pub(in crate::table) fn list(folder: &Path) -> Result<Option<Vec<u64>>> {
     Ok(Some(rows).filter(|rows| !rows.is_empty()))
 }
 
-/// Whether a directory entry is a partition: a directory named `key=value`.
+/// Whether a directory entry is a partition, as a directory of partitions is listed: a directory named `key=value`, or a
+/// link to one.
 fn is_partition(entry: &std::fs::DirEntry) -> bool {
     let name = entry.file_name();
-    let is_named_so = name.as_encoded_bytes().contains(&b'=') && !name.as_encoded_bytes().starts_with(b".");
-    is_named_so && entry.file_type().is_ok_and(|kind| kind.is_dir())
+    let name = name.as_encoded_bytes();
+    let is_named_so = name.contains(&b'=') && !matches!(name.first(), Some(b'=' | b'.' | b'_'));
+    let is_directory = |kind: std::fs::FileType| kind.is_dir() || kind.is_symlink() && entry.path().is_dir();
+    is_named_so && entry.file_type().is_ok_and(is_directory)
 }
 
 /// Whether `folder` is a directory that contains segments, and no other Arrow files.
