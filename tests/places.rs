@@ -342,6 +342,65 @@ fn run(home: &Path, mount: Option<&str>, role: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
+/// The name that `drop_partition` gives to a directory before it removes it.
+fn dropped_name(directory: &Path) -> PathBuf {
+    let inode = std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(directory).unwrap());
+    directory.with_file_name(format!(".{inode}.dropped"))
+}
+
+/// What a process leaves that is killed while it drops a partition stayed forever.
+#[test]
+fn a_partition_that_was_being_dropped_is_removed_by_the_next_writer() {
+    let home = place();
+    let root = home.path().join("t");
+    let filled = |name: &str| {
+        let table = root.join(name);
+        std::fs::create_dir_all(&table).unwrap();
+        let mut writer = Writer::open(&table, Some(schema()), &options(&Medium::default())).unwrap();
+        writer.append(&rows(0..25)).unwrap();
+        writer.commit().unwrap();
+        (table, writer)
+    };
+    let hide = |table: &Path, hidden: &Path| std::fs::rename(table, hidden).unwrap();
+    let (left, writer) = filled("host=left");
+    writer.close().unwrap();
+    let left_name = dropped_name(&left);
+    hide(&left, &left_name);
+    // Another process is at it: the directory is locked.
+    let (busy, writer) = filled("host=busy");
+    let busy_name = dropped_name(&busy);
+    hide(&busy, &busy_name);
+    // Names that others gave: with another number, or without one, or of something else.
+    let mut kept = vec![busy_name.clone()];
+    for name in [".12.dropped", ".dropped", ".x.dropped"] {
+        let (table, writer) = filled("host=other");
+        writer.close().unwrap();
+        kept.push(root.join(name));
+        hide(&table, &root.join(name));
+    }
+    let (table, other) = filled("host=linked");
+    other.close().unwrap();
+    let link = dropped_name(&table);
+    std::os::unix::fs::symlink(&table, &link).unwrap();
+    let file = root.join("file");
+    std::fs::write(&file, "kept").unwrap();
+    let file_name = dropped_name(&file);
+    hide(&file, &file_name);
+    kept.extend([table, link, file_name]);
+
+    filled("host=next").1.close().unwrap();
+    assert!(!left_name.exists());
+    for path in &kept {
+        assert!(path.symlink_metadata().is_ok(), "{path:?}");
+        let inside = if path.is_dir() { std::fs::read_dir(path).unwrap().count() } else { 3 };
+        assert!(inside >= 3, "{path:?}");
+    }
+    drop(writer);
+    filled("host=last").1.close().unwrap();
+    assert!(!busy_name.exists());
+    assert_eq!(numbers(&root.join("host=last")), (0..25).collect::<Vec<_>>());
+}
+
 /// Links to partitions are partitions where there are no segments; beside segments they were passed over.
 #[test]
 fn a_linked_partition_beside_segments_is_refused() {

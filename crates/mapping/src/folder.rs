@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::home::{Home, is_moved};
 use crate::medium::{Act, Medium};
 use crate::os::{self, HeldFolder};
-use crate::parts::{hidden_files, part_name};
+use crate::parts::{dropped_name, hidden_and_dropped, part_name};
 
 /// The lock of a directory that only one process writes to, until it is dropped.
 #[derive(Debug)]
@@ -60,6 +60,16 @@ impl Lock {
     pub fn is_of(&self, path: &Path) -> bool {
         let own = self.home.folder().file().metadata().map(|own| (own.dev(), own.ino()));
         own.is_ok_and(|own| std::fs::metadata(path).is_ok_and(|there| (there.dev(), there.ino()) == own))
+    }
+
+    /// The name for the locked directory, beside where it is, while it is removed: if the process is killed meanwhile,
+    /// [`remove_parts`] of a directory beside it goes on.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn dropped_name(&self) -> io::Result<String> {
+        // Of the locked one, as another may have got its path.
+        Ok(dropped_name(self.home.folder().file().metadata()?.ino()))
     }
 
     /// The disk, for changes of files inside and beside the locked directory: they reach this directory regardless of
@@ -198,8 +208,9 @@ impl Drop for PartFolder {
     }
 }
 
-/// Removes incomplete files of `folder` left by a killed writer, beside and inside it. Only for the holder of the
-/// directory's lock: no other process uses such files then.
+/// Removes incomplete files of `folder` left by a killed writer, beside and inside it, and directories beside it that a
+/// killed process was [removing](Lock::dropped_name). Only for the holder of the directory's lock: no other process uses
+/// such files then.
 ///
 /// # Errors
 /// Those of syncing the parent directory of `folder`, if a directory is left: until then it is not on the disk which of
@@ -210,13 +221,21 @@ pub fn remove_parts(medium: &Medium, folder: &Path) -> io::Result<()> {
         let numbers = rest.strip_suffix(".part").and_then(|numbers| numbers.split_once('.'));
         numbers.is_some_and(|(pid, n)| is_number(pid) && is_number(n))
     };
-    for (path, _) in hidden_files(folder).into_iter().filter(|(_, rest)| is_part(rest)) {
+    let (hidden, dropped) = hidden_and_dropped(folder);
+    for (path, _) in hidden.into_iter().filter(|(_, rest)| is_part(rest)) {
         // Files that can't be removed only cost space.
         if std::fs::symlink_metadata(&path).is_ok_and(|there| there.is_dir()) {
             medium.sync_folder(path.parent().unwrap_or(Path::new(".")))?;
             let _ = remove_part_folder(medium, &path);
         } else if medium.check_home().is_ok() {
             let _ = medium.at(&path).unlink();
+        }
+    }
+    for path in dropped {
+        // Who is about to remove it has its lock. What can't be removed only costs space.
+        let Ok(held) = HeldFolder::open(&path) else { continue };
+        if held.try_lock().is_ok_and(|is_ours| is_ours) {
+            let _ = remove_part_folder(medium, &path);
         }
     }
     Ok(())

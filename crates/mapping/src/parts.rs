@@ -1,6 +1,6 @@
 //! Incomplete files, and their names.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata, Permissions};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -165,18 +165,45 @@ pub(crate) fn hidden_prefix(folder: &Path) -> OsString {
 ///
 /// Directories that can't be listed have none.
 pub fn hidden_files(folder: &Path) -> Vec<(PathBuf, String)> {
+    hidden_and_dropped(folder).0
+}
+
+/// [`hidden_files`], and the directories beside `folder` that have names of ones to be removed.
+///
+/// Both at once, as there may be many thousands of names.
+pub(crate) fn hidden_and_dropped(folder: &Path) -> (Vec<(PathBuf, String)>, Vec<PathBuf>) {
     let beside = folder.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
-    let mut found = Vec::new();
+    let mut hidden = Vec::new();
+    let mut dropped = Vec::new();
     for (directory, prefix) in [(beside, hidden_prefix(folder)), (folder, OsString::from("."))] {
         for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let rest = name.as_bytes().strip_prefix(prefix.as_bytes());
             if let Some(rest) = rest.and_then(|rest| str::from_utf8(rest).ok()) {
-                found.push((entry.path(), rest.to_owned()));
+                hidden.push((entry.path(), rest.to_owned()));
+            }
+            if directory == beside && is_dropped(&entry.path(), &name) {
+                dropped.push(entry.path());
             }
         }
     }
-    found
+    (hidden, dropped)
+}
+
+/// The name of the directory with this number in its file system while it is removed. It begins with a dot, so it is no
+/// partition's.
+pub(crate) fn dropped_name(inode: u64) -> String {
+    format!(".{inode}{DROPPED}")
+}
+
+const DROPPED: &str = ".dropped";
+
+/// Whether `path`, which ends in `name`, is a directory with the name of one to be removed. The number says that it is the
+/// one that got the name, and none that was put there.
+fn is_dropped(path: &Path, name: &OsStr) -> bool {
+    let is_named_so = name.as_bytes().starts_with(b".") && name.as_bytes().ends_with(DROPPED.as_bytes());
+    let is_own = |there: std::fs::Metadata| there.is_dir() && name == dropped_name(there.ino()).as_str();
+    is_named_so && std::fs::symlink_metadata(path).is_ok_and(is_own)
 }
 
 /// Returns an unused end of the name of an incomplete file.

@@ -24,9 +24,8 @@ pub(crate) fn remove_table(directory: &Path) -> Result<()> {
         }
     }
     let parent = directory.parent().unwrap_or(Path::new("."));
-    // A name that begins with a dot is not a partition's, and it is free: the directory has the lock.
-    let inode = std::os::unix::fs::MetadataExt::ino(&fs::metadata(directory).map_err(failed)?);
-    let hidden = parent.join(format!(".{inode}.dropped"));
+    // What is left if this process is killed is removed by the next writer of a table beside it.
+    let hidden = parent.join(lock.dropped_name().map_err(failed)?);
     lock.medium().check_home().map_err(failed)?;
     medium.rename(directory, &hidden).map_err(failed)?;
     if !lock.is_of(&hidden) {
