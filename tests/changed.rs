@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use arrowwood::{Dataset, ErrorKind, Mapping, Mode, WriteOptions, Writer, WriterOptions, open, write};
+use arrow_array::{ArrayRef, DictionaryArray, Int8Array, Int32RunArray, Int64Array, RecordBatch, StringArray};
+use arrowwood::{Column, Dataset, ErrorKind, Format, Mapping, Mode, WriteOptions, Writer, WriterOptions, open, write};
 
 mod dice;
 
@@ -100,6 +100,82 @@ fn a_live_segment_opened_as_a_file_may_be_written() {
         writer.append(&batch_of(10 * round..10 * round + 10)).unwrap();
         writer.commit().unwrap();
         dataset.column("n").unwrap().sum().unwrap();
+    }
+}
+
+/// Overwrites all `before` in the file at `path` with `after`, and leaves its time as it was: nothing tells of the change.
+fn overwrite(path: &Path, before: &[u8], after: &[u8]) {
+    use std::os::unix::fs::FileExt;
+    let bytes = std::fs::read(path).unwrap();
+    let file = std::fs::File::options().write(true).open(path).unwrap();
+    let time = file.metadata().unwrap().modified().unwrap();
+    let places = (0..bytes.len()).filter(|&at| bytes[at..].starts_with(before));
+    let written = places.map(|at| file.write_all_at(after, at as u64).unwrap()).count();
+    assert!(written > 0);
+    file.set_modified(time).unwrap();
+}
+
+fn words<const N: usize>(words: [i32; N]) -> Vec<u8> {
+    words.into_iter().flat_map(i32::to_le_bytes).collect()
+}
+
+/// Offsets and keys that were checked, and then overwritten, made arrow-rs read outside of memory, or panic.
+#[test]
+fn offsets_overwritten_after_they_were_checked_are_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.arrow");
+    let put = |columns: [ArrayRef; 2], format| {
+        let batches = columns.map(|column| RecordBatch::try_from_iter_with_nullable([("c", column, true)]).unwrap());
+        let options = WriteOptions { format, ..WriteOptions::default() };
+        write(&Dataset::try_from(batches.to_vec()).unwrap(), &path, &options).unwrap();
+        open(&path).unwrap().column("c").unwrap()
+    };
+    let texts = |texts: &[&str]| -> ArrayRef { Arc::new(StringArray::from(texts.to_vec())) };
+    let broken = [[0, 7, 3], [0, 1 << 30, 1 << 30], [-8, 3, 7], [0, 3, -1]];
+
+    // The values of runs, copied into one array.
+    let runs = || -> ArrayRef { Arc::new(Int32RunArray::from_iter(["ash", "ash", "pear"])) };
+    for broken in broken {
+        let column = put([runs(), runs()], Format::File);
+        column.chunks().unwrap();
+        let shown =
+            |rows: &Dataset| rows.rows().map(|row| row.unwrap().get(0).unwrap().to_string()).collect::<Vec<_>>();
+        assert_eq!(shown(&column.as_dataset().collect().unwrap()), shown(column.as_dataset()));
+        overwrite(&path, &words([0, 3, 7]), &words(broken));
+        assert!(column.as_dataset().collect().is_err(), "{broken:?}");
+    }
+
+    // A dictionary and a delta.
+    let coded = |keys: &[i8], values: &[&str]| -> ArrayRef {
+        Arc::new(DictionaryArray::new(Int8Array::from(keys.to_vec()), texts(values)))
+    };
+    let deltas = || [coded(&[1, 0, 1], &["ash", "pear"]), coded(&[2, 1, 0], &["ash", "pear", "elm"])];
+    let column = put(deltas(), Format::Stream);
+    assert_eq!(column.get(3).unwrap().to_string(), "elm");
+    for broken in broken {
+        let column = put(deltas(), Format::Stream);
+        column.slice(0, 3).unwrap().chunks().unwrap();
+        overwrite(&path, &words([0, 3, 7]), &words(broken));
+        assert!(column.chunks().is_err(), "{broken:?}");
+    }
+
+    // Keys of numbers.
+    let keys = [1, 0, 1, 1, 0, 1, 0, 0, 1];
+    let numbers = || -> ArrayRef {
+        let values = Arc::new(Int64Array::from(vec![10, 20]));
+        Arc::new(DictionaryArray::new(Int8Array::from(keys.to_vec()), values))
+    };
+    let calls: [fn(&Column) -> arrowwood::Result<()>; 3] = [
+        |column| column.var().map(drop),
+        |column| column.quantile(0.5).map(drop),
+        |column| column.as_dataset().sort(&[("c", false)]).map(drop),
+    ];
+    for call in calls {
+        let column = put([numbers(), numbers()], Format::File);
+        column.chunks().unwrap();
+        call(&column).unwrap();
+        overwrite(&path, &keys.map(|key| key as u8), &[100; 9]);
+        assert!(call(&column).is_err());
     }
 }
 

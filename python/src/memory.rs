@@ -42,8 +42,8 @@ pub fn bytes_of(object: &Bound<'_, PyAny>) -> Result<Bytes> {
     };
     let owner = Arc::new(AssertUnwindSafe(held));
     // SAFETY: a contiguous buffer is `len` readable bytes from `start` on until it is released, which dropping the
-    // owner does. That nobody writes to it meanwhile is the contract of `open` for bytes as it is for files: every
-    // offset read from it is loaded once and bounded.
+    // owner does. That nobody writes to it meanwhile is the contract of `open` for bytes as it is for files; what a breach
+    // may do is told in `Bytes::of_mapping`.
     Ok(Bytes::from(unsafe { Buffer::from_custom_allocation(start, len, owner) }))
 }
 

@@ -49,8 +49,10 @@ impl Bytes {
         // SAFETY: the range stays mapped while the owner, a handle of the same mapping, lives. This process does not
         // store to it: the mapping is only read, refused above otherwise. That other processes don't change the bytes
         // of arrays is the contract of `open`, and the promise of the table format, except for bits after the last row
-        // of a bitmap, which are never read. Every length and offset read from it is loaded once and bounded, so that a
-        // breach yields wrong values and no access outside the range.
+        // of a bitmap, which are never read. In a breach this crate yields wrong values and makes no access outside the
+        // range: it bounds every length and offset as it loads it, and lets kernels of arrow-rs, which load them again,
+        // have copies (`Steady`). That does not go for arrays that were handed out (`to_record_batches`, `chunks`, the C
+        // data interface): whoever reads them trusts what was checked, and depends on the contract.
         let data = unsafe { Buffer::from_custom_allocation(base, len, Arc::new(mapping.clone())) };
         Ok(Bytes { data, mapping: Some(mapping), fetch: None, unmapped: None })
     }

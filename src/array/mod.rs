@@ -2,7 +2,7 @@
 //!
 //! In reading order: `fetch` (bytes in an object store), `buffer` (bytes, and arrays cut to rows), `unchecked` (arrays
 //! with unvalidated values), `value` (one cell, every load bounded), `cells` (a value as the bytes its column stores),
-//! `validate` (the checks), `checked` (from unchecked to trusted arrays), `prefetch` (pages requested before they are
+//! `validate` (the checks), `checked` (from unchecked to trusted arrays), `steady` (for kernels of arrow-rs), `prefetch` (pages requested before they are
 //! read), `widen` (numbers converted to a wider type), `access` (an array's values by row), `gather` (rows of several
 //! arrays as one), `merge` (one dictionary of several). Uses `map`, `types` and `error`.
 
@@ -17,6 +17,7 @@ pub(crate) mod gather;
 #[cfg(any(feature = "write", feature = "compute"))]
 pub(crate) mod merge;
 mod prefetch;
+mod steady;
 mod unchecked;
 mod validate;
 mod value;
@@ -29,6 +30,7 @@ pub(crate) use buffer::{aligned, filled, has_room, keys_suffice, room_for, settl
 pub(crate) use checked::{CheckedOnce, CheckedUpTo, struct_of};
 pub use fetch::Fetch;
 pub(crate) use prefetch::prefetch;
+pub(crate) use steady::Steady;
 pub(crate) use unchecked::{Parts, Unchecked, bytes_of};
 pub(crate) use validate::{check_null_counts, is_trivial};
 #[doc(hidden)]

@@ -13,6 +13,7 @@ use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::{DataType, UnionMode};
 
 use super::buffer;
+use crate::error::Result;
 use crate::types::{fixed_size_or_none, layout};
 
 /// An array with unvalidated values.
@@ -108,6 +109,28 @@ impl Unchecked {
         let builder = builder.buffers(self.buffers().to_vec()).nulls(nulls).child_data(children);
         // SAFETY: the builder leaves values unchecked, as an `Unchecked` permits.
         Unchecked(unsafe { builder.build_unchecked() })
+    }
+
+    /// The array with other buffers and children, and a copy of its bitmap.
+    pub(super) fn with(
+        &self,
+        buffers: Vec<Buffer>,
+        children: Vec<Unchecked>,
+        copy: impl Fn(&[u8]) -> Result<Buffer>,
+    ) -> Result<Unchecked> {
+        let nulls = self.0.nulls().filter(|nulls| !Validity(nulls).is_idle());
+        let copied = |nulls: &NullBuffer| -> Result<NullBuffer> {
+            let first = nulls.offset() / 8;
+            let end = (nulls.offset() + nulls.len()).div_ceil(8);
+            let bits = BooleanBuffer::new(copy(&nulls.validity()[first..end])?, nulls.offset() % 8, nulls.len());
+            // SAFETY: the count is unchecked, like other values: `checked` compares it with the bitmap.
+            Ok(unsafe { NullBuffer::new_unchecked(bits, nulls.null_count()) })
+        };
+        let nulls = nulls.map(copied).transpose()?;
+        let children = children.into_iter().map(|child| child.0).collect();
+        let builder = ArrayDataBuilder::new(self.data_type().clone()).len(self.len()).offset(self.offset());
+        // SAFETY: the builder leaves values unchecked, as an `Unchecked` permits.
+        Ok(Unchecked(unsafe { builder.nulls(nulls).buffers(buffers).child_data(children).build_unchecked() }))
     }
 
     /// Whether the other array has the same type and the same rows of the same memory.

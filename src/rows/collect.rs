@@ -16,7 +16,7 @@ use arrow_schema::{DataType, FieldRef, Schema};
 use super::append::IncomingRows;
 use super::builder::{Gathered, batch};
 use super::plan::{Plan, PlanDictionary};
-use crate::array::{Bytes, Parts, Unchecked, keys_suffice, room_for, room_for_bits, to_array};
+use crate::array::{Bytes, Parts, Steady, Unchecked, keys_suffice, room_for, room_for_bits, slice, to_array};
 use crate::dataset::{Dataset, Index, Part, Piece, Plain};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{Ipc, ReadOptions, WriteOptions, write_to};
@@ -324,7 +324,11 @@ impl<'a> BatchRows<'a> {
     }
 
     fn concatenated(&self, column: usize, field: &FieldRef) -> Result<Option<ArrayData>> {
-        let arrays = self.parts().map(|part| part.column(part.piece.columns[column]));
+        let mut steady = Steady::default();
+        let arrays = self.parts().map(|part| {
+            let whole = steady.of(Unchecked::of(part.checked(part.piece.columns[column])?))?;
+            Ok(slice(&whole, part.rows.start, part.rows.len()))
+        });
         let mut arrays = arrays.collect::<Result<Vec<_>>>()?;
         if !keys_suffice(&arrays.iter().collect::<Vec<_>>()) {
             arrays = with_one_dictionary(arrays, field)?;

@@ -4,16 +4,15 @@
 
 use std::ops::Range;
 
-use arrow_array::Array;
-use arrow_array::cast::AsArray;
 use arrow_buffer::i256;
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use half::f16;
 use multiversion::multiversion;
 
-use crate::array::access::{Bits, fixed_values};
-use crate::array::{slice, to_array};
+use crate::array::access::{Bits, dictionary_of, entry_of, fixed_values};
+use crate::array::gather::{Pick, gather};
+use crate::array::{Unchecked, room_for};
 use crate::compute::kernels::decimal_to_f64;
 use crate::compute::select::{Mask, pack};
 use crate::error::{Error, Result};
@@ -260,10 +259,12 @@ pub(in crate::compute) fn number_rows<T>(
 
 /// Rows of a dictionary column as values.
 fn decoded(array: &ArrayData, rows: &Range<usize>) -> Result<ArrayData> {
-    let rows = to_array(slice(array, rows.start, rows.len()));
-    let values = rows.as_any_dictionary_opt().map(|rows| arrow_select::take::take(rows.values(), rows.keys(), None));
-    match values {
-        Some(values) => values.map(|values| values.to_data()).map_err(|e| Error::invalid(e.to_string())),
-        None => Ok(rows.to_data()),
+    let values = dictionary_of(array)?;
+    let entry = entry_of(array);
+    let null = ArrayData::new_null(values.data_type(), 1);
+    let mut picks: Vec<Pick> = room_for(rows.len() as u64, "keys to look up")?;
+    for row in rows.clone() {
+        picks.push(if array.is_null(row) { (1, 0) } else { (0, entry(row)?) });
     }
+    gather(values.data_type(), &[Unchecked::of(values), Unchecked::of(&null)], &picks)?.checked(&[])
 }

@@ -19,7 +19,7 @@ use arrow_data::transform::MutableArrayData;
 use super::data::IpcData;
 use super::decode::{Batch, DictionarySource};
 use crate::append_vec::AppendVec;
-use crate::array::{CheckedOnce, Unchecked, aligned, keys_suffice, slice};
+use crate::array::{CheckedOnce, Steady, Unchecked, aligned, keys_suffice, slice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{BatchHeader, DictionaryHeader, IpcSchema, MessageFrame, MessageHeader, Node};
 use crate::parallel::lock;
@@ -275,15 +275,19 @@ impl DeltaChain {
 
     /// Concatenates the first `count` links. Their values are checked first, which copying them relies on.
     fn first(&self, count: usize, known: Resolver<'_>, id: i64) -> Result<ArrayData> {
+        let here = |e: Error| e.context(format_args!("dictionary {id}"));
+        let mut steady = Steady::default();
         let mut parts = Vec::new();
         for link in (0..count).filter_map(|i| self.links.get(i)) {
-            parts.push(aligned(link.checked(known, id)?.clone()));
+            let values = link.values(known, id)?.unchecked();
+            parts.push(aligned(steady.of(values).map_err(here)?));
         }
-        concat(&parts).map_err(|e| e.context(format_args!("dictionary {id}")))
+        concat(&parts).map_err(here)
     }
 }
 
-/// Concatenates arrays, which must be aligned.
+/// Concatenates arrays, which must be aligned, and of memory that nobody else can change: what was checked is taken for
+/// granted.
 pub(super) fn concat(parts: &[ArrayData]) -> Result<ArrayData> {
     if !keys_suffice(&parts.iter().collect::<Vec<_>>()) {
         return Err(Error::unsupported(
