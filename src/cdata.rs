@@ -113,32 +113,44 @@ impl Dataset {
     /// # Errors
     /// `InvalidArgument` for a stream that was imported before, for a failure of the producer, with its message, and
     /// for struct arrays with null rows.
-    pub fn import_stream(stream: FFI_ArrowArrayStream) -> Result<Dataset> {
-        let (field, arrays) = import_arrays(stream)?;
+    ///
+    /// # Safety
+    /// `stream` must follow the C stream interface: its functions, which are called, are those of a live producer, or it
+    /// has none because it was released; each array is of the stream's schema and valid, as for
+    /// [`import_array`](Dataset::import_array).
+    pub unsafe fn import_stream(stream: FFI_ArrowArrayStream) -> Result<Dataset> {
+        // SAFETY: the caller's promise.
+        let (field, arrays) = unsafe { import_arrays(stream) }?;
         dataset_of(&field, &arrays)
     }
 }
 
 /// Returns all arrays of a C stream, of any type, and their field. The producer vouches for the values.
 ///
+/// # Safety
+/// Those of [`Dataset::import_stream`].
+///
 /// # Errors
 /// `InvalidArgument` for a stream that was imported before, or fails.
 #[doc(hidden)]
-pub fn import_arrays(mut stream: FFI_ArrowArrayStream) -> Result<(Field, Vec<ArrayData>)> {
+pub unsafe fn import_arrays(mut stream: FFI_ArrowArrayStream) -> Result<(Field, Vec<ArrayData>)> {
     let (Some(get_schema), Some(get_next)) = (stream.get_schema, stream.get_next) else {
         return Err(taken("stream"));
     };
     let mut schema = FFI_ArrowSchema::empty();
-    // SAFETY: a live stream's own function, called with it and a place for the schema (Arrow C Stream Interface).
+    // SAFETY: a live stream's own function, as the caller promises, called with it and a place for the schema (Arrow C
+    // Stream Interface).
     let code = unsafe { get_schema(&raw mut stream, &raw mut schema) };
-    check_code(&mut stream, code)?;
+    // SAFETY: as above, after a call.
+    unsafe { check_code(&mut stream, code) }?;
     let field = field_of(&schema)?;
     let mut arrays = Vec::new();
     loop {
         let mut array = FFI_ArrowArray::empty();
         // SAFETY: as above, with a place for an array.
         let code = unsafe { get_next(&raw mut stream, &raw mut array) };
-        check_code(&mut stream, code)?;
+        // SAFETY: as above, after a call.
+        unsafe { check_code(&mut stream, code) }?;
         if array.is_released() {
             return Ok((field, arrays));
         }
@@ -170,11 +182,14 @@ fn taken(what: &str) -> Error {
 }
 
 /// Converts the `code` of the stream's last call to an error.
-fn check_code(stream: &mut FFI_ArrowArrayStream, code: c_int) -> Result<()> {
+///
+/// # Safety
+/// The stream must be live, and follow the C stream interface.
+unsafe fn check_code(stream: &mut FFI_ArrowArrayStream, code: c_int) -> Result<()> {
     if code == 0 {
         return Ok(());
     }
-    // SAFETY: a live stream's own function, called with it (Arrow C Stream Interface).
+    // SAFETY: a live stream's own function, as the caller promises, called with it (Arrow C Stream Interface).
     let text = stream.get_last_error.map(|get| unsafe { get(stream) }).and_then(|text| NonNull::new(text.cast_mut()));
     // SAFETY: a non-null pointer is text that ends in NUL and lives until the next call.
     let text = text.map(|text| unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().into_owned());

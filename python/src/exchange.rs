@@ -24,7 +24,10 @@ const SCHEMA: &CStr = c"arrow_schema";
 pub fn imported(data: &Bound<'_, PyAny>) -> Result<Option<arrowwood::Dataset>> {
     if let Some(export) = data.getattr_opt(intern!(data.py(), "__arrow_c_stream__"))? {
         let stream = take_stream(&export.call0()?)?;
-        return Ok(Some(data.py().detach(|| arrowwood::Dataset::import_stream(stream))?));
+        // SAFETY: `__arrow_c_stream__` gives a stream that follows the C stream interface (Arrow PyCapsule interface); it
+        // was just moved out of its capsule.
+        let imported = data.py().detach(|| unsafe { arrowwood::Dataset::import_stream(stream) });
+        return Ok(Some(imported?));
     }
     if let Some(export) = data.getattr_opt(intern!(data.py(), "__arrow_c_array__"))? {
         let (schema, array): (Bound<'_, PyAny>, Bound<'_, PyAny>) = export.call0()?.extract()?;
@@ -45,13 +48,14 @@ pub fn arrays_of(data: &Bound<'_, PyAny>) -> Result<(Field, Vec<ArrayRef>)> {
         let (schema, array): (Bound<'_, PyAny>, Bound<'_, PyAny>) = export.call0()?.extract()?;
         let array = take_array(&array)?;
         let schema = take_schema(&schema)?;
-        // SAFETY: as in `dataset_of`.
+        // SAFETY: as in `imported`.
         let (field, array) = unsafe { import_one(array, &schema) }?;
         return Ok((field, vec![make_array(array)]));
     }
     let stream = data.call_method0(intern!(py, "__arrow_c_stream__"))?;
     let stream = take_stream(&stream)?;
-    let (field, arrays) = py.detach(|| import_arrays(stream))?;
+    // SAFETY: as in `imported`.
+    let (field, arrays) = py.detach(|| unsafe { import_arrays(stream) })?;
     Ok((field, arrays.into_iter().map(make_array).collect()))
 }
 

@@ -154,7 +154,8 @@ impl StreamTaken<'_> {
     pub fn import(self) -> Result<Dataset> {
         // SAFETY: not NULL, aligned and not released, as `StreamIn` has checked; the caller's struct is marked released.
         let stream = unsafe { FFI_ArrowArrayStream::from_raw(self.0.0) };
-        Dataset::import_stream(stream)
+        // SAFETY: the caller of the library gives a stream that follows the C stream interface.
+        unsafe { Dataset::import_stream(stream) }
     }
 }
 
