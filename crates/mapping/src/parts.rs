@@ -202,7 +202,7 @@ const DROPPED: &str = ".dropped";
 /// one that got the name, and none that was put there.
 fn is_dropped(path: &Path, name: &OsStr) -> bool {
     let is_named_so = name.as_bytes().starts_with(b".") && name.as_bytes().ends_with(DROPPED.as_bytes());
-    let is_own = |there: std::fs::Metadata| there.is_dir() && name == dropped_name(there.ino()).as_str();
+    let is_own = |there: Metadata| there.is_dir() && name == dropped_name(there.ino()).as_str();
     is_named_so && std::fs::symlink_metadata(path).is_ok_and(is_own)
 }
 
