@@ -521,3 +521,22 @@ fn partitions_of_more_rows_than_can_be_counted_are_refused() {
     let _ = (dataset.nbytes().is_ok(), dataset.tail(1).is_ok(), dataset.slice(u64::MAX - 5, 3).is_ok());
     assert!(dataset.refresh().unwrap().len().is_err());
 }
+
+/// A column that only other partitions have is null, in an array of all rows.
+#[test]
+fn nulls_of_rows_without_bytes_are_refused() {
+    system::limit_memory();
+    let folder = tempfile::tempdir().unwrap();
+    put_rows_without_bytes(&folder.path().join("host=a"), 1 << 30);
+    let other = folder.path().join("host=b");
+    std::fs::create_dir(&other).unwrap();
+    let columns: [(&str, ArrayRef); 2] =
+        [("z", Arc::new(NullArray::new(1))), ("more", Arc::new(Int64Array::from(vec![7])))];
+    let batch = RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).unwrap();
+    let rows = Dataset::try_from(vec![batch]).unwrap();
+    write(&rows, other.join("x.arrow"), &WriteOptions::default()).unwrap();
+    let dataset = open(folder.path()).unwrap();
+    assert_eq!(dataset.column("more").unwrap().get(1 << 30).unwrap().to_string(), "7");
+    let e = dataset.column("more").unwrap().get(5).unwrap_err();
+    assert!(e.message().contains("no room in memory"), "{e}");
+}

@@ -9,7 +9,7 @@ use arrow_schema::{DataType, FieldRef, Fields, Schema, SchemaRef};
 use super::dataset::schema_difference;
 #[cfg(feature = "table")]
 use crate::array::narrowed;
-use crate::array::{is_wider, widened};
+use crate::array::{has_room, is_wider, widened};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::type_name;
 
@@ -188,7 +188,7 @@ fn null_width(data_type: &DataType) -> u64 {
         DataType::Union(fields, _) => {
             fields.iter().map(|(_, field)| null_width(field.data_type())).fold(8, u64::saturating_add)
         }
-        _ => 32,
+        other => other.primitive_width().map_or(32, |width| width as u64 + 1),
     }
 }
 
@@ -247,6 +247,12 @@ impl FittedColumns {
                 let what = type_name(data_type);
                 let message = format!("column '{name}': {rows} nulls of {what} take more than {MOST_NULLS} bytes");
                 return Err(Error::unsupported(message));
+            }
+            _ if !has_room(null_width(data_type).saturating_mul(self.rows as u64)) => {
+                let (rows, name) = (self.rows, self.fit.schema.field(column).name());
+                let message =
+                    format!("column '{name}': {rows} nulls of {} have no room in memory", type_name(data_type));
+                return Err(Error::new(ErrorKind::Io, message));
             }
             _ => ArrayData::new_null(data_type, self.rows),
         };
