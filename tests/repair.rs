@@ -27,13 +27,14 @@ fn writer(table: &Path, segment_rows: u64) -> Writer {
     Writer::open(table, Some(schema()), &options).unwrap()
 }
 
-/// A directory with a closed table `t` of so many rows, in segments of 50, and the table's path.
+/// A directory with a table `t` of so many rows, in segments of 50, and the table's path. No checksum covers the rows yet.
 fn table(count: i64) -> (tempfile::TempDir, PathBuf) {
     let home = tempfile::tempdir().unwrap();
     let table = home.path().join("t");
     let mut writer = writer(&table, 50);
     writer.append(&rows("row", 0, count)).unwrap();
-    writer.close().unwrap();
+    writer.commit().unwrap();
+    drop(writer);
     (home, table)
 }
 
@@ -167,16 +168,16 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
 }
 
-/// The offset of the live page.
-fn live_page(bytes: &[u8]) -> usize {
+/// The offset of the live page, and the bytes from one record to the next.
+fn live_page(bytes: &[u8]) -> (usize, usize) {
     let header = (0..).step_by(4096).find(|&at| &bytes[at..at + 8] == b"ArrwWood").unwrap();
-    word(bytes, header + 40) as usize
+    (word(bytes, header + 40) as usize, word(bytes, header + 48) as usize)
 }
 
 /// Takes back the last store of the newest commit.
 fn uncount(file: &Path) {
     let mut bytes = fs::read(file).unwrap();
-    let live = live_page(&bytes);
+    let (live, _) = live_page(&bytes);
     let number = word(&bytes, live) - 1;
     bytes[live..live + 8].copy_from_slice(&number.to_le_bytes());
     fs::write(file, bytes).unwrap();
@@ -186,7 +187,8 @@ fn uncount(file: &Path) {
 /// segment alone.
 #[test]
 fn a_prepared_commit_is_kept_as_a_whole_or_not_at_all() {
-    for is_there in [true, false] {
+    // All of it is there; its second segment is not; its first one is so damaged that nothing may be written into it.
+    for (is_there, is_open) in [(true, true), (false, true), (true, false)] {
         let home = tempfile::tempdir().unwrap();
         let table = home.path().join("t");
         let file = segment(&table, 0);
@@ -205,11 +207,18 @@ fn a_prepared_commit_is_kept_as_a_whole_or_not_at_all() {
         }
         assert!(check(&table, |_, _| ()).unwrap().is_good());
         let mut bytes = fs::read(&file).unwrap();
-        *bytes.last_mut().unwrap() ^= 1;
+        if is_open {
+            let (live, record) = live_page(&bytes);
+            // A torn durable record.
+            bytes[live + 4096 + 3 * record] = 1;
+        } else {
+            *bytes.last_mut().unwrap() ^= 1;
+        }
         fs::write(&file, bytes).unwrap();
-        let kept = if is_there { 70 } else { 10 };
+        let kept = if is_there && is_open { 70 } else { 10 };
         assert_eq!(repaired(&table).kept, kept);
         has_rows(&table, "row", kept);
+        assert_eq!(self::writer(&table, 50).rows(), kept);
         assert!(!waiting.exists());
     }
 }
@@ -230,7 +239,7 @@ fn a_commit_that_does_not_count_yet_is_no_damage() {
     writer.commit_with(&[("p", 20)]).unwrap();
     // Rows and record are there, number and footer are not.
     let bytes = fs::read(&file).unwrap();
-    let live = live_page(&bytes);
+    let (live, _) = live_page(&bytes);
     let tail = bytes.len() - 10;
     killed[live + 4096..tail].copy_from_slice(&bytes[live + 4096..tail]);
     drop(writer);
@@ -241,8 +250,10 @@ fn a_commit_that_does_not_count_yet_is_no_damage() {
     assert_eq!(repair(&table, |_, _| ()).unwrap().repaired, None);
     assert_eq!(open(&table).unwrap().positions().unwrap()["p"], 10);
     // Where there is damage, too.
-    damage(&file, "row-000005");
-    assert_eq!(repaired(&table).kept, 5);
+    let mut bytes = fs::read(&file).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&file, bytes).unwrap();
+    assert_eq!(repaired(&table).kept, 10);
 }
 
 /// A footer shows committed rows only: without it, this number could be that of a killed writer.
@@ -325,11 +336,13 @@ fn new_files_are_as_private_as_those_they_replace() {
     let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
     // Rows, and none: a dense file, and a segment to go on with.
     for damaged in [20, 0] {
-        let (_home, table) = table(40);
+        let (home, table) = table(40);
         make_private(&segment(&table, 0));
+        fs::set_permissions(&table, fs::Permissions::from_mode(0o750)).unwrap();
         damage(&segment(&table, 0), &format!("row-{damaged:06}"));
         assert_eq!(repaired(&table).kept, damaged);
         assert_eq!(mode(&segment(&table, 0)), 0o600);
+        assert_eq!(mode(&home.path().join("t.damaged")), 0o750);
     }
     let (home, table) = table(40);
     make_private(&segment(&table, 0));

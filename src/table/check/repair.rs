@@ -129,7 +129,12 @@ impl TableRepair<'_> {
             let from = chain::path(self.home, other);
             let to = place.join(chain::name(other));
             // An interrupted repair may have given it both names, and a rename between them does nothing.
-            let moved = if is_same(&from, &to) { medium.remove(&from) } else { medium.rename(&from, &to) };
+            let moved = if is_same(&from, &to) {
+                sync_folder(&place)?;
+                medium.remove(&from)
+            } else {
+                medium.rename(&from, &to)
+            };
             moved.map_err(|e| moving_failed(&e, &from))?;
         }
         let own = chain::path(self.home, start);
