@@ -4,9 +4,9 @@
 //! ticks/000 ticks/100 ticks/200          ticks/000 ticks/100 (dense, rows 100 to 163)
 //!           damaged              ──▶     ticks.damaged/100 ticks.damaged/200
 //! ```
-//! Nothing is written into a damaged file, but by finishing a prepared commit as the next writer would. The new file is on the disk before anything moves, and so are the segments
-//! before it; then the segments move,
-//! the last one first, so that an interrupted repair leaves a table with the same damage and fewer segments after it.
+//! Nothing is written into a damaged file, but by finishing a prepared commit as the next writer would. The new file is on
+//! the disk before anything moves, and so are the segments before it; then the segments move, the last one first, so that
+//! an interrupted repair leaves a table with the same damage and fewer segments after it.
 //! Where all rows of the damaged segment are good, up to the next one, it alone moves.
 
 use std::collections::BTreeMap;
