@@ -534,7 +534,7 @@ fn nulls_of_rows_without_bytes_are_refused() {
         [("z", Arc::new(NullArray::new(1))), ("more", Arc::new(Int64Array::from(vec![7])))];
     let batch = RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).unwrap();
     let rows = Dataset::try_from(vec![batch]).unwrap();
-    write(&rows, other.join("x.arrow"), &WriteOptions::default()).unwrap();
+    arrowwood::write(&rows, other.join("x.arrow"), &arrowwood::WriteOptions::default()).unwrap();
     let dataset = open(folder.path()).unwrap();
     assert_eq!(dataset.column("more").unwrap().get(1 << 30).unwrap().to_string(), "7");
     let e = dataset.column("more").unwrap().get(5).unwrap_err();
