@@ -256,8 +256,8 @@ impl Medium {
         }
     }
 
-    /// Brings the name of a directory to the disk that another process has made, and may not have synced. Does nothing
-    /// where this one may not read the directory above: then it could not have made the directory either.
+    /// Brings the name of the directory at `path` to the disk: whoever made it may not have synced it. Does nothing where
+    /// this process may not read the directory above, which a sync needs.
     ///
     /// # Errors
     /// Those of the system, or of the witness.

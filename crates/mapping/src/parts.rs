@@ -160,10 +160,8 @@ pub(crate) fn hidden_prefix(folder: &Path) -> OsString {
     prefix
 }
 
-/// The files that are named after `folder`, with what follows in each name: those beside it, and those inside it whose
-/// name begins with a point only. Names that are not text after that are left out.
-///
-/// Directories that can't be listed have none.
+/// The hidden files of `folder`, each with the rest of its name: beside it, what follows `.NAME.`; inside it, what follows
+/// the dot. Files with a rest that is not UTF-8 are left out, and directories that can't be listed have none.
 pub fn hidden_files(folder: &Path) -> Vec<(PathBuf, String)> {
     hidden_and_dropped(folder).0
 }
