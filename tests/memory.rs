@@ -159,3 +159,23 @@ fn a_type_that_cannot_grow_is_named() {
         assert!(error.to_string().contains("column 'flags'"), "{error}");
     }
 }
+
+/// arrow-rs refuses such a dictionary by a panic, also where no row has a value that keys can't tell apart.
+#[test]
+fn a_dictionary_of_more_values_than_keys_can_have_is_no_obstacle() {
+    let values: ArrayRef = Arc::new((0..200).map(|value| Some(format!("value {value}"))).collect::<StringArray>());
+    let batch = |start: i8| -> RecordBatch {
+        let keys: Int8Array = (start..start + 50).map(|key| (key % 7 > 0).then_some(key)).collect();
+        let coded: ArrayRef = Arc::new(DictionaryArray::try_new(keys, values.clone()).unwrap());
+        let runs: ArrayRef =
+            Arc::new(RunArray::<types::Int32Type>::try_new(&vec![50].into(), &Int64Array::from(vec![7])).unwrap());
+        let members = [("coded", coded), ("runs", runs)];
+        let members = members.map(|(name, array)| (Arc::new(Field::new(name, array.data_type().clone(), true)), array));
+        let both: ArrayRef = Arc::new(StructArray::from(members.to_vec()));
+        RecordBatch::try_from_iter([("both", both)]).unwrap()
+    };
+    let dataset = Dataset::try_from(vec![batch(0), batch(70)]).unwrap();
+    let one = dataset.collect().unwrap();
+    one.validate(|_, _| ()).unwrap();
+    assert_eq!((one.num_batches().unwrap(), rows(&one)), (1, rows(&dataset)));
+}

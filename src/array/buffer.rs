@@ -367,10 +367,11 @@ pub(crate) fn keys_suffice(parts: &[&ArrayData]) -> bool {
     let child = |number: usize| parts.iter().filter_map(|part| part.child_data().get(number)).collect::<Vec<_>>();
     if let DataType::Dictionary(index, _) = first.data_type() {
         let values = child(0);
-        if values.iter().all(|other| other.ptr_eq(values[0])) {
-            return true;
-        }
         let bits = 8 * index.primitive_width().unwrap_or(8) as u32 - u32::from(index.is_signed_integer());
+        if values.iter().all(|other| other.ptr_eq(values[0])) {
+            // A dictionary may have values that no key can have.
+            return values[0].len() as u128 <= 1 << bits;
+        }
         let all: u128 = values.iter().map(|values| values.len() as u128).sum();
         if all >= 1 << bits {
             return false;

@@ -16,6 +16,7 @@ use arrow_schema::{DataType, FieldRef, Schema};
 use super::append::IncomingRows;
 use super::builder::{Gathered, batch};
 use super::plan::{Plan, PlanDictionary};
+use crate::array::gather::{Pick, gather};
 use crate::array::{Bytes, Parts, Steady, Unchecked, keys_suffice, room_for, room_for_bits, slice, to_array};
 use crate::dataset::{Dataset, Index, Part, Piece, Plain};
 use crate::error::{Error, ErrorKind, Result};
@@ -333,6 +334,9 @@ impl<'a> BatchRows<'a> {
         if !keys_suffice(&arrays.iter().collect::<Vec<_>>()) {
             arrays = with_one_dictionary(arrays, field)?;
         }
+        if !keys_suffice(&arrays.iter().collect::<Vec<_>>()) {
+            return in_turn(&arrays, field).map(Some);
+        }
         if !fit_one_array(&arrays.iter().collect::<Vec<_>>(), false)? {
             return Ok(None);
         }
@@ -373,6 +377,18 @@ fn fit_one_array(arrays: &[&ArrayData], inside: bool) -> Result<bool> {
         fit = fit && fit_one_array(&children(number).collect::<Vec<_>>(), true)?;
     }
     Ok(fit)
+}
+
+/// The rows of `arrays`, one after the other: slower than arrow-rs, which refuses a dictionary of more values than keys can
+/// tell apart, though no row has them.
+fn in_turn(arrays: &[ArrayData], field: &FieldRef) -> Result<ArrayData> {
+    let rows = arrays.iter().fold(0usize, |sum, array| sum.saturating_add(array.len()));
+    let mut picks = room_for::<Pick>(rows as u64, "rows to put together")?;
+    for (number, array) in (0..).zip(arrays) {
+        picks.extend((0..array.len()).map(|row| (number, row)));
+    }
+    let from: Vec<&Unchecked> = arrays.iter().map(Unchecked::of).collect();
+    gather(field.data_type(), &from, &picks)?.checked(&[])
 }
 
 /// `arrays` with keys of one dictionary: an IPC file needs one, so they are merged.
