@@ -21,8 +21,8 @@ use arrow_data::ArrayData;
 use arrow_ipc::writer::{FileWriter, StreamWriter};
 use arrow_schema::{DataType, Field, Schema};
 use arrowwood::{
-    Builder, Bytes, Compression, Dataset, Format, Open, Predicate, Result, WriteOptions, col, open, read_stream,
-    write_to,
+    Builder, Bytes, Compression, Dataset, Format, Function, Open, Predicate, Result, Value, WriteOptions, col, open,
+    read_stream, write_to,
 };
 
 mod dice;
@@ -362,6 +362,33 @@ fn rows_without_bytes_are_copied_or_refused() {
     let none = new_empty_array(field.data_type());
     let lists = FixedSizeListArray::try_new_with_length(field, 0, none, None, rows).unwrap();
     copy_rows(&campaign, "no list views", vec![of_column(Arc::new(lists))]);
+}
+
+/// A dictionary of 2^60 values without bytes: tables of them were made for two rows, which panicked, or ended the process.
+#[test]
+fn dictionaries_of_values_without_bytes_are_copied_or_refused() {
+    let campaign = Campaign::new("dictionaries of values without bytes");
+    let kinds: [(&str, fn(usize) -> ArrayRef); 2] =
+        [("empty texts", |rows| empty_texts(rows, None)), ("nulls", |rows| Arc::new(NullArray::new(rows)))];
+    for (name, values) in kinds {
+        let wide = |last: i32, count: usize| {
+            let keys = Int32Array::from(vec![Some(0), None, Some(last)]);
+            of_column(Arc::new(DictionaryArray::try_new(keys, values(count)).unwrap()))
+        };
+        let narrow = |last: i8, count: usize| {
+            let keys = Int8Array::from(vec![Some(0), None, Some(last)]);
+            of_column(Arc::new(DictionaryArray::try_new(keys, values(count)).unwrap()))
+        };
+        for batches in [vec![wide(5, 1 << 60), wide(7, 1 << 59)], vec![narrow(5, 1 << 60), narrow(7, 1 << 59)]] {
+            copy_rows(&campaign, name, batches.clone());
+            let rows = Dataset::try_from(batches).unwrap();
+            let groups = if name == "nulls" { 1 } else { 2 };
+            assert_eq!(rows.aggregate(&["x"]).rows("rows").finish().unwrap().len().unwrap(), groups);
+            assert_eq!(rows.unique(&["x"]).unwrap().len().unwrap(), groups);
+            assert_eq!(rows.column("x").unwrap().n_unique().unwrap(), groups);
+            let _ = rows.filter(&col("x").eq(Value::Bytes(b""))).map(|found| found.len());
+        }
+    }
 }
 
 #[test]

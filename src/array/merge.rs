@@ -12,6 +12,7 @@ use super::Unchecked;
 use super::access::{Keys, Texts};
 use super::gather::{Pick, fixed_of, gather, too_many};
 use crate::error::{Error, Result};
+use crate::types::has_bits;
 
 /// The rows' keys, of type `index`, and their dictionary of `values`: the arrays' own if they share one, else the rows'
 /// distinct values.
@@ -109,6 +110,10 @@ pub(crate) fn has_at_most(dictionaries: &[&Unchecked], most: usize) -> Result<bo
         if merger.same_as[number] as usize != number {
             continue;
         }
+        if is_hollow(dictionary) && dictionary.len() > most {
+            // They may be too many to visit.
+            return Ok(false);
+        }
         for key in 0..dictionary.len() {
             merger.place(number as u32, Some(key))?;
             if merger.origins.len() > most {
@@ -119,6 +124,11 @@ pub(crate) fn has_at_most(dictionaries: &[&Unchecked], most: usize) -> Result<bo
     Ok(true)
 }
 
+/// Whether the values take no bytes: a file of any size may have any number of them.
+fn is_hollow(dictionary: &Unchecked) -> bool {
+    !has_bits(dictionary.data_type())
+}
+
 /// The distinct values of several dictionaries.
 struct Merger<'a> {
     dictionaries: &'a [&'a Unchecked],
@@ -127,6 +137,8 @@ struct Merger<'a> {
     same_as: Vec<u32>,
     /// The index of each value met so far; `usize::MAX` for others. By dictionary, built on demand.
     places: Vec<Vec<usize>>,
+    /// The same of values without bytes, of which there may be any number.
+    hollow: HashMap<Pick, usize>,
     /// The origin of each value, in order.
     origins: Vec<Pick>,
     by_bytes: HashTable<usize>,
@@ -149,6 +161,7 @@ impl<'a> Merger<'a> {
             texts: dictionaries.iter().map(|array| Texts::of(array).ok()).collect(),
             dictionaries,
             places: vec![Vec::new(); dictionaries.len()],
+            hollow: HashMap::new(),
             origins: Vec::new(),
             by_bytes: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
@@ -161,6 +174,14 @@ impl<'a> Merger<'a> {
         let len = self.dictionaries[number as usize].len();
         let key = key.filter(|&key| key < len);
         let key = key.ok_or_else(|| Error::invalid(format!("a key outside of its dictionary of {len} values")))?;
+        if is_hollow(self.dictionaries[number as usize]) {
+            if let Some(&place) = self.hollow.get(&(number, key)) {
+                return Ok(place);
+            }
+            let place = self.find(number, key)?;
+            self.hollow.insert((number, key), place);
+            return Ok(place);
+        }
         let places = &mut self.places[number as usize];
         if places.is_empty() {
             places.resize(len, usize::MAX);

@@ -430,7 +430,9 @@ fn keys_of(array: &ArrayData, rows: Range<usize>, entries: &mut Entries) -> Resu
         return rows.map(key).collect();
     };
     let values = array.child_data().first().ok_or_else(|| Error::invalid("a dictionary without values"))?;
-    let mut known: Vec<Option<u32>> = vec![None; values.len()];
+    // Not of many values for a few rows: values without bytes may be any number.
+    let is_worth_it = values.len() / 64 <= rows.len();
+    let mut known: Vec<Option<u32>> = vec![None; if is_worth_it { values.len() } else { 0 }];
     let entry_of = entry_of(array);
     rows.map(|row| {
         if array.nulls().is_some_and(|nulls| nulls.is_null(row)) {
@@ -441,7 +443,9 @@ fn keys_of(array: &ArrayData, rows: Range<usize>, entries: &mut Entries) -> Resu
             return Ok(*key);
         }
         let key = key_of(bytes_at(values, number)?.ok_or_else(null_value)?)?;
-        known[number] = Some(key);
+        if let Some(known) = known.get_mut(number) {
+            *known = Some(key);
+        }
         Ok(key)
     })
     .collect()

@@ -18,7 +18,7 @@ use crate::compute::reduce::OUT;
 use crate::compute::select::Mask;
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
-use crate::types::type_name;
+use crate::types::{has_bits, type_name};
 
 /// The most numbers for each row of a block that keys of a narrow range may have for a table of all.
 const DENSE_A_ROW: usize = 4;
@@ -424,7 +424,8 @@ impl<'a> Encoder<'a> {
         let dictionary = dictionary_of(array)?;
         let mut numbers = match self.dictionary.take() {
             Some((last, numbers)) if Unchecked::of(last).is_same(Unchecked::of(dictionary)) => numbers,
-            _ => vec![UNSEEN; dictionary.len().max(256)],
+            // Values without bytes may be any number.
+            _ => vec![UNSEEN; if has_bits(dictionary.data_type()) { dictionary.len().max(256) } else { 256 }],
         };
         let keys = Keys::of(array);
         let valid = Mask::valid(array, &rows);
@@ -464,10 +465,14 @@ impl<'a> Encoder<'a> {
         let key = key.filter(|&key| key < dictionary.len());
         let key =
             key.ok_or_else(|| Error::invalid(format!("a key outside of a dictionary of {}", dictionary.len())))?;
-        if numbers[key] == UNSEEN {
-            numbers[key] = self.intern(cell(dictionary, key)?, row);
+        if let Some(&number) = numbers.get(key).filter(|&&number| number != UNSEEN) {
+            return Ok(number);
         }
-        Ok(numbers[key])
+        let number = self.intern(cell(dictionary, key)?, row);
+        if let Some(known) = numbers.get_mut(key) {
+            *known = number;
+        }
+        Ok(number)
     }
 }
 
