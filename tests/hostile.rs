@@ -339,6 +339,48 @@ fn rows_without_bytes_cost_nothing() {
     }
 }
 
+/// Work that is done for each row, or for each million of them, never ended: 400 bytes were enough.
+#[test]
+fn more_rows_without_bytes_than_anybody_can_count_are_an_answer_or_refused() {
+    let campaign = Campaign::new("as many rows without bytes as a file can have");
+    let rows = i64::MAX as usize / 2;
+    let kinds: [(&str, ArrayRef); 3] = [
+        ("nulls", Arc::new(NullArray::new(rows))),
+        ("structs", Arc::new(StructArray::new_empty_fields(rows, None))),
+        ("empty texts", empty_texts(rows, None)),
+    ];
+    let questions: [Copying; 10] = [
+        ("collect", Dataset::collect),
+        ("collect no columns", |dataset| dataset.select::<&str>(&[])?.collect()),
+        ("block", |dataset| dataset.block(0).map(|_| dataset.clone())),
+        ("block of no columns", |dataset| dataset.select::<&str>(&[])?.block(8).map(|_| dataset.clone())),
+        ("rows", |dataset| dataset.aggregate::<&str>(&[]).rows("rows").finish()),
+        ("last", |dataset| dataset.aggregate::<&str>(&[]).column("x", Function::Last).finish()),
+        ("count", |dataset| dataset.aggregate::<&str>(&[]).column("x", Function::Count).finish()),
+        ("group", |dataset| dataset.aggregate(&["x"]).rows("rows").finish()),
+        ("unique", |dataset| dataset.unique(&["x"])),
+        ("append", |dataset| {
+            let mut builder = Builder::new(dataset.schema().clone())?;
+            builder.append_dataset(dataset)?;
+            builder.finish()
+        }),
+    ];
+    for (name, column) in kinds {
+        let batch = of_column(column);
+        let mut stream = StreamWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+        (0..2).for_each(|_| stream.write(&batch).unwrap());
+        let bytes = stream.into_inner().unwrap();
+        let opened = || Open::new().bytes(Bytes::from(bytes.clone())).unwrap();
+        for (question, ask) in questions {
+            campaign.ask(name, &|| question.into(), &|| ask(&opened()).is_ok());
+        }
+        let read = || read_stream(&bytes[..]).and_then(|stream| stream.read_all()).is_ok();
+        campaign.ask(name, &|| "read_all".into(), &read);
+        let counted = opened().aggregate::<&str>(&[]).rows("rows").finish().unwrap();
+        assert_eq!(counted.row(0).unwrap().get(0).unwrap().to_string(), (2 * rows).to_string());
+    }
+}
+
 fn empty_texts(rows: usize, nulls: Option<NullBuffer>) -> ArrayRef {
     let built = ArrayData::builder(DataType::FixedSizeBinary(0)).len(rows).add_buffer(Buffer::default()).nulls(nulls);
     make_array(built.build().unwrap())

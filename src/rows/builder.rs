@@ -11,7 +11,7 @@ use arrow_schema::{FieldRef, SchemaRef};
 use super::append::{IncomingRows, arrays_of};
 use super::arrays;
 use super::entries::Entries;
-use super::plan::{Plan, PlanDictionary, PlanNode, Storage};
+use super::plan::{MOST_IN_MEMORY, Plan, PlanDictionary, PlanNode, Storage};
 use super::row::{check_values, find_keys, has_room, put_row};
 use super::sink::{Mark, RowSink};
 use crate::array::{Bytes, Value, to_array};
@@ -57,7 +57,7 @@ impl Builder {
     /// `Unsupported`, naming the column, for types that a table can't store.
     pub fn new(schema: SchemaRef) -> Result<Builder> {
         let plan = Arc::new(Plan::of(&schema)?);
-        let limits = plan.limits(|_| 1 << 40);
+        let limits = plan.limits_in_memory();
         let entries = plan.dictionaries.iter().map(PlanDictionary::no_entries).collect();
         let live = Gathered::new(plan)?;
         Ok(Builder {
@@ -128,6 +128,9 @@ impl Builder {
 
     pub(super) fn append_arrays(&mut self, fields: &[FieldRef], arrays: &[ArrayData], rows: usize) -> Result<()> {
         self.check()?;
+        if self.rows().saturating_add(rows as u64) > MOST_IN_MEMORY {
+            return Err(Error::argument("more than 2^63 rows"));
+        }
         let incoming = guard(|| IncomingRows::new(&self.live.plan, fields, arrays, rows, &mut self.entries))?;
         let before = self.live.now.clone();
         let batches = self.done.len();

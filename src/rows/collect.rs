@@ -101,7 +101,7 @@ fn block(dataset: &Dataset, width: usize) -> Result<Option<GrowableBuffer>> {
         return Ok(None);
     }
     let mut buffer = sized(rows.count, width * columns.len())?;
-    let slices = buffer.as_mut_slice().chunks_mut((rows.count * width).max(1)).collect();
+    let slices = buffer.as_mut_slice().chunks_mut(rows.count.saturating_mul(width).max(1)).collect();
     let copying = Copying { until_nulls: true, ..Copying::of(&columns, columns.len()) };
     rows.copy(&copying, slices)?;
     Ok((!copying.is_over()).then_some(buffer))
@@ -199,7 +199,8 @@ impl<'a> BatchRows<'a> {
     /// Copies the values of columns into `into`, one slice for each column.
     fn copy(&self, copying: &Copying<'_>, into: Vec<&mut [u8]>) -> Result<()> {
         let per_row: usize = copying.columns.iter().map(|&(_, width)| width).sum();
-        let step = (BLOCK / per_row.max(1)).max(1);
+        // Values without bytes are only looked at batch by batch: they may be any number.
+        let step = BLOCK.checked_div(per_row).unwrap_or(self.count).max(1);
         let mut rest = into;
         let blocks = (0..self.count).step_by(step).map(|start| {
             let rows = start..(start + step).min(self.count);
@@ -308,7 +309,7 @@ impl<'a> BatchRows<'a> {
 
     fn appended(&self, column: usize, field: &FieldRef) -> Result<Option<ArrayData>> {
         let plan = Arc::new(Plan::of(&Schema::new(vec![field.clone()]))?);
-        let limits = plan.limits(|_| 1 << 40);
+        let limits = plan.limits_in_memory();
         let mut entries: Vec<_> = plan.dictionaries.iter().map(PlanDictionary::no_entries).collect();
         let mut gathered = Gathered::new(plan.clone())?;
         for part in self.parts() {

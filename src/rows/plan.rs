@@ -198,6 +198,8 @@ pub(crate) struct PlanNames {
 const MOST_TEXT: u64 = i32::MAX as u64;
 /// The exclusive upper bound of counters.
 pub(crate) const MOST_COUNTED: u64 = 1 << 48;
+/// The most rows of an array.
+pub(crate) const MOST_IN_MEMORY: u64 = i64::MAX as u64;
 /// The maximum size in bytes of the names of positions, each with its length.
 const MOST_NAMES: u64 = 256 * 256;
 
@@ -298,6 +300,11 @@ impl Plan {
         limits[self.names.bytes] = MOST_NAMES;
         self.columns.iter().for_each(|column| column.raise_nulls(limits[0], &mut limits));
         limits
+    }
+
+    /// The limits of rows in memory: what offsets can address. Rows without bytes may be as many as an array can have.
+    pub fn limits_in_memory(&self) -> Vec<u64> {
+        self.limits(|counter| if counter == 0 { MOST_IN_MEMORY } else { 1 << 40 })
     }
 
     /// Lays out all buffers from byte `start` on, text last, for the given limits. Returns the regions and their end;
