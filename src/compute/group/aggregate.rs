@@ -15,7 +15,7 @@ use arrow_schema::{DataType, Field, FieldRef, Schema};
 use super::block::Computed;
 use super::cost::GroupCost;
 use super::fused::Fused;
-use super::groups::{GroupMemory, Groups, check_keys, group, with_plain_booleans};
+use super::groups::{GroupMemory, Groups, check_claim, check_keys, group, with_plain_booleans};
 use super::outcome::{self, Function};
 use super::partition::{CHUNK, NeededColumns, PARTITIONS, Wave};
 use super::state::{GroupState, StateKind, ValueKind, is_integer};
@@ -318,6 +318,10 @@ impl GroupPlan {
         for output in &asked.outputs {
             plan.add(dataset, output)?;
         }
+        let columns: Vec<usize> = plan.kinds.iter().filter_map(StateKind::column).collect();
+        if plan.keys.is_empty() && plan.condition.is_none() && plan.computed.is_empty() {
+            check_claim(&columns, dataset)?;
+        }
         Ok(plan)
     }
 
@@ -401,6 +405,10 @@ impl GroupPlan {
         dataset: &'a Dataset,
         watch: Option<AggregationWatch<'_>>,
     ) -> Result<(Frame<'a>, Grouped<'a>)> {
+        if self.needs_no_values() {
+            let blocks = GroupBlocks { frame: self.frame(dataset)?.in_blocks_of(usize::MAX), fused: None };
+            return self.in_one_table(blocks, watch);
+        }
         let blocks = self.blocks(dataset, &mut None)?;
         if blocks.frame.block_rows() == LARGE && self.computed.is_empty() {
             let frame = self.frame(dataset)?.in_blocks_of(CHUNK);
@@ -411,9 +419,23 @@ impl GroupPlan {
                 Err(e) => return Err(e),
             }
         }
+        self.in_one_table(blocks, watch)
+    }
+
+    fn in_one_table<'a>(
+        &self,
+        blocks: GroupBlocks<'a>,
+        watch: Option<AggregationWatch<'_>>,
+    ) -> Result<(Frame<'a>, Grouped<'a>)> {
         let mut table = GroupTable::new(self.keys.len(), &self.kinds);
         self.add_blocks(&blocks, 0..blocks.frame.blocks(), watch, &mut table)?;
         Ok((blocks.frame, Grouped::of_one(table)))
+    }
+
+    /// Whether numbers of rows are all that is asked for: then any number of rows is one block.
+    fn needs_no_values(&self) -> bool {
+        let is_number = |kind: &StateKind| matches!(kind, StateKind::Rows | StateKind::Row(_));
+        self.keys.is_empty() && self.condition.is_none() && self.kinds.iter().all(is_number)
     }
 
     fn frame<'a>(&'a self, dataset: &'a Dataset) -> Result<Frame<'a>> {
@@ -447,14 +469,14 @@ impl GroupPlan {
         table: &mut GroupTable<'a>,
     ) -> Result<()> {
         let columns = self.keys.len() + self.kinds.len() + 1;
-        let wave = if watch.is_some() { WATCHED_WAVE } else { WAVE } * BLOCK / frame.block_rows();
+        let wave = (if watch.is_some() { WATCHED_WAVE } else { WAVE } * BLOCK / frame.block_rows()).max(1);
         let is_any_new = frame.block_rows() == LARGE;
         let mut cost = GroupCost::of(self.keys.len(), &self.kinds, self.memory, is_any_new);
         for start in blocks.clone().step_by(wave) {
             let blocks = start..blocks.end.min(start + wave);
             tell(watch, frame, start, table.firsts.len())?;
             cost.check(rows_of(frame, &blocks), frame.rows(), table.firsts.len())?;
-            let bytes = blocks.len().saturating_mul(8 * columns * frame.block_rows());
+            let bytes = blocks.len().saturating_mul(8 * columns).saturating_mul(frame.block_rows());
             let done = parallel::map_with(blocks.len(), bytes, GroupMemory::default, |memory, job| {
                 self.block(frame, start + job, fused.as_ref(), memory)
             });

@@ -56,6 +56,13 @@ impl GroupState<'_> {
                 let rows = frame.spans(block).map(|(_, rows)| rows.len() as u64).sum();
                 Ok(Some(GroupState::Counts(vec![rows])))
             }
+            StateKind::Row(end) => {
+                let mut found = rows(end, 1);
+                let start = frame.block_start(block);
+                let last = frame.rows().min(start.saturating_add(frame.block_rows() as u64)) - 1;
+                found.offer(0, if end == End::Least { start } else { last });
+                Ok(Some(GroupState::Row(found)))
+            }
             StateKind::Moments(column) => {
                 let moments = moments_of_all(frame, block, column)?;
                 Ok(moments.map(|moments| GroupState::Moments(vec![moments])))

@@ -98,10 +98,21 @@ pub(super) fn check_keys(keys: &[usize], dataset: &Dataset) -> Result<()> {
         let data_type = type_name(field(key).data_type());
         return Err(Error::unsupported(format!("grouping by column '{name}' of type {data_type} is not supported")));
     }
-    // Nulls take no bytes, and a small file may have more of them than anybody can count.
-    let is_null = |&key: &usize| *field(key).data_type() == DataType::Null;
-    if !keys.is_empty() && keys.iter().all(is_null) && dataset.len()? > u64::from(u32::MAX) {
-        return Err(Error::unsupported("grouping more than 2^32 rows by nulls alone is not supported"));
+    check_claim(keys, dataset)
+}
+
+/// Checks that the rows can be looked at in the columns `columns`, of which there is one at least: nulls, values of no width and
+/// runs take no bytes a row, and a small file may have more of them than anybody can count.
+///
+/// # Errors
+/// `Unsupported`.
+pub(super) fn check_claim(columns: &[usize], dataset: &Dataset) -> Result<()> {
+    let data_type = |column: usize| dataset.schema().field(column).data_type();
+    let is_hollow =
+        |&column: &usize| !has_bits(data_type(column)) || matches!(data_type(column), DataType::RunEndEncoded(..));
+    if !columns.is_empty() && columns.iter().all(is_hollow) && dataset.len()? > u64::from(u32::MAX) {
+        let message = "aggregating more than 2^32 rows of columns without bytes for each is not supported";
+        return Err(Error::unsupported(message));
     }
     Ok(())
 }
