@@ -251,7 +251,6 @@ pub(crate) fn room_for<T>(len: u64, of: &str) -> Result<Vec<T>> {
 ///
 /// # Errors
 /// As [`room_for`].
-#[cfg(feature = "write")]
 pub(crate) fn room_for_bits(rows: usize) -> Result<BooleanBufferBuilder> {
     let bytes = room_for::<u8>(rows.div_ceil(8) as u64, "bytes of bits")?;
     Ok(BooleanBufferBuilder::new_from_buffer(MutableBuffer::from(bytes), 0))
@@ -378,6 +377,36 @@ pub(crate) fn keys_suffice(parts: &[&ArrayData]) -> bool {
         }
     }
     (0..first.child_data().len()).all(|number| keys_suffice(&child(number)))
+}
+
+/// Whether the offsets and run ends of the type can count all items and rows of the arrays; arrow-rs takes that for granted,
+/// and that there is memory for a bit of each row, and for a run end of each if they are `inside` of others.
+pub(crate) fn fit_one_array(arrays: &[&ArrayData], inside: bool) -> Result<bool> {
+    let Some(first) = arrays.first() else { return Ok(true) };
+    let children = |number: usize| arrays.iter().filter_map(move |array| array.child_data().get(number));
+    let sum = |lengths: &mut dyn Iterator<Item = usize>| lengths.fold(0, usize::saturating_add);
+    let rows = sum(&mut arrays.iter().map(|array| array.len()));
+    if arrays.iter().any(|array| array.nulls().is_some()) {
+        drop(room_for_bits(rows)?);
+    }
+    let is_counted = match first.data_type() {
+        DataType::List(_) | DataType::Map(..) | DataType::ListView(_) => {
+            sum(&mut children(0).map(ArrayData::len)) <= i32::MAX as usize
+        }
+        DataType::RunEndEncoded(ends, _) => {
+            if inside {
+                drop(room_for::<u64>(rows as u64, "run ends")?);
+            }
+            let width = ends.data_type().primitive_width().unwrap_or(8);
+            rows as u64 <= i64::MAX as u64 >> (64 - 8 * width)
+        }
+        _ => true,
+    };
+    let mut fit = is_counted;
+    for number in 0..first.child_data().len() {
+        fit = fit && fit_one_array(&children(number).collect::<Vec<_>>(), true)?;
+    }
+    Ok(fit)
 }
 
 /// Reads a byte of each page of the buffers of `array` and its children.

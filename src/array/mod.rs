@@ -26,7 +26,9 @@ mod widen;
 pub use buffer::Bytes;
 #[cfg(feature = "write")]
 pub(crate) use buffer::room_for_bits;
-pub(crate) use buffer::{aligned, filled, has_room, keys_suffice, room_for, settled, slice, to_array, touch};
+pub(crate) use buffer::{
+    aligned, filled, fit_one_array, has_room, keys_suffice, room_for, settled, slice, to_array, touch,
+};
 pub(crate) use checked::{CheckedOnce, CheckedUpTo, struct_of};
 pub use fetch::Fetch;
 pub(crate) use prefetch::prefetch;

@@ -17,7 +17,9 @@ use super::append::IncomingRows;
 use super::builder::{Gathered, batch};
 use super::plan::{Plan, PlanDictionary};
 use crate::array::gather::{Pick, gather};
-use crate::array::{Bytes, Parts, Steady, Unchecked, keys_suffice, room_for, room_for_bits, slice, to_array};
+use crate::array::{
+    Bytes, Parts, Steady, Unchecked, fit_one_array, keys_suffice, room_for, room_for_bits, slice, to_array,
+};
 use crate::dataset::{Dataset, Index, Part, Piece, Plain};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{Ipc, ReadOptions, WriteOptions, write_to};
@@ -348,36 +350,6 @@ impl<'a> BatchRows<'a> {
             .map(|whole| Some(whole.to_data()))
             .map_err(|e| Error::unsupported(format!("putting batches together: {e}")))
     }
-}
-
-/// Whether the offsets and run ends of the type can count all items and rows of the arrays; arrow-rs takes that for granted,
-/// and that there is memory for a bit of each row, and for a run end of each if they are `inside` of others.
-fn fit_one_array(arrays: &[&ArrayData], inside: bool) -> Result<bool> {
-    let Some(first) = arrays.first() else { return Ok(true) };
-    let children = |number: usize| arrays.iter().filter_map(move |array| array.child_data().get(number));
-    let sum = |lengths: &mut dyn Iterator<Item = usize>| lengths.fold(0, usize::saturating_add);
-    let rows = sum(&mut arrays.iter().map(|array| array.len()));
-    if arrays.iter().any(|array| array.nulls().is_some()) {
-        drop(room_for_bits(rows)?);
-    }
-    let is_counted = match first.data_type() {
-        DataType::List(_) | DataType::Map(..) | DataType::ListView(_) => {
-            sum(&mut children(0).map(ArrayData::len)) <= i32::MAX as usize
-        }
-        DataType::RunEndEncoded(ends, _) => {
-            if inside {
-                drop(room_for::<u64>(rows as u64, "run ends")?);
-            }
-            let width = ends.data_type().primitive_width().unwrap_or(8);
-            rows as u64 <= i64::MAX as u64 >> (64 - 8 * width)
-        }
-        _ => true,
-    };
-    let mut fit = is_counted;
-    for number in 0..first.child_data().len() {
-        fit = fit && fit_one_array(&children(number).collect::<Vec<_>>(), true)?;
-    }
-    Ok(fit)
 }
 
 /// The rows of `arrays`, one after the other: slower than arrow-rs, which refuses a dictionary of more values than keys can

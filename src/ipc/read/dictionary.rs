@@ -19,7 +19,7 @@ use arrow_data::transform::MutableArrayData;
 use super::data::IpcData;
 use super::decode::{Batch, DictionarySource};
 use crate::append_vec::AppendVec;
-use crate::array::{CheckedOnce, Steady, Unchecked, aligned, keys_suffice, slice};
+use crate::array::{CheckedOnce, Steady, Unchecked, aligned, fit_one_array, keys_suffice, slice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{BatchHeader, DictionaryHeader, IpcSchema, MessageFrame, MessageHeader, Node};
 use crate::parallel::lock;
@@ -289,12 +289,17 @@ impl DeltaChain {
 /// Concatenates arrays, which must be aligned, and of memory that nobody else can change: what was checked is taken for
 /// granted.
 pub(super) fn concat(parts: &[ArrayData]) -> Result<ArrayData> {
-    if !keys_suffice(&parts.iter().collect::<Vec<_>>()) {
+    let all: Vec<&ArrayData> = parts.iter().collect();
+    // Values without bytes may be any number, and arrow-rs takes a bit for each if one of them is null.
+    if !fit_one_array(&all, false)? {
+        return Err(Error::unsupported("putting deltas together: they have more items than their offsets can count"));
+    }
+    if !keys_suffice(&all) {
         return Err(Error::unsupported(
             "putting deltas together: they have more inner values than keys can tell apart",
         ));
     }
-    let mut whole = MutableArrayData::new(parts.iter().collect(), false, parts.first().map_or(0, ArrayData::len));
+    let mut whole = MutableArrayData::new(all, false, parts.first().map_or(0, ArrayData::len));
     for (number, part) in parts.iter().enumerate() {
         let extended = whole.try_extend(number, 0, part.len());
         extended.map_err(|e| Error::unsupported(format!("putting deltas together: {e}")))?;
