@@ -179,3 +179,30 @@ fn a_dictionary_of_more_values_than_keys_can_have_is_no_obstacle() {
     one.validate(|_, _| ()).unwrap();
     assert_eq!((one.num_batches().unwrap(), rows(&one)), (1, rows(&dataset)));
 }
+
+/// Refused values stayed in the dictionary: a builder without a row said that it was full.
+#[test]
+fn values_of_refused_rows_leave_room_in_a_dictionary() {
+    let coded = |range: std::ops::Range<i16>| -> RecordBatch {
+        let values: StringArray = range.clone().map(|value| Some(value.to_string())).collect();
+        let keys: Int16Array = (0..range.len() as i16).map(Some).collect();
+        let column: ArrayRef = Arc::new(DictionaryArray::try_new(keys, Arc::new(values)).unwrap());
+        RecordBatch::try_from_iter([("x", column)]).unwrap()
+    };
+    let narrow = DataType::Dictionary(DataType::Int8.into(), DataType::Utf8.into());
+    let mut builder = Builder::new(Arc::new(Schema::new(vec![Field::new("x", narrow, false)]))).unwrap();
+    builder.append(&coded(0..100)).unwrap();
+    let e = builder.append(&coded(1000..1050)).unwrap_err();
+    assert_eq!((e.kind(), builder.rows()), (ErrorKind::Unsupported, 100));
+    builder.append(&coded(2000..2028)).unwrap();
+    let built = builder.finish().unwrap();
+    built.validate(|_, _| ()).unwrap();
+    assert_eq!(
+        rows(&built),
+        [
+            rows(&Dataset::try_from(vec![coded(0..100)]).unwrap()),
+            rows(&Dataset::try_from(vec![coded(2000..2028)]).unwrap())
+        ]
+        .concat()
+    );
+}

@@ -131,8 +131,10 @@ impl Builder {
         if self.rows().saturating_add(rows as u64) > MOST_IN_MEMORY {
             return Err(Error::argument("more than 2^63 rows"));
         }
-        let incoming = guard(|| IncomingRows::new(&self.live.plan, fields, arrays, rows, &mut self.entries))?;
         let before = self.live.now.clone();
+        let known: Vec<usize> = self.entries.iter().map(Entries::len).collect();
+        let incoming = guard(|| IncomingRows::new(&self.live.plan, fields, arrays, rows, &mut self.entries));
+        let incoming = incoming.inspect_err(|_| forget(&mut self.entries, &known))?;
         let batches = self.done.len();
         let written = guard(|| self.write(&incoming));
         if let Err(e) = &written {
@@ -141,6 +143,7 @@ impl Builder {
                 self.broken = Some(e.clone());
             } else if self.broken.is_none() {
                 self.live.now = before;
+                forget(&mut self.entries, &known);
             }
         }
         written
@@ -191,6 +194,11 @@ impl Builder {
         }
         Dataset::from_batches(self.schema, self.done)
     }
+}
+
+/// Leaves `known` values in each dictionary: those of rows that were refused would take the keys of others.
+fn forget(entries: &mut [Entries], known: &[usize]) {
+    entries.iter_mut().zip(known).for_each(|(entries, &known)| entries.truncate(known));
 }
 
 /// The buffers of one batch.
