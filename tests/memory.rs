@@ -206,3 +206,20 @@ fn values_of_refused_rows_leave_room_in_a_dictionary() {
         .concat()
     );
 }
+
+/// An error is the last item of a stream, and `read_all` went on behind it: the rows of one batch were missing.
+#[test]
+fn nothing_is_read_behind_an_error_of_a_stream() {
+    let batch = |text: &str| -> RecordBatch {
+        let column: ArrayRef = Arc::new(StringArray::from(vec![text]));
+        RecordBatch::try_from_iter([("x", column)]).unwrap()
+    };
+    let whole = Dataset::try_from(["first row", "damaged!!", "third row"].map(batch).to_vec()).unwrap();
+    let mut bytes = Vec::new();
+    write_to(&whole, &mut bytes, &WriteOptions { format: Format::Stream, ..WriteOptions::default() }).unwrap();
+    let at = bytes.windows(9).position(|bytes| bytes == b"damaged!!").unwrap();
+    bytes[at] = 0xff;
+    let mut stream = arrowwood::read_stream(&bytes[..]).unwrap();
+    assert_eq!([stream.next().unwrap().is_ok(), stream.next().unwrap().is_ok()], [true, false]);
+    assert_eq!(stream.read_all().unwrap().len().unwrap(), 0);
+}

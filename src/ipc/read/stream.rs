@@ -203,6 +203,9 @@ pub(crate) struct Arrived {
 impl<R: Read> StreamReader<R> {
     /// Reads the next record batch. Values that the body stores as they are go straight to their destination.
     pub(crate) fn step_into(&mut self, into: &mut impl ValuePlaces) -> Result<Option<Arrived>> {
+        if self.ended {
+            return Ok(None);
+        }
         let Some((frame, mut batch)) = self.advance()? else { return Ok(None) };
         let as_they_are = batch.header.compression.is_none() && !self.schema.big_endian && is_in_order(&batch);
         let places = if as_they_are { into.places(batch.header.rows)? } else { Vec::new() };
