@@ -544,3 +544,13 @@ fn a_schema_too_large_for_a_segment_is_refused_before_there_is_a_file() {
     writer.close().unwrap();
     assert_eq!((open(&path).unwrap().len().unwrap(), files()), (2, 2));
 }
+
+#[test]
+fn the_first_row_of_none_takes_no_memory() {
+    // A null of the column's type was made by arrow-rs, which takes bytes for all items of a list: more than can be counted.
+    let list = |item| DataType::FixedSizeList(Arc::new(Field::new("item", item, true)), i32::MAX);
+    let rows = Dataset::from_batches(Arc::new(one(list(list(DataType::Int64)))), vec![]).unwrap();
+    let name = rows.schema().field(0).name().clone();
+    let e = soon(|| rows.aggregate::<&str>(&[]).column(&name, Function::First).finish().map(|_| ())).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Unsupported, "{e}");
+}

@@ -10,11 +10,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, make_array};
-#[cfg(feature = "write")]
-use arrow_buffer::{BooleanBufferBuilder, MutableBuffer};
-use arrow_buffer::{Buffer, NullBuffer};
+use arrow_buffer::{BooleanBufferBuilder, Buffer, MutableBuffer, NullBuffer};
 use arrow_data::{ArrayData, ArrayDataBuilder};
-use arrow_schema::{DataType, UnionMode};
+use arrow_schema::{DataType, Fields, UnionMode};
 
 use super::fetch::Fetch;
 use crate::error::{Error, ErrorKind, Result};
@@ -254,6 +252,41 @@ pub(crate) fn room_for<T>(len: u64, of: &str) -> Result<Vec<T>> {
 pub(crate) fn room_for_bits(rows: usize) -> Result<BooleanBufferBuilder> {
     let bytes = room_for::<u8>(rows.div_ceil(8) as u64, "bytes of bits")?;
     Ok(BooleanBufferBuilder::new_from_buffer(MutableBuffer::from(bytes), 0))
+}
+
+/// The maximum size in bytes of a column of nulls: a schema may describe more than fits into memory.
+const MOST_NULLS: u64 = 64 << 30;
+
+/// As many nulls of the type.
+///
+/// # Errors
+/// `Unsupported` if they take more than 64 GiB, `Io` if there is no memory for them.
+pub(crate) fn nulls(data_type: &DataType, rows: usize) -> Result<ArrayData> {
+    let bytes = null_width(data_type).saturating_mul(rows as u64);
+    let what = || format!("{rows} nulls of {}", type_name(data_type));
+    if bytes > MOST_NULLS {
+        return Err(Error::unsupported(format!("{} take more than {MOST_NULLS} bytes", what())));
+    }
+    if !has_room(bytes) {
+        return Err(Error::new(ErrorKind::Io, format!("{} have no room in memory", what())));
+    }
+    Ok(ArrayData::new_null(data_type, rows))
+}
+
+/// The minimum size in bytes of a null of the type.
+fn null_width(data_type: &DataType) -> u64 {
+    let all = |fields: &Fields| fields.iter().map(|field| null_width(field.data_type())).fold(0, u64::saturating_add);
+    match data_type {
+        DataType::FixedSizeList(item, size) => {
+            null_width(item.data_type()).saturating_mul(u64::try_from(*size).unwrap_or(u64::MAX)).saturating_add(1)
+        }
+        DataType::FixedSizeBinary(size) => u64::try_from(*size).unwrap_or(u64::MAX),
+        DataType::Struct(fields) => all(fields).saturating_add(1),
+        DataType::Union(fields, _) => {
+            fields.iter().map(|(_, field)| null_width(field.data_type())).fold(8, u64::saturating_add)
+        }
+        other => other.primitive_width().map_or(32, |width| width as u64 + 1),
+    }
 }
 
 /// Memory for a copy.

@@ -27,7 +27,7 @@ pub use buffer::Bytes;
 #[cfg(feature = "write")]
 pub(crate) use buffer::room_for_bits;
 pub(crate) use buffer::{
-    aligned, filled, fit_one_array, has_room, keys_suffice, room_for, settled, slice, to_array, touch,
+    aligned, filled, fit_one_array, has_room, keys_suffice, nulls, room_for, settled, slice, to_array, touch,
 };
 pub(crate) use checked::{CheckedOnce, CheckedUpTo, struct_of};
 pub use fetch::Fetch;

@@ -4,12 +4,12 @@
 use std::sync::{Arc, OnceLock};
 
 use arrow_data::ArrayData;
-use arrow_schema::{DataType, FieldRef, Fields, Schema, SchemaRef};
+use arrow_schema::{FieldRef, Schema, SchemaRef};
 
 use super::dataset::schema_difference;
 #[cfg(feature = "table")]
 use crate::array::narrowed;
-use crate::array::{has_room, is_wider, widened};
+use crate::array::{is_wider, nulls, widened};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::type_name;
 
@@ -173,25 +173,6 @@ pub(crate) fn renewed(
     Ok((Arc::new(Schema::new_with_metadata(fields, newer.metadata().clone())), chosen))
 }
 
-/// The maximum size in bytes of a column of nulls: a schema may describe more than fits into memory.
-const MOST_NULLS: u64 = 64 << 30;
-
-/// The minimum size in bytes of a null of the type.
-fn null_width(data_type: &DataType) -> u64 {
-    let all = |fields: &Fields| fields.iter().map(|field| null_width(field.data_type())).fold(0, u64::saturating_add);
-    match data_type {
-        DataType::FixedSizeList(item, size) => {
-            null_width(item.data_type()).saturating_mul(u64::try_from(*size).unwrap_or(u64::MAX)).saturating_add(1)
-        }
-        DataType::FixedSizeBinary(size) => u64::try_from(*size).unwrap_or(u64::MAX),
-        DataType::Struct(fields) => all(fields).saturating_add(1),
-        DataType::Union(fields, _) => {
-            fields.iter().map(|(_, field)| null_width(field.data_type())).fold(8, u64::saturating_add)
-        }
-        other => other.primitive_width().map_or(32, |width| width as u64 + 1),
-    }
-}
-
 /// The columns of one batch in a newer schema, each made when it is first used.
 #[derive(Debug)]
 pub(crate) struct FittedColumns {
@@ -241,20 +222,8 @@ impl FittedColumns {
                 let internal = || Error::internal("a column that is not narrowed as its schema says");
                 narrowed(checked(*number)?, data_type).ok_or_else(internal)?
             }
-            _ if null_width(data_type).saturating_mul(self.rows as u64) > MOST_NULLS => {
-                let rows = self.rows;
-                let name = self.fit.schema.field(column).name();
-                let what = type_name(data_type);
-                let message = format!("column '{name}': {rows} nulls of {what} take more than {MOST_NULLS} bytes");
-                return Err(Error::unsupported(message));
-            }
-            _ if !has_room(null_width(data_type).saturating_mul(self.rows as u64)) => {
-                let (rows, name) = (self.rows, self.fit.schema.field(column).name());
-                let message =
-                    format!("column '{name}': {rows} nulls of {} have no room in memory", type_name(data_type));
-                return Err(Error::new(ErrorKind::Io, message));
-            }
-            _ => ArrayData::new_null(data_type, self.rows),
+            _ => nulls(data_type, self.rows)
+                .map_err(|e| e.context(format_args!("column '{}'", self.fit.schema.field(column).name())))?,
         };
         Ok(place.get_or_init(|| array))
     }

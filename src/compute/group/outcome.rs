@@ -10,7 +10,7 @@ use half::f16;
 
 use super::groups::is_key;
 use super::state::{End, GroupState, StateKind, ValueKind, Values64, is_integer};
-use crate::array::{Parts, Unchecked};
+use crate::array::{Parts, Unchecked, nulls};
 use crate::compute::frame::Frame;
 use crate::compute::kernels::decimal_to_f64;
 use crate::compute::reduce::is_number;
@@ -221,7 +221,7 @@ pub(super) fn of_rows(
     let row = |group: usize| found.get(group).copied().flatten();
     let valid: Vec<bool> = (0..rows).map(|group| row(group).is_some()).collect();
     if !valid.contains(&true) {
-        return Ok(nulls_of(dataset.schema().field(column).data_type(), rows));
+        return nulls(dataset.schema().field(column).data_type(), rows);
     }
     // Where nothing was found, any row serves as a placeholder.
     let row = |group: usize| row(group).unwrap_or(0);
@@ -235,10 +235,6 @@ pub(super) fn of_rows(
     let children = found.child_data().iter().cloned().map(Unchecked::from).collect();
     let parts = Parts { data_type: found.data_type().clone(), len: rows, validity, buffers, children };
     parts.assemble().checked(&found.child_data().iter().collect::<Vec<_>>())
-}
-
-fn nulls_of(data_type: &DataType, rows: usize) -> ArrayData {
-    ArrayData::new_null(data_type, rows)
 }
 
 /// Sums of integers or decimals. A decimal type has fewer numbers than its bits: those with its digits.

@@ -12,7 +12,7 @@ use multiversion::multiversion;
 
 use crate::array::access::{Bits, dictionary_of, entry_of, fixed_values};
 use crate::array::gather::{Pick, gather};
-use crate::array::{Unchecked, room_for};
+use crate::array::{Unchecked, nulls, room_for};
 use crate::compute::kernels::decimal_to_f64;
 use crate::compute::select::{Mask, pack};
 use crate::error::{Error, Result};
@@ -261,7 +261,7 @@ pub(in crate::compute) fn number_rows<T>(
 fn decoded(array: &ArrayData, rows: &Range<usize>) -> Result<ArrayData> {
     let values = dictionary_of(array)?;
     let entry = entry_of(array);
-    let null = ArrayData::new_null(values.data_type(), 1);
+    let null = nulls(values.data_type(), 1)?;
     let mut picks: Vec<Pick> = room_for(rows.len() as u64, "keys to look up")?;
     for row in rows.clone() {
         picks.push(if array.is_null(row) { (1, 0) } else { (0, entry(row)?) });
