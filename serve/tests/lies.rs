@@ -11,11 +11,15 @@ use std::sync::Arc;
 use arrow_array::types::Int32Type;
 use arrow_array::*;
 use arrow_ipc::reader::StreamReader;
+use arrow_schema::{DataType, Fields};
 use arrowwood::{Dataset, Writer, WriterOptions, open};
 
 #[expect(dead_code, reason = "these tests have batches of their own")]
 #[path = "../../tests/columns/mod.rs"]
 mod columns;
+#[expect(dead_code, reason = "few of the messages")]
+#[path = "../../tests/handmade/mod.rs"]
+mod handmade;
 mod support;
 
 use support::flight::{Data, Descriptor, call, framed, put, stream};
@@ -199,5 +203,25 @@ fn streams_that_broke_others_are_put_in_vain() {
     }
     eprintln!("{calls} streams, of {most} messages at most");
     open(lied.served.path("t")).unwrap().validate(|_, _| ()).unwrap();
+    assert_eq!(lied.served.get("/healthz").status, 200);
+}
+
+/// A dictionary that grows by more values than anybody can count, for they take no bytes: a bit for each was asked for, and the
+/// process ended.
+#[test]
+fn dictionaries_that_grow_beyond_all_memory_are_refused() {
+    use handmade::{coded, dictionary, key, one, stream};
+    let schema = one(coded(DataType::Struct(Fields::empty())));
+    let few = dictionary(0, false, handmade::batch(2, &[(2, 1)], &[&[2]]));
+    let many = dictionary(0, true, handmade::batch(1 << 60, &[(1 << 60, 0)], &[&[]]));
+    let bytes = stream(&schema, &[few, key(1), many, key(1)]);
+    let lied = Lied::start();
+    let headers = [("content-type", "application/vnd.apache.arrow.stream")];
+    let reply = lied.served.client().send("POST", "/v1/tables/t/rows", &headers, &bytes).unwrap();
+    assert_eq!(reply.status, 400, "{}", reply.text());
+    let mut messages = split(&bytes);
+    messages[0].descriptor = Some(Descriptor::path("t"));
+    let ended = call(&lied.served, "DoPut", framed(&messages));
+    assert!([3, 8, 9].contains(&ended.status), "{ended:?}");
     assert_eq!(lied.served.get("/healthz").status, 200);
 }
