@@ -407,3 +407,23 @@ fn who_opens_a_table_that_is_sorted_sees_one_order() {
     let watcher = Watcher { path: path.clone(), orders, left: Mutex::new(None) };
     compact_on(&Medium::watched(Arc::new(watcher)), &path, SORT, |_, _| ()).unwrap();
 }
+
+/// A table's directory should hold nothing but segments, and nobody is kept from putting a note there. Sorting made
+/// another directory of the segments alone, and removed the old one with all that was in it.
+#[test]
+fn files_that_are_no_segments_are_there_when_the_table_was_sorted() {
+    let key = DataType::Int64;
+    let values = values(&mut Dice::new(3), 33, 6, true);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ticks");
+    let mut writer = late_table(&path, &key, &values, 8, &Medium::default());
+    std::fs::write(path.join("README"), "prices are in cents").unwrap();
+    std::fs::create_dir(path.join("notes")).unwrap();
+    let e = writer.compact_with(SORT, |_, _| ()).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::InvalidArgument, "{e}");
+    assert!(e.to_string().contains("notes"), "{e}");
+    std::fs::remove_dir(path.join("notes")).unwrap();
+    assert!(writer.compact_with(SORT, |_, _| ()).unwrap() > 0);
+    assert_eq!(arrivals(&open(&path).unwrap()), naive(&key, &values));
+    assert_eq!(std::fs::read_to_string(path.join("README")).unwrap(), "prices are in cents");
+}

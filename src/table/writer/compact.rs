@@ -36,10 +36,10 @@ pub struct Compaction {
     /// Readers see the old table or the sorted one, never a part of it. A reader that had the table open can still read
     /// its mapped segments, and refresh as long as the live segment is the same file; otherwise it gets `FileChanged`,
     /// never other rows. Recreate everything that refers to rows by number, such as splits and the positions of
-    /// followers, except for rows of the live segment.
+    /// followers, except for rows of the live segment. Other files in the table's directory are kept.
     ///
-    /// `InvalidArgument` for a table created without `sorted_by`; `Io` if the file system can't exchange two
-    /// directories.
+    /// `InvalidArgument` for a table created without `sorted_by`, or whose directory holds another one; `Io` if the file
+    /// system can't exchange two directories.
     pub sort: bool,
 }
 

@@ -9,7 +9,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use arrow_buffer::i256;
 use arrow_data::ArrayData;
@@ -57,6 +57,7 @@ pub(super) fn sort_before(
                        written to the directory that it is in; sort a copy elsewhere";
         return Err(Error::new(ErrorKind::Io, message).at(path));
     }
+    let others = files_beside_segments(path)?;
     let newer = PartFolder::beside(medium, path)
         .map_err(|e| Error::io("making the directory that is to take the table's place", &e).at(path))?;
     let is_merged = |start: u64| groups.iter().any(|group| rows_of(&ranges[group.clone()]).contains(&start));
@@ -64,6 +65,9 @@ pub(super) fn sort_before(
         let segment = chain::path(path, start);
         let linked = newer.link(&segment);
         linked.map_err(|e| Error::io("giving a segment a second name, which stays as it is", &e).at(segment))?;
+    }
+    for file in others {
+        newer.link(&file).map_err(|e| Error::io("giving a file beside the segments a second name", &e).at(file))?;
     }
     let positions = if end == u64::MAX { table.positions()? } else { BTreeMap::new() };
     let last_row = rows.last().map_or(0, |rows| rows.end);
@@ -76,6 +80,26 @@ pub(super) fn sort_before(
     })?;
     take_place(medium, path, lock, newer)?;
     Ok(groups.iter().map(|group| group.len() as u64).sum())
+}
+
+/// The files of the table's directory that are no segments, such as a note that somebody put there.
+///
+/// # Errors
+/// `InvalidArgument` if it holds a directory, which can't be in two; `Io`.
+fn files_beside_segments(path: &Path) -> Result<Vec<PathBuf>> {
+    let failed = |e: std::io::Error| Error::io("listing the table's directory", &e).at(path);
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if entry.file_type().map_err(failed)?.is_dir() {
+            let name = entry.file_name();
+            let message = format!("sort: the table's directory holds another one, {name:?}; move it elsewhere");
+            return Err(Error::argument(message).at(path));
+        }
+        files.push(entry.path());
+    }
+    files.retain(|file| !chain::is_segment_name(file));
+    Ok(files)
 }
 
 /// Replaces the table's directory by `newer`, and removes the files that are no longer the table's.
