@@ -1,5 +1,6 @@
 //! The files of a pattern or a directory, in the order of the bytes of their names.
 
+use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirEntry};
@@ -90,8 +91,9 @@ fn percent_decoded(text: &[u8]) -> Vec<u8> {
 /// # Errors
 /// `NotFound` if there are none; those of reading the directory.
 pub(crate) fn arrow_files(directory: &Path) -> Result<Vec<PathBuf>> {
-    let entries = entries_in(directory)?.into_iter().filter(|entry| entry.file_name().as_bytes().ends_with(b".arrow"));
-    let files = only_files(entries.map(|entry| Named::of(directory.join(entry.file_name()), &entry)).collect());
+    let mut found = Vec::new();
+    find_named(directory, directory, |name| name.as_bytes().ends_with(b".arrow"), &mut found)?;
+    let files = only_files(found);
     if files.is_empty() {
         let mut message = String::from("the directory has no file that ends in .arrow; name its files, or a glob");
         let inside = directories_with_arrow_files(directory);
@@ -163,10 +165,7 @@ fn step(base: PathBuf, component: Component<'_>, found: &mut Vec<Named>) -> Resu
     }
     let pattern = Pattern::new(&name.to_string_lossy()).map_err(|e| Error::argument(format!("not a glob: {e}")))?;
     // Bytes of a name that are not UTF-8 are matched as one character each.
-    let matching = entries_in(here(&base))?.into_iter().map(|entry| (entry.file_name(), entry));
-    let matching = matching.filter(|(name, _)| pattern.matches(&name.to_string_lossy()));
-    found.extend(matching.map(|(name, entry)| Named::of(base.join(name), &entry)));
-    Ok(())
+    find_named(&base, here(&base), |name| pattern.matches(&name.to_string_lossy()), found)
 }
 
 /// `base` and all directories below it; one that is among its own parents, through a link, is not entered again.
@@ -211,11 +210,21 @@ struct Named {
     is_file: bool,
 }
 
-impl Named {
-    /// The path of an entry. Most file systems tell its type with the name.
-    fn of(path: PathBuf, entry: &DirEntry) -> Named {
-        Named { path, is_file: entry.file_type().is_ok_and(|kind| kind.is_file()) }
-    }
+/// Finds the entries of `directory` whose names are wanted, in order: paths that begin with `base`.
+fn find_named(base: &Path, directory: &Path, is_wanted: impl Fn(&OsStr) -> bool, found: &mut Vec<Named>) -> Result<()> {
+    // Most file systems tell the type of an entry with its name.
+    let is_file = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
+    let entries = entries_in(directory)?.into_iter().map(|entry| (entry.file_name(), entry));
+    let wanted = entries.filter(|(name, _)| is_wanted(name));
+    let mut names: Vec<(OsString, bool)> = wanted.map(|(name, entry)| (name, is_file(&entry))).collect();
+    names.sort_unstable();
+    found.extend(names.into_iter().map(|(name, is_file)| {
+        let mut path = PathBuf::with_capacity(base.as_os_str().len() + 1 + name.len());
+        path.push(base);
+        path.push(name);
+        Named { path, is_file }
+    }));
+    Ok(())
 }
 
 /// The files among `named`, in order. A broken link is kept, so that opening it fails with an error.
@@ -223,9 +232,21 @@ fn only_files(named: Vec<Named>) -> Vec<PathBuf> {
     let is_file = |path: &Path| fs::metadata(path).map_or_else(|_| path.is_symlink(), |data| data.is_file());
     let files = named.into_iter().filter(|named| named.is_file || is_file(&named.path));
     let mut paths: Vec<PathBuf> = files.map(|named| named.path).collect();
-    paths.sort_unstable();
-    paths.dedup();
+    paths.sort_unstable_by(|a, b| in_order(a, b));
+    paths.dedup_by(|a, b| a.as_os_str() == b.as_os_str());
     paths
+}
+
+/// The order of the names that two paths consist of, if a single slash stands between these. Comparing paths of the standard
+/// library takes names apart first, which for ten thousand files took a tenth of the time to open them.
+fn in_order(a: &Path, b: &Path) -> Ordering {
+    let (a, b) = (a.as_os_str().as_bytes(), b.as_os_str().as_bytes());
+    // A slash ends a name, and a name comes before those that begin with it.
+    let rank = |byte: u8| if byte == b'/' { 0 } else { byte };
+    match a.iter().zip(b).find(|(a, b)| a != b) {
+        Some((&a, &b)) => rank(a).cmp(&rank(b)),
+        None => a.len().cmp(&b.len()),
+    }
 }
 
 #[cfg(test)]
@@ -271,6 +292,14 @@ mod tests {
             let theirs = theirs.filter(|path| path.is_file());
             let theirs: Vec<_> = theirs.map(|f| f.strip_prefix(&root).unwrap().to_str().unwrap().to_string()).collect();
             assert_eq!(found(root.path(), pattern), theirs, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn paths_are_in_the_order_of_their_names() {
+        let paths = ["/a", "/a/b", "/a/b/c", "/a/b-c", "/a!/b", "/a-b", "/a0", "/b"].map(Path::new);
+        for (a, b) in paths.iter().flat_map(|a| paths.iter().map(move |b| (a, b))) {
+            assert_eq!(in_order(a, b), a.cmp(b), "{a:?} {b:?}");
         }
     }
 

@@ -6,10 +6,10 @@ use std::sync::{Arc, OnceLock};
 use arrow_schema::{FieldRef, Schema};
 
 use crate::array::{Bytes, Value};
-use crate::dataset::{Dataset, Source};
+use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{arrow_files, expand, is_glob, local_path};
-use crate::ipc::{Ipc, ReadOptions, Shard, Validate};
+use crate::ipc::{Ipc, KnownSchema, ReadOptions, Shard, Validate};
 use crate::map::{Mapping, Mode, guard, mapped_files};
 use crate::parallel;
 use crate::partitions::{OpenLeaf, in_partition, open_partitions, partition_of};
@@ -142,13 +142,10 @@ impl Open {
             return paths.iter().map(|path| self.path(path)).collect();
         }
         let absolute = absolute_paths(paths);
-        let schema = OnceLock::new();
+        let known = KnownSchema::default();
         let opened = parallel::map(paths.len(), paths.len() * WORK, |number| {
-            match Shard::open(paths[number], absolute[number].clone(), self.options) {
-                Ok(Some(mut shard)) => {
-                    shard.share(schema.get_or_init(|| shard.schema().clone()));
-                    Ok(Dataset::of_source(Arc::new(shard)))
-                }
+            match Shard::open(paths[number], absolute[number].clone(), self.options, &known) {
+                Ok(Some(shard)) => Ok(Dataset::of_source(Arc::new(shard))),
                 Ok(None) => self.segment(paths[number]).map_err(|e| e.at(paths[number])),
                 // Directories, URLs, errors.
                 Err(_) => self.path(paths[number]),
@@ -250,10 +247,10 @@ fn absolute_paths<'a>(paths: &[&'a Path]) -> Vec<Option<PathBuf>> {
     // Most files are in the directory of the one before.
     let mut last: Option<(&Path, PathBuf)> = None;
     let mut absolute = |path: &'a Path| {
-        let (directory, name) = (path.parent()?, path.file_name()?);
         if path.is_absolute() {
             return None;
         }
+        let (directory, name) = (path.parent()?, path.file_name()?);
         if last.as_ref().is_none_or(|(known, _)| *known != directory) {
             last = std::path::absolute(Path::new(".").join(directory)).ok().map(|found| (directory, found));
         }

@@ -34,26 +34,30 @@ const ASKED: usize = 1 << 20;
 pub struct Dataset {
     schema: SchemaRef,
     pieces: Arc<[Piece]>,
-    /// The row after each piece's last, for the pieces counted so far.
-    ends: Arc<Mutex<Vec<u64>>>,
-    len: Arc<OnceLock<u64>>,
-    index: Arc<OnceLock<Index>>,
+    found: Arc<Found>,
     /// For a whole partitioned dataset.
     origin: Option<Arc<dyn Origin>>,
+}
+
+/// What has been found out about the pieces of a dataset, shared by its clones.
+#[derive(Debug, Default)]
+struct Found {
+    /// The row after each piece's last, for the pieces counted so far.
+    ends: Mutex<Vec<u64>>,
+    len: OnceLock<u64>,
+    index: OnceLock<Index>,
 }
 
 impl Dataset {
     pub(crate) fn of_source(source: Arc<dyn Source>) -> Dataset {
         let schema = source.schema().clone();
         let columns = (0..schema.fields().len()).collect();
-        Dataset::of_pieces(schema, vec![Piece { source, columns, start: 0, rows: None }])
+        let pieces = Arc::new([Piece { source, columns, start: 0, rows: None }]);
+        Dataset { schema, pieces, found: Arc::default(), origin: None }
     }
 
     pub(crate) fn of_pieces(schema: SchemaRef, pieces: Vec<Piece>) -> Dataset {
-        let ends = Arc::default();
-        let len = Arc::default();
-        let index = Arc::default();
-        Dataset { schema, pieces: pieces.into(), ends, len, index, origin: None }
+        Dataset { schema, pieces: pieces.into(), found: Arc::default(), origin: None }
     }
 
     /// A dataset of all partitions of `origin`.
@@ -76,9 +80,9 @@ impl Dataset {
 
     /// The index of batches by row; the first call counts all rows.
     pub(crate) fn index(&self) -> Result<&Index> {
-        match self.index.get() {
+        match self.found.index.get() {
             Some(index) => Ok(index),
-            None => Index::of(&self.pieces).map(|index| self.index.get_or_init(|| index)),
+            None => Index::of(&self.pieces).map(|index| self.found.index.get_or_init(|| index)),
         }
     }
 
@@ -138,7 +142,7 @@ impl Dataset {
     /// # Errors
     /// `InvalidData` if a message is damaged or truncated; `FileChanged`.
     pub fn len(&self) -> Result<u64> {
-        if let Some(len) = self.len.get() {
+        if let Some(len) = self.found.len.get() {
             return Ok(*len);
         }
         let sum = || {
@@ -148,7 +152,7 @@ impl Dataset {
         };
         // Counting makes a change check of its own; a commit record has a checksum.
         let len = self.watched(ChangeCheck::Seldom, sum)?;
-        Ok(*self.len.get_or_init(|| len))
+        Ok(*self.found.len.get_or_init(|| len))
     }
 
     /// Whether there are no rows; reads no further than the first.
@@ -620,7 +624,7 @@ impl Dataset {
         if let [piece] = &self.pieces[..] {
             return Ok((piece, row));
         }
-        let mut ends = parallel::lock(&self.ends);
+        let mut ends = parallel::lock(&self.found.ends);
         while ends.last().is_none_or(|&end| end <= row) && ends.len() < self.pieces.len() {
             let end = ends.last().copied().unwrap_or(0).saturating_add(self.pieces[ends.len()].rows()?);
             ends.push(end);

@@ -13,7 +13,7 @@ mod write;
 pub(crate) use framing::ZONES;
 #[cfg(not(feature = "table"))]
 pub(crate) use framing::is_segment;
-pub(crate) use framing::{BatchHeader, IpcSchema, Node, SEGMENT, SegmentProbe, probe_segment};
+pub(crate) use framing::{BatchHeader, IpcSchema, KnownSchema, Node, SEGMENT, SegmentProbe, probe_segment};
 #[cfg(feature = "write")]
 pub(crate) use framing::{BatchMetadata, Block, batch_metadata, empty_metadata, footer, schema_metadata};
 pub use framing::{Compression, Format, Kind};

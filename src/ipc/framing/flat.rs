@@ -49,6 +49,18 @@ impl<'a> FlatTable<'a> {
         Ok(FlatTable { bytes, at, vtable, vtable_len })
     }
 
+    /// The table among the bytes from its first on. Builders write what a table refers to behind it, so those are all that it
+    /// consists of.
+    pub(super) fn alone(&self) -> FlatTable<'a> {
+        let first = self.at.min(self.vtable);
+        FlatTable { bytes: &self.bytes[first..], at: self.at - first, vtable: self.vtable - first, ..*self }
+    }
+
+    /// Returns the bytes it is in, and the places of table and vtable among them: all that reading it depends on.
+    pub(super) fn content(&self) -> (&'a [u8], (usize, usize)) {
+        (self.bytes, (self.at, self.vtable))
+    }
+
     /// Returns the position of field number `field`, or `None` if it has its default.
     fn position(&self, field: usize) -> Result<Option<usize>> {
         let slot = 4 + 2 * field;

@@ -1,10 +1,11 @@
 //! The footer of an IPC file: the schema and the positions of the batches.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::flat::FlatTable;
 use super::message::{MessageFrame, NextMessage, Window, find};
-use super::schema::IpcSchema;
+use super::schema::{IpcSchema, KnownSchema};
 use crate::array::Bytes;
 use crate::error::{Error, Result};
 
@@ -34,7 +35,7 @@ pub(in crate::ipc) struct FooterBlocks(Vec<[u8; 24]>);
 
 /// The schema and the blocks of a file's footer, which is at the file's end: its flatbuffer, its length as i32, the
 /// magic.
-pub(in crate::ipc) fn read_footer(bytes: &Bytes) -> Result<(IpcSchema, Footer)> {
+pub(in crate::ipc) fn read_footer(bytes: &Bytes, known: &KnownSchema) -> Result<(Arc<IpcSchema>, Footer)> {
     let size = bytes.len();
     let cut = || {
         Error::invalid(
@@ -67,7 +68,7 @@ pub(in crate::ipc) fn read_footer(bytes: &Bytes) -> Result<(IpcSchema, Footer)> 
     };
     let table = FlatTable::root(metadata)?;
     let schema = table.table(1)?.ok_or_else(|| Error::invalid("the footer has no schema"))?;
-    let schema = IpcSchema::parse(schema, metadata.len())?;
+    let schema = known.parse(schema, metadata.len())?;
     let dictionaries = FooterBlocks::parse(table, 2)?;
     let batches = FooterBlocks::parse(table, 3)?;
     let rows = note(table, ROWS).and_then(|text| rows_of_batches(text, batches.len())).unwrap_or_default();

@@ -71,6 +71,8 @@ pub(crate) fn batch_metadata(
 /// The footer of a file, with its own metadata: pairs of key and value.
 pub(crate) fn footer(schema: &Schema, dictionaries: &[Block], batches: &[Block], notes: &[(&str, String)]) -> Vec<u8> {
     let mut builder = new_builder();
+    // What differs between files comes before the schema, which is built first: see `KnownSchema`.
+    let schema = encode_schema(&mut builder, schema);
     let note = |(key, value): &(&str, String)| {
         let key = Some(builder.create_string(key));
         let value = Some(builder.create_string(value));
@@ -78,7 +80,6 @@ pub(crate) fn footer(schema: &Schema, dictionaries: &[Block], batches: &[Block],
     };
     let notes: Vec<_> = notes.iter().map(note).collect();
     let custom_metadata = (!notes.is_empty()).then(|| builder.create_vector(&notes));
-    let schema = encode_schema(&mut builder, schema);
     let args = fb::FooterArgs {
         version: fb::MetadataVersion::V5,
         schema: Some(schema),

@@ -35,5 +35,5 @@ pub use message::{Compression, Format, Kind};
 pub(crate) use metadata::{BatchMetadata, Block, batch_metadata, empty_metadata, footer, schema_metadata};
 pub(crate) use probe::{SEGMENT, SegmentProbe, is_segment, probe_segment};
 pub(super) use schema::{BatchShare, had_validity, roles_of};
-pub(crate) use schema::{IpcSchema, Node};
+pub(crate) use schema::{IpcSchema, KnownSchema, Node};
 pub(super) use sniff::not_arrow;

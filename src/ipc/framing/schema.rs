@@ -4,7 +4,7 @@
 //! of the metadata limits how much of it is visited.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow_schema::{
     DataType, Field, FieldRef, Fields, IntervalUnit, Schema, SchemaRef, TimeUnit, UnionFields, UnionMode,
@@ -136,6 +136,35 @@ impl IpcSchema {
             }
             None => Ok(()),
         }
+    }
+}
+
+/// The schema of one of many files, and what it was parsed from: most of the others have the same.
+#[derive(Debug, Default)]
+pub(crate) struct KnownSchema(OnceLock<ParsedFrom>);
+
+#[derive(Debug)]
+struct ParsedFrom {
+    bytes: Box<[u8]>,
+    /// The places of the schema's table and vtable.
+    places: (usize, usize),
+    schema: Arc<IpcSchema>,
+}
+
+impl KnownSchema {
+    /// As [`IpcSchema::parse`], and parses only what is not known.
+    pub(in crate::ipc) fn parse(&self, table: FlatTable<'_>, size: usize) -> Result<Arc<IpcSchema>> {
+        // In a footer, the positions of the file's batches stand before the schema.
+        let alone = table.alone();
+        let (bytes, places) = alone.content();
+        if let Some(known) = self.0.get().filter(|known| known.places == places && *known.bytes == *bytes) {
+            return Ok(known.schema.clone());
+        }
+        let Ok(schema) = IpcSchema::parse(alone, bytes.len()).map(Arc::new) else {
+            return IpcSchema::parse(table, size).map(Arc::new);
+        };
+        self.0.get_or_init(|| ParsedFrom { bytes: bytes.into(), places, schema: schema.clone() });
+        Ok(schema)
     }
 }
 
@@ -393,4 +422,50 @@ pub(in crate::ipc) fn had_validity(data_type: &DataType) -> bool {
 pub(in crate::ipc) fn roles_of(node: &Node, version: i16) -> Vec<Role> {
     let validity = (version < super::message::V5 && had_validity(node.data_type())).then_some(Role::Validity);
     validity.into_iter().chain(node.layout.roles()).collect()
+}
+
+#[cfg(all(test, feature = "write"))]
+mod tests {
+    use super::super::flat::FlatTable;
+    use super::super::metadata::{Block, footer};
+    use super::*;
+
+    /// The schema of the footer of a file with `batches` batches, as one that `known` may know.
+    fn schema_of(known: &KnownSchema, schema: &Schema, batches: i64) -> Arc<IpcSchema> {
+        let blocks: Vec<_> = (0..batches).map(|number| Block::new(8 + number * 4096, 256, 3840)).collect();
+        let notes = [("arrowwood.rows", format!("{batches}x512"))];
+        let bytes = footer(schema, &[], &blocks, &notes);
+        let table = FlatTable::root(&bytes).unwrap().table(1).unwrap().unwrap();
+        known.parse(table, bytes.len()).unwrap()
+    }
+
+    #[test]
+    fn files_share_a_schema_whatever_else_their_footers_say() {
+        let fields = |name| vec![Field::new("a", DataType::Int64, true), Field::new(name, DataType::Utf8, false)];
+        let (ours, other) = (Schema::new(fields("b")), Schema::new(fields("c")));
+        let known = KnownSchema::default();
+        let first = schema_of(&known, &ours, 1);
+        assert_eq!(*first.schema, ours);
+        assert!(Arc::ptr_eq(&first, &schema_of(&known, &ours, 700)));
+        assert_eq!(*schema_of(&known, &other, 1).schema, other);
+        assert!(Arc::ptr_eq(&first, &schema_of(&known, &ours, 2)));
+    }
+
+    #[test]
+    fn a_schema_that_refers_to_what_stands_before_it_is_parsed_too() {
+        // A vtable may stand anywhere: here the field's at byte 4, the schema's at 16, and the schema's table at 24.
+        let mut bytes = vec![0; 48];
+        bytes[0] = 24;
+        bytes[4..14].copy_from_slice(&[10, 0, 6, 0, 0, 0, 0, 0, 4, 0]);
+        bytes[16..24].copy_from_slice(&[8, 0, 8, 0, 0, 0, 4, 0]);
+        // The schema: a vector of one field at byte 32. The field, at byte 40: the type null.
+        for (at, value) in [(24, 8), (28, 4), (32, 1), (36, 4), (40, 36), (44, 1)] {
+            bytes[at] = value;
+        }
+        let known = KnownSchema::default();
+        for _ in 0..2 {
+            let table = FlatTable::root(&bytes).unwrap();
+            assert_eq!(*known.parse(table, bytes.len()).unwrap().columns[0].data_type(), DataType::Null);
+        }
+    }
 }

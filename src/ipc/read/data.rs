@@ -1,14 +1,15 @@
 //! [`IpcData`]: the immutable part of an open IPC file or stream. The walk and the dictionaries build on it.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::decode::{Batch, Decoder, DictionarySource};
 use crate::array::Bytes;
 use crate::error::{Error, Result};
 use crate::ipc::framing::{
-    BatchHeader, Footer, IpcSchema, Kind, MAGIC, MessageFrame, MessageHeader, NextMessage, Window, behind_magic, find,
-    is_segment, read_footer, rows_of, sniff,
+    BatchHeader, Footer, IpcSchema, Kind, KnownSchema, MAGIC, MessageFrame, MessageHeader, NextMessage, Window,
+    behind_magic, find, is_segment, read_footer, rows_of, sniff,
 };
 use crate::map::{ChangeCheck, Mapping, Watch};
 
@@ -41,7 +42,7 @@ pub(super) struct IpcData {
     pub path: Option<PathBuf>,
     /// The absolute path, if `path` is relative.
     pub absolute: Option<PathBuf>,
-    pub schema: IpcSchema,
+    pub schema: Arc<IpcSchema>,
     pub options: ReadOptions,
     /// The footer of a file; a stream has none.
     pub footer: Option<Footer>,
@@ -63,7 +64,7 @@ pub(super) struct Seen {
 
 /// The result of opening a file or stream.
 struct OpenedIpc {
-    schema: IpcSchema,
+    schema: Arc<IpcSchema>,
     footer: Option<Footer>,
     /// Offset of the message after the schema's.
     next: usize,
@@ -71,14 +72,15 @@ struct OpenedIpc {
 }
 
 impl IpcData {
-    /// Opens an IPC file or IPC stream. Also returns the offset of the message after the schema's.
+    /// Opens an IPC file or IPC stream, whose schema may be `known`. Also returns the offset of the message after the schema's.
     pub(super) fn open(
         bytes: Bytes,
         path: Option<&Path>,
         options: ReadOptions,
+        known: &KnownSchema,
         window: &mut Window,
     ) -> Result<(IpcData, usize)> {
-        let OpenedIpc { schema, footer, next, legacy } = opened(&bytes, options, window)?;
+        let OpenedIpc { schema, footer, next, legacy } = opened(&bytes, options, known, window)?;
         if let Some(mapping) = bytes.mapping() {
             match footer {
                 Some(_) => mapping.watch(Watch::Still(is_segment)),
@@ -196,15 +198,15 @@ impl IpcData {
     }
 }
 
-fn opened(bytes: &Bytes, options: ReadOptions, window: &mut Window) -> Result<OpenedIpc> {
+fn opened(bytes: &Bytes, options: ReadOptions, known: &KnownSchema, window: &mut Window) -> Result<OpenedIpc> {
     if !is_file(bytes, window)? {
-        return open_stream(bytes, window, 0);
+        return open_stream(bytes, known, window, 0);
     }
-    match read_footer(bytes) {
+    match read_footer(bytes, known) {
         // A file that was cut off before its footer is a stream after its magic.
         Err(_) if options.partial => {
             let start = behind_magic(bytes, window)?.map_or(bytes.len(), |frame| frame.offset);
-            open_stream(bytes, window, start)
+            open_stream(bytes, known, window, start)
         }
         read => {
             let (schema, footer) = read?;
@@ -226,7 +228,7 @@ fn is_file(bytes: &Bytes, window: &mut Window) -> Result<bool> {
     Ok(window.get(bytes, 0, size.min(MAGIC.len()))? == MAGIC)
 }
 
-fn open_stream(bytes: &Bytes, window: &mut Window, start: usize) -> Result<OpenedIpc> {
+fn open_stream(bytes: &Bytes, known: &KnownSchema, window: &mut Window, start: usize) -> Result<OpenedIpc> {
     let frame = match find(bytes, window, start) {
         Ok(NextMessage::Message(frame)) => frame,
         Ok(NextMessage::End | NextMessage::Zeros) => return Err(sniff::not_arrow(bytes, None)),
@@ -234,7 +236,7 @@ fn open_stream(bytes: &Bytes, window: &mut Window, start: usize) -> Result<Opene
     };
     let metadata = window.get(bytes, frame.metadata, frame.metadata_len)?;
     let schema = MessageHeader::parse(metadata).and_then(|header| match header.kind {
-        Kind::Schema => IpcSchema::parse(header.table, metadata.len()),
+        Kind::Schema => known.parse(header.table, metadata.len()),
         other => Err(unexpected(frame, Kind::Schema, other)),
     });
     match schema {

@@ -16,7 +16,7 @@ use super::source::Ipc;
 use crate::array::{Bytes, Unchecked};
 use crate::dataset::{Footprint, Plain, Source, Widths};
 use crate::error::{Error, ErrorKind, Result};
-use crate::ipc::framing::probe_segment;
+use crate::ipc::framing::{KnownSchema, probe_segment};
 use crate::map::{ChangeCheck, FileState, Mapping, Mode, UnmappedFile};
 
 /// The number of batches whose headers are read when a shard is opened.
@@ -37,29 +37,27 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    /// Opens the file at `path`, which is `absolute` if it is relative. `None` for a segment of a table: its writer may
-    /// change it while it is open.
+    /// Opens the file at `path`, which is `absolute` if it is relative, and whose schema may be `known`. `None` for a segment
+    /// of a table: its writer may change it while it is open.
     ///
     /// # Errors
     /// Those of opening an Arrow file or stream, which don't name it.
-    pub(crate) fn open(path: &Path, absolute: Option<PathBuf>, options: ReadOptions) -> Result<Option<Shard>> {
+    pub(crate) fn open(
+        path: &Path,
+        absolute: Option<PathBuf>,
+        options: ReadOptions,
+        known: &KnownSchema,
+    ) -> Result<Option<Shard>> {
         let file = UnmappedFile::open(absolute.as_deref().unwrap_or(path))?;
         let state = file.state();
         let bytes = Bytes::unmapped(file);
         if probe_segment(bytes.len(), |at, into| bytes.read_at(at, into))?.is_some() {
             return Ok(None);
         }
-        let ipc = Ipc::open(bytes, None, options)?;
+        let ipc = Ipc::open_one_of_many(bytes, None, options, known)?;
         let ends = few_ends(&ipc)?.map(Into::into);
         let schema = ipc.schema().clone();
         Ok(Some(Shard { path: path.into(), absolute, state, options, schema, ends, ipc: OnceLock::new() }))
-    }
-
-    /// Shares `schema`, if it is the same.
-    pub(crate) fn share(&mut self, schema: &SchemaRef) {
-        if self.schema == *schema {
-            self.schema = schema.clone();
-        }
     }
 
     /// Returns the mapped file.

@@ -27,7 +27,7 @@ use crate::array::{Bytes, CheckedOnce, Unchecked};
 use crate::dataset::{Dataset, Footprint, Plain, Source, Widths};
 use crate::error::{Error, Result};
 use crate::ipc::framing::{
-    DictionaryHeader, Footer, Kind, MessageFrame, MessageHeader, NextMessage, Node, Window, find, rows_of,
+    DictionaryHeader, Footer, Kind, KnownSchema, MessageFrame, MessageHeader, NextMessage, Node, Window, find, rows_of,
 };
 use crate::map::{ChangeCheck, Mapping};
 use crate::parallel::lock;
@@ -81,8 +81,18 @@ pub(super) struct Decoded {
 impl Ipc {
     /// Opens an IPC file or an IPC stream.
     pub(crate) fn open(bytes: Bytes, path: Option<&Path>, options: ReadOptions) -> Result<Ipc> {
+        Ipc::open_one_of_many(bytes, path, options, &KnownSchema::default())
+    }
+
+    /// As `open`, of many files, most of whose schemas are the `known` one.
+    pub(super) fn open_one_of_many(
+        bytes: Bytes,
+        path: Option<&Path>,
+        options: ReadOptions,
+        known: &KnownSchema,
+    ) -> Result<Ipc> {
         let mut window = Window::new();
-        let (data, next) = IpcData::open(bytes, path, options, &mut window)?;
+        let (data, next) = IpcData::open(bytes, path, options, known, &mut window)?;
         let blocks = data.footer.as_ref().map_or(0, |footer| footer.batches.len());
         let ipc = Ipc {
             dictionaries: DictionarySet::of_schema(&data.schema),
