@@ -34,14 +34,14 @@ const ASKED: usize = 1 << 20;
 pub struct Dataset {
     schema: SchemaRef,
     pieces: Arc<[Piece]>,
-    found: Arc<Found>,
+    counted: Arc<RowCounts>,
     /// For a whole partitioned dataset.
     origin: Option<Arc<dyn Origin>>,
 }
 
-/// What has been found out about the pieces of a dataset, shared by its clones.
+/// The rows of the pieces of a dataset, as far as they have been counted, shared by its clones.
 #[derive(Debug, Default)]
-struct Found {
+struct RowCounts {
     /// The row after each piece's last, for the pieces counted so far.
     ends: Mutex<Vec<u64>>,
     len: OnceLock<u64>,
@@ -53,11 +53,11 @@ impl Dataset {
         let schema = source.schema().clone();
         let columns = (0..schema.fields().len()).collect();
         let pieces = Arc::new([Piece { source, columns, start: 0, rows: None }]);
-        Dataset { schema, pieces, found: Arc::default(), origin: None }
+        Dataset { schema, pieces, counted: Arc::default(), origin: None }
     }
 
     pub(crate) fn of_pieces(schema: SchemaRef, pieces: Vec<Piece>) -> Dataset {
-        Dataset { schema, pieces: pieces.into(), found: Arc::default(), origin: None }
+        Dataset { schema, pieces: pieces.into(), counted: Arc::default(), origin: None }
     }
 
     /// A dataset of all partitions of `origin`.
@@ -80,9 +80,9 @@ impl Dataset {
 
     /// The index of batches by row; the first call counts all rows.
     pub(crate) fn index(&self) -> Result<&Index> {
-        match self.found.index.get() {
+        match self.counted.index.get() {
             Some(index) => Ok(index),
-            None => Index::of(&self.pieces).map(|index| self.found.index.get_or_init(|| index)),
+            None => Index::of(&self.pieces).map(|index| self.counted.index.get_or_init(|| index)),
         }
     }
 
@@ -142,7 +142,7 @@ impl Dataset {
     /// # Errors
     /// `InvalidData` if a message is damaged or truncated; `FileChanged`.
     pub fn len(&self) -> Result<u64> {
-        if let Some(len) = self.found.len.get() {
+        if let Some(len) = self.counted.len.get() {
             return Ok(*len);
         }
         let sum = || {
@@ -152,7 +152,7 @@ impl Dataset {
         };
         // Counting makes a change check of its own; a commit record has a checksum.
         let len = self.watched(ChangeCheck::Seldom, sum)?;
-        Ok(*self.found.len.get_or_init(|| len))
+        Ok(*self.counted.len.get_or_init(|| len))
     }
 
     /// Whether there are no rows; reads no further than the first.
@@ -624,7 +624,7 @@ impl Dataset {
         if let [piece] = &self.pieces[..] {
             return Ok((piece, row));
         }
-        let mut ends = parallel::lock(&self.found.ends);
+        let mut ends = parallel::lock(&self.counted.ends);
         while ends.last().is_none_or(|&end| end <= row) && ends.len() < self.pieces.len() {
             let end = ends.last().copied().unwrap_or(0).saturating_add(self.pieces[ends.len()].rows()?);
             ends.push(end);

@@ -424,14 +424,15 @@ pub(in crate::ipc) fn roles_of(node: &Node, version: i16) -> Vec<Role> {
     validity.into_iter().chain(node.layout.roles()).collect()
 }
 
-#[cfg(all(test, feature = "write"))]
+#[cfg(test)]
 mod tests {
     use super::super::flat::FlatTable;
-    use super::super::metadata::{Block, footer};
     use super::*;
 
     /// The schema of the footer of a file with `batches` batches, as one that `known` may know.
+    #[cfg(feature = "write")]
     fn schema_of(known: &KnownSchema, schema: &Schema, batches: i64) -> Arc<IpcSchema> {
+        use super::super::metadata::{Block, footer};
         let blocks: Vec<_> = (0..batches).map(|number| Block::new(8 + number * 4096, 256, 3840)).collect();
         let notes = [("arrowwood.rows", format!("{batches}x512"))];
         let bytes = footer(schema, &[], &blocks, &notes);
@@ -439,6 +440,7 @@ mod tests {
         known.parse(table, bytes.len()).unwrap()
     }
 
+    #[cfg(feature = "write")]
     #[test]
     fn files_share_a_schema_whatever_else_their_footers_say() {
         let fields = |name| vec![Field::new("a", DataType::Int64, true), Field::new(name, DataType::Utf8, false)];
