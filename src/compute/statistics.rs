@@ -169,6 +169,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::array::Value;
+    use crate::compute::Function;
     use crate::compute::tests::cut;
 
     /// A sample tells where they lie, but for columns of few values, or where most are none.
@@ -199,6 +201,21 @@ mod tests {
                 let [low, high] = [place.floor(), place.ceil()].map(|place| sorted[place as usize]);
                 assert_eq!(found, low + (high - low) * place.fract(), "{share} of {number}");
             }
+        }
+    }
+
+    /// They were one step apart for some pairs.
+    #[test]
+    fn the_median_of_a_column_is_that_of_its_group() {
+        let pairs = [[0.1, 0.7], [-1e16, 3.0], [1e-320, 3e-323], [f64::MAX, f64::MAX / 3.0], [1.0, f64::INFINITY]];
+        for pair in pairs {
+            let values: ArrayRef = Arc::new(Float64Array::from(pair.to_vec()));
+            let dataset = Dataset::try_from(vec![RecordBatch::try_from_iter([("v", values)]).unwrap()]).unwrap();
+            let median = dataset.column("v").unwrap().quantile(0.5).unwrap().unwrap();
+            let group = dataset.aggregate::<&str>(&[]).column("v", Function::Median).finish().unwrap();
+            let found = group.row(0).unwrap().get(0).unwrap();
+            assert!(matches!(found, Value::Float64(of_group) if of_group == median), "{pair:?}: {median}, {found}");
+            assert_eq!(median, pair[0].midpoint(pair[1]), "{pair:?}");
         }
     }
 

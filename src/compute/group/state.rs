@@ -322,8 +322,7 @@ impl Values64 {
         }
         let (below, &mut high, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
         let low = if is_even { below.iter().copied().max_by(f64::total_cmp).unwrap_or(high) } else { high };
-        // Halves first: the sum of two large ones may be too large.
-        Some(if low == high { low } else { low / 2.0 + high / 2.0 })
+        Some(if low == high { low } else { low.midpoint(high) })
     }
 }
 

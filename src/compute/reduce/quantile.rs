@@ -205,6 +205,10 @@ fn between(&[low, high]: &[f64; 2], part: f64) -> f64 {
     if part == 0.0 || low == high {
         return low;
     }
+    if part == 0.5 {
+        // As the median of a group is.
+        return low.midpoint(high);
+    }
     // Differences of infinities and of the largest numbers overflow.
     let distance = high - low;
     if distance.is_finite() { low + distance * part } else { low * (1.0 - part) + high * part }
