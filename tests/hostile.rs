@@ -349,7 +349,7 @@ fn more_rows_without_bytes_than_anybody_can_count_are_an_answer_or_refused() {
         ("structs", Arc::new(StructArray::new_empty_fields(rows, None))),
         ("empty texts", empty_texts(rows, None)),
     ];
-    let questions: [Copying; 10] = [
+    let questions: [Copying; 12] = [
         ("collect", Dataset::collect),
         ("collect no columns", |dataset| dataset.select::<&str>(&[])?.collect()),
         ("block", |dataset| dataset.block(0).map(|_| dataset.clone())),
@@ -358,6 +358,8 @@ fn more_rows_without_bytes_than_anybody_can_count_are_an_answer_or_refused() {
         ("last", |dataset| dataset.aggregate::<&str>(&[]).column("x", Function::Last).finish()),
         ("count", |dataset| dataset.aggregate::<&str>(&[]).column("x", Function::Count).finish()),
         ("group", |dataset| dataset.aggregate(&["x"]).rows("rows").finish()),
+        ("filter", |dataset| dataset.filter(&col("x").is_null())),
+        ("count of found", |dataset| dataset.aggregate::<&str>(&[]).filter(col("x").is_null()).rows("rows").finish()),
         ("unique", |dataset| dataset.unique(&["x"])),
         ("append", |dataset| {
             let mut builder = Builder::new(dataset.schema().clone())?;

@@ -24,7 +24,7 @@ use crate::array::{Value, slice};
 use crate::compute::frame::{Frame, RowRanks};
 use crate::compute::reduce::is_number;
 use crate::compute::select::{
-    Condition, Expression, Formula, Mask, Predicate, RowSet, behind_filter, col, gather_rows,
+    Condition, Expression, Formula, Mask, Predicate, RowSet, behind_filter, check_found, col, gather_rows,
 };
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
@@ -319,7 +319,9 @@ impl GroupPlan {
             plan.add(dataset, output)?;
         }
         let columns: Vec<usize> = plan.kinds.iter().filter_map(StateKind::column).collect();
-        if plan.keys.is_empty() && plan.condition.is_none() && plan.computed.is_empty() {
+        if plan.condition.is_some() || !plan.computed.is_empty() {
+            check_found(dataset, dataset.len()?.div_ceil(8))?;
+        } else if plan.keys.is_empty() {
             check_claim(&columns, dataset)?;
         }
         Ok(plan)

@@ -54,7 +54,7 @@ impl Dataset {
         self.watched(ChangeCheck::Now, || {
             let inside = self.bounded(predicate)?;
             let frame = Frame::of_part(&inside, self)?;
-            check_claim(&inside, frame.rows().div_ceil(8))?;
+            check_found(&inside, frame.rows().div_ceil(8))?;
             let rows = RowSet::of(&frame, |part, rows| condition.mask(&frame, part, rows, true))?;
             // Of rows that another condition has found, some.
             let (inside, rows) = match behind_filter(&inside) {
@@ -82,7 +82,7 @@ impl Dataset {
         let condition = Condition::of(predicate, self.schema(), &|name| self.index_of(name))?;
         self.watched(ChangeCheck::Now, || {
             let frame = Frame::of(self)?;
-            check_claim(self, frame.rows().saturating_mul(8))?;
+            check_found(self, frame.rows().saturating_mul(8))?;
             let bytes = usize::try_from(frame.rows()).unwrap_or(usize::MAX).saturating_mul(8);
             let found = parallel::map(frame.blocks(), bytes, |block| matching(&frame, block, &condition));
             Ok(found.into_iter().collect::<Result<Vec<_>>>()?.concat())
@@ -289,7 +289,7 @@ fn first_row(column: &Dataset, holds: impl Fn(u64) -> Result<bool>) -> Result<u6
 
 /// Checks that memory has room for the `most` bytes that all rows of `dataset` would take if they were found, unless the
 /// bytes of the rows in files justify them: rows without bytes may be any number.
-fn check_claim(dataset: &Dataset, most: u64) -> Result<()> {
+pub(in crate::compute) fn check_found(dataset: &Dataset, most: u64) -> Result<()> {
     if has_room(most) || dataset.stored_bytes()? >= most / 64 {
         return Ok(());
     }

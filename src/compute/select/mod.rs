@@ -31,6 +31,7 @@ mod view;
 pub(super) use compare::{Test, limits};
 pub(super) use condition::Condition;
 pub use expression::{Expression, TimePart, col};
+pub(super) use filter::check_found;
 pub(super) use filtered::behind_filter;
 pub(super) use formula::{AT_ONCE, Formula, FormulaRows};
 pub use literal::{Literal, Operator};
