@@ -39,10 +39,12 @@ const AT_ONCE: usize = 16;
 /// Rows in the sample of a larger column.
 const SAMPLE: u64 = 1 << 20;
 
-/// The fewest rows in a sample that tells where a quantile lies.
-const FEWEST_SAMPLED: u64 = 1 << 13;
+/// Rows in a sample of which one pass leaves few values, if the column is not very large.
+const ENOUGH_SAMPLED: u64 = 1 << 13;
+/// Rows of which one is sampled, where a smaller sample takes less time, though it leaves more values.
+const ROWS_A_SAMPLE: u64 = 1 << 6;
 /// Rows up to which collecting all values takes no longer than a sample.
-const FEWEST_ROWS: u64 = 1 << 17;
+const FEWEST_ROWS: u64 = 1 << 15;
 /// Rows beyond which there are too many between two of the largest sample.
 const MOST_ROWS: u64 = 1 << 28;
 /// Rows whose values are collected at a time.
@@ -121,7 +123,8 @@ impl Column {
     fn between_samples(&self, shares: &[f64]) -> Result<Option<(u64, Vec<f64>)>> {
         let rows = self.len()?;
         // As many as leave a share of the rows between two of them that is few.
-        let size = (rows / (FEW / 8)).saturating_pow(2).clamp(FEWEST_SAMPLED, SAMPLE);
+        let least = ENOUGH_SAMPLED.min(rows / ROWS_A_SAMPLE);
+        let size = (rows / (FEW / 8)).saturating_pow(2).clamp(least, SAMPLE);
         if !(FEWEST_ROWS..=MOST_ROWS).contains(&rows) || shares.len() > AT_ONCE {
             return Ok(None);
         }
