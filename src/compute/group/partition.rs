@@ -4,6 +4,7 @@
 //! Rows are taken in waves. First, each chunk of a wave is sorted by partition, with the columns that are needed; then each
 //! partition groups its rows of all chunks, in their order. So the result depends only on the rows.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -46,6 +47,7 @@ pub(super) struct NeededColumns {
     /// Of one column of integers that lie close together: the bits behind those that tell the partition, so that the keys of a
     /// partition lie close together too.
     shift: Option<u32>,
+    has_texts: bool,
 }
 
 /// A wave's rows in partitions.
@@ -100,7 +102,8 @@ impl NeededColumns {
         let kinds = kinds.iter().map(|kind| kind.with_column(place)).collect::<Result<_>>()?;
         let fields = dataset.schema().fields();
         let schema = Arc::new(Schema::new(columns.iter().map(|&column| fields[column].clone()).collect::<Vec<_>>()));
-        Ok(NeededColumns { columns, keys, kinds, schema, of: dataset.schema().clone(), shift })
+        let has_texts = schema.fields().iter().any(|field| is_text_or_binary(field.data_type()));
+        Ok(NeededColumns { columns, keys, kinds, schema, of: dataset.schema().clone(), shift, has_texts })
     }
 
     /// The rows of a wave: as many as take some memory, which a wave copies.
@@ -110,33 +113,35 @@ impl NeededColumns {
         (WAVE_BYTES / row).clamp(CHUNK, WAVE_ROWS)
     }
 
-    /// The partition of each row of a block.
-    fn partitions(&self, frame: &Frame<'_>, block: usize) -> Result<Vec<u8>> {
-        let mut hashes = Vec::new();
-        let mut partitions = Vec::new();
-        for &key in &self.keys {
-            let mut at = 0;
-            for (part, rows) in frame.spans(block) {
-                let array = frame.checked(part, self.columns[key])?;
-                if let Some(shift) = self.shift {
-                    let at = partitions.len();
-                    add_words(array, &rows, |word| partitions.push((word >> shift) as u8 % PARTITIONS as u8))?;
-                    // Whatever lies under nulls, they are one group.
-                    let own = rows.zip(&mut partitions[at..]);
-                    if array.null_count() > 0 {
-                        own.filter(|(row, _)| array.is_null(*row)).for_each(|(_, partition)| *partition = 0);
-                    }
-                    continue;
+    /// The partition of each row of a block. `hashes` is memory for them, which other blocks have used.
+    fn partitions(&self, frame: &Frame<'_>, block: usize, hashes: &mut Vec<u64>) -> Result<Vec<u8>> {
+        let len = frame.spans(block).map(|(_, rows)| rows.len()).sum();
+        let mut partitions = vec![0; len];
+        if let (&[key], Some(shift)) = (&self.keys[..], self.shift) {
+            let mut rest = &mut partitions[..];
+            for (array, rows) in spans_of(frame, block, self.columns[key])? {
+                let (own, after) = rest.split_at_mut(rows.len());
+                each_word(array, &rows, own, |own, word| *own = (word >> shift) as u8 % PARTITIONS as u8)?;
+                // Whatever lies under nulls, they are one group.
+                if array.null_count() > 0 {
+                    own.iter_mut().zip(rows).filter(|(_, row)| array.is_null(*row)).for_each(|(own, _)| *own = 0);
                 }
-                hashes.resize(hashes.len().max(at + rows.len()), 0);
-                let into = &mut hashes[at..at + rows.len()];
-                at += rows.len();
-                add_hashes(array, rows, into)?;
+                rest = after;
+            }
+            return Ok(partitions);
+        }
+        hashes.clear();
+        hashes.resize(len, 0);
+        for &key in &self.keys {
+            let mut rest = &mut hashes[..];
+            for (array, rows) in spans_of(frame, block, self.columns[key])? {
+                let (own, after) = rest.split_at_mut(rows.len());
+                add_hashes(array, rows, own)?;
+                rest = after;
             }
         }
-        if self.shift.is_none() {
-            partitions.extend(hashes.iter().map(|hash| (hash >> (64 - PARTITIONS.ilog2())) as u8));
-        }
+        let partition = |hash: &u64| (hash >> (64 - PARTITIONS.ilog2())) as u8;
+        partitions.iter_mut().zip(&*hashes).for_each(|(own, hash)| *own = partition(hash));
         Ok(partitions)
     }
 }
@@ -151,10 +156,10 @@ impl<'w, 'a> Wave<'w, 'a> {
     ) -> Result<Wave<'w, 'a>> {
         let start = frame.block_start(chunks.start);
         let bytes = chunks.len().saturating_mul(16 * CHUNK);
-        let orders = parallel::map(chunks.len(), bytes, |job| {
-            let mut partitions = needed.partitions(frame, chunks.start + job)?;
+        let orders = parallel::map_with(chunks.len(), bytes, Vec::new, |hashes, job| {
+            let mut partitions = needed.partitions(frame, chunks.start + job, hashes)?;
             exclude(&mut partitions, frame, chunks.start + job, &masks(chunks.start + job)?);
-            Ok(ChunkOrder::of(&partitions))
+            Ok(ChunkOrder::of(&partitions, needed.has_texts))
         });
         let orders = orders.into_iter().collect::<Result<Vec<_>>>()?;
         let mut wave = Wave {
@@ -194,8 +199,7 @@ impl<'w, 'a> Wave<'w, 'a> {
             let buffer = filled(rows * width, |out| {
                 let jobs = out.chunks_mut(CHUNK * width).zip(self.orders.iter().zip(blocks())).map(Ok);
                 let sort = |(out, (order, block)): (&mut [u8], (&ChunkOrder, usize))| {
-                    order.values(width, &spans_of(self.frame, block, column)?, out);
-                    Ok(())
+                    order.values(width, &spans_of(self.frame, block, column)?, out)
                 };
                 parallel::try_map(jobs, rows * width, |_| CHUNK * width, sort, || ()).map(|_| ())
             })?;
@@ -237,11 +241,12 @@ impl<'w, 'a> Wave<'w, 'a> {
             };
             parallel::try_map(jobs, bytes, |_| width, put, || ()).map(|_| ())
         })?;
+        let arrays = chunks.into_iter().zip(&self.orders).enumerate().map(Ok);
         let array = |(number, (chunk, order)): (usize, (ViewedChunk<'_>, &ChunkOrder))| {
             let own = views.slice_with_length(number * width, order.rows.len() * VIEW);
             chunk.array(own, &order.places, order.rows.len())
         };
-        chunks.into_iter().zip(&self.orders).enumerate().map(array).collect::<Result<_>>().map(Some)
+        parallel::try_map(arrays, bytes, |_| width, array, || ()).map(Some)
     }
 
     /// Checks that a column may be copied.
@@ -473,15 +478,18 @@ fn exclude(partitions: &mut [u8], frame: &Frame<'_>, block: usize, masks: &[Opti
 /// The order of a chunk's rows by partition, as they are within each.
 struct ChunkOrder {
     rows: Vec<u16>,
-    /// The place of each row in that order; `u16::MAX`, where no other can be, for rows that are not selected.
+    /// The place of each row in that order; `u16::MAX`, where no other can be, for rows that are not selected. Only where texts
+    /// are sorted, which are visited in their own order.
     places: Vec<u16>,
+    /// The number of all rows.
+    len: usize,
     /// Where each partition begins, and where the last one ends.
     starts: Vec<usize>,
 }
 
 impl ChunkOrder {
     /// Of at most `CHUNK` rows.
-    fn of(partitions: &[u8]) -> ChunkOrder {
+    fn of(partitions: &[u8], has_texts: bool) -> ChunkOrder {
         let mut counts = [0usize; NONE as usize + 1];
         partitions.iter().for_each(|&partition| counts[usize::from(partition)] += 1);
         let mut next = [usize::MAX; NONE as usize + 1];
@@ -494,16 +502,17 @@ impl ChunkOrder {
         }
         starts.push(end);
         let mut rows = vec![0; end];
-        let mut places = Vec::with_capacity(partitions.len());
+        let mut places = vec![u16::MAX; if has_texts { partitions.len() } else { 0 }];
         for (row, &partition) in partitions.iter().enumerate() {
             let next = &mut next[usize::from(partition)];
-            places.push(*next as u16);
-            if let Some(place) = rows.get_mut(*next) {
-                *place = row as u16;
-                *next += 1;
+            let Some(selected) = rows.get_mut(*next) else { continue };
+            *selected = row as u16;
+            if let Some(place) = places.get_mut(row) {
+                *place = *next as u16;
             }
+            *next += 1;
         }
-        ChunkOrder { rows, places, starts }
+        ChunkOrder { rows, places, len: partitions.len(), starts }
     }
 
     fn rows_of(&self, partition: usize) -> &[u16] {
@@ -517,8 +526,8 @@ impl ChunkOrder {
         picked.column(frame, &picked.plains(frame, schema, Some(column))?, schema, column)
     }
 
-    /// Writes values of `width` bytes, of the chunk's rows in `spans`, to their places in `out`.
-    fn values(&self, width: usize, spans: &[Span<'_>], out: &mut [u8]) {
+    /// Writes values of `width` bytes, of the chunk's rows in `spans`, to `out` in this order.
+    fn values(&self, width: usize, spans: &[Span<'_>], out: &mut [u8]) -> Result<()> {
         match width {
             1 => self.put::<1>(spans, out),
             2 => self.put::<2>(spans, out),
@@ -528,19 +537,19 @@ impl ChunkOrder {
         }
     }
 
-    fn put<const N: usize>(&self, spans: &[Span<'_>], out: &mut [u8]) {
-        let out = &mut out.as_chunks_mut::<N>().0[..];
-        let mut places = &self.places[..];
-        for (array, rows) in spans {
-            let values = fixed_values::<N>(array).get(rows.clone()).unwrap_or_default();
-            let (own, rest) = places.split_at(rows.len().min(places.len()));
-            places = rest;
-            for (&place, value) in own.iter().zip(values) {
-                if let Some(out) = out.get_mut(usize::from(place)) {
-                    *out = *value;
-                }
-            }
+    fn put<const N: usize>(&self, spans: &[Span<'_>], out: &mut [u8]) -> Result<()> {
+        fn of_span<'s, const N: usize>(span: &Span<'s>) -> Option<&'s [[u8; N]]> {
+            fixed_values::<N>(span.0).get(span.1.clone())
         }
+        let values = match spans {
+            [span] => of_span::<N>(span).map(Cow::Borrowed),
+            _ => spans.iter().map(of_span::<N>).collect::<Option<Vec<_>>>().map(|values| Cow::Owned(values.concat())),
+        };
+        let values = values.filter(|values| values.len() == self.len).ok_or_else(lost_row)?;
+        for (out, &row) in out.as_chunks_mut::<N>().0.iter_mut().zip(&self.rows) {
+            *out = values[usize::from(row)];
+        }
+        Ok(())
     }
 }
 
@@ -556,36 +565,36 @@ fn integers_width(frame: &Frame<'_>, key: usize) -> Result<Option<usize>> {
         if !is_integer(array.data_type()) || !matches!(fixed_width(array.data_type()), Some(2 | 4 | 8)) {
             return Ok(None);
         }
+        let mut words = vec![0; rows.len()];
+        each_word(array, &rows, &mut words, |own, word| *own = word as i64)?;
         // Anything may lie under nulls.
         let valid = Mask::valid(array, &rows);
-        let mut row = 0;
-        add_words(array, &rows, |word| {
-            if valid.as_ref().is_none_or(|valid| valid.is_set(row)) {
-                let (low, high) = range.unwrap_or((word as i64, word as i64));
-                range = Some((low.min(word as i64), high.max(word as i64)));
-            }
-            row += 1;
-        })?;
+        let is_valid = |row: usize| valid.as_ref().is_none_or(|valid| valid.is_set(row));
+        for (_, &word) in words.iter().enumerate().filter(|(row, _)| is_valid(*row)) {
+            let (low, high) = range.unwrap_or((word, word));
+            range = Some((low.min(word), high.max(word)));
+        }
     }
     let width = range.map(|(low, high)| high.wrapping_sub(low) as u64).filter(|width| width / 4 <= frame.rows());
     Ok(width.and_then(|width| usize::try_from(width).ok()))
 }
 
-/// Calls `work` with the word of each row of integers; any for nulls.
-fn add_words(array: &ArrayData, rows: &Range<usize>, mut work: impl FnMut(u64)) -> Result<()> {
-    fn each<const N: usize>(
+/// Calls `work` with something of each row of integers and the row's word; any word for nulls.
+fn each_word<T>(array: &ArrayData, rows: &Range<usize>, own: &mut [T], work: impl Fn(&mut T, u64)) -> Result<()> {
+    fn each<T, const N: usize>(
         array: &ArrayData,
         rows: &Range<usize>,
-        work: &mut impl FnMut(u64),
+        own: &mut [T],
+        work: impl Fn(&mut T, u64),
         word: impl Fn([u8; N]) -> u64,
     ) {
         let values = fixed_values::<N>(array).get(rows.clone()).unwrap_or_default();
-        values.iter().for_each(|raw| work(word(*raw)));
+        own.iter_mut().zip(values).for_each(|(own, raw)| work(own, word(*raw)));
     }
     match fixed_width(array.data_type()) {
-        Some(2) => each(array, rows, &mut work, word_of_2(array.data_type())),
-        Some(4) => each(array, rows, &mut work, word_of_4(array.data_type())),
-        Some(8) => each(array, rows, &mut work, u64::from_le_bytes),
+        Some(2) => each(array, rows, own, work, word_of_2(array.data_type())),
+        Some(4) => each(array, rows, own, work, word_of_4(array.data_type())),
+        Some(8) => each(array, rows, own, work, u64::from_le_bytes),
         _ => return Err(Error::internal("keys are no integers")),
     }
     Ok(())
@@ -597,8 +606,7 @@ fn add_hashes(array: &ArrayData, rows: Range<usize>, into: &mut [u64]) -> Result
     let has_nulls = array.nulls().is_some_and(|nulls| nulls.null_count() > 0);
     match array.data_type() {
         data_type if is_integer(data_type) && matches!(fixed_width(data_type), Some(2 | 4 | 8)) && !has_nulls => {
-            let mut into = into.iter_mut();
-            add_words(array, &rows, |word| into.by_ref().take(1).for_each(|hash| *hash = mixed(*hash, word)))?;
+            each_word(array, &rows, into, |hash, word| *hash = mixed(*hash, word))?;
         }
         Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView if !has_nulls => {
             let texts = Texts::of(array)?;
