@@ -192,6 +192,8 @@ fn next<'a>(cells: &mut Vec<Cell<'a>>, cell: Cell<'a>) -> u32 {
 
 /// Slots that are looked at together.
 const WINDOW: usize = 8;
+/// The most slots that keys lie behind their first ones, on average: half a slot where these are random.
+const MOST_BEHIND: usize = 4;
 
 /// A hash table of keys of `N` words and their numbers, with linear probing. At most half of the slots are taken, so that a
 /// key is nearly always in one of the first slots looked at.
@@ -207,17 +209,23 @@ struct Words<const N: usize> {
     /// The bits of a hash that are not those of a slot.
     shift: u32,
     taken: usize,
+    /// How many slots behind their first ones keys were put since the factors were drawn.
+    behind: usize,
     /// How many are expected.
     expected: usize,
 }
 
 impl<const N: usize> Default for Words<N> {
     fn default() -> Words<N> {
-        let hasher = DefaultHashBuilder::default();
-        let factors = std::array::from_fn(|word| hasher.hash_one(word) | 1);
         let keys = std::array::from_fn(|_| Vec::new());
-        Words { keys, ids: Vec::new(), factors, shift: 0, taken: 0, expected: 0 }
+        Words { keys, ids: Vec::new(), factors: factors(), shift: 0, taken: 0, behind: 0, expected: 0 }
     }
+}
+
+/// Odd numbers that nobody knows.
+fn factors<const N: usize>() -> [u64; N] {
+    let hasher = DefaultHashBuilder::default();
+    std::array::from_fn(|word| hasher.hash_one(word) | 1)
 }
 
 impl<const N: usize> Words<N> {
@@ -225,7 +233,7 @@ impl<const N: usize> Words<N> {
     fn emptied(mut self, expected: usize) -> Words<N> {
         self.keys.iter_mut().for_each(Vec::clear);
         self.ids.clear();
-        Words { taken: 0, expected, ..self }
+        Words { taken: 0, behind: 0, expected, ..self }
     }
 
     /// The number of slots.
@@ -297,19 +305,33 @@ impl<const N: usize> Words<N> {
             self.grow();
         }
         let slot = self.slot(key);
-        if self.ids[slot] == 0 {
-            let id = new();
-            self.put(slot, key, id);
-            self.taken += 1;
+        if self.ids[slot] != 0 {
+            return self.ids[slot];
         }
-        self.ids[slot]
+        let id = new();
+        self.put(slot, key, id);
+        self.taken += 1;
+        self.behind += slot.wrapping_sub(self.first(key)) & (self.len() - 1);
+        if self.behind > MOST_BEHIND * self.taken + self.len() {
+            // One factor in hundreds puts keys at equal distances side by side, as numbers in a row are.
+            self.factors = factors();
+            self.behind = 0;
+            self.sort_into(self.len());
+        }
+        id
     }
 
     /// Makes space for twice as many, at first for as many as are expected.
     #[cold]
     fn grow(&mut self) {
         let before = self.len();
-        let len = if before == 0 { (2 * self.expected + 2).next_power_of_two().max(64) } else { 2 * before };
+        self.sort_into(if before == 0 { (2 * self.expected + 2).next_power_of_two().max(64) } else { 2 * before });
+    }
+
+    /// Puts all keys where they belong among `len` slots.
+    #[cold]
+    fn sort_into(&mut self, len: usize) {
+        let before = self.len();
         // An empty table keeps its memory.
         let has_slots = before > 0;
         let keys: [Vec<u64>; N] =
@@ -364,6 +386,22 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn factors_that_put_keys_side_by_side_are_replaced() {
+        // By this factor all keys belong into one slot.
+        let mut words = Words::<1> { factors: [1], ..Words::default() };
+        let keys = || (1..=1000).map(|id: u32| (id, [u64::from(id) << 32]));
+        for (id, key) in keys() {
+            assert_eq!(words.id(key, || id), id);
+        }
+        let behind = |key| words.slot(key).wrapping_sub(words.first(key)) & (words.len() - 1);
+        let behind: usize = keys().map(|(_, key)| behind(key)).sum();
+        assert!(behind < 20_000, "{behind} slots; without others, {}", 1000 * 999 / 2);
+        for (id, key) in keys() {
+            assert_eq!((words.find(key), words.id(key, || 0)), (Some(id), id));
+        }
+    }
 
     proptest! {
         #[test]
