@@ -25,7 +25,7 @@ pub struct Store {
     region: sys::MemoryRegion,
     file: File,
     watched: WatchedFile,
-    /// The temporary path of a file that can't be created without a name.
+    /// The temporary path of a file that has no other one yet, and goes with the store.
     part: Mutex<Option<PathBuf>>,
     forks: u64,
     medium: Medium,
@@ -159,7 +159,7 @@ impl Store {
     }
 
     /// Names a new file, replacing an existing one atomically, with its permissions, and its owner and group if this
-    /// process may set them.
+    /// process may set them. If that fails, nothing is left of it once the store is dropped.
     ///
     /// # Errors
     /// Those of the system, or of the witness.
@@ -173,7 +173,11 @@ impl Store {
                 named => break named.map(|()| part)?,
             }
         };
-        self.medium.rename(&part, path)
+        let renamed = self.medium.rename(&part, path);
+        if renamed.is_err() {
+            *self.part() = Some(part);
+        }
+        renamed
     }
 
     /// Writes `bytes` at `offset` (pwrite(2)).

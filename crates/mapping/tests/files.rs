@@ -177,6 +177,30 @@ impl Witness for Refusal {
     }
 }
 
+/// Refuses to rename.
+#[derive(Debug)]
+struct NoRename;
+
+impl Witness for NoRename {
+    fn hear(&self, act: Act<'_>) -> io::Result<()> {
+        if matches!(act, Act::Rename { .. }) { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+}
+
+/// It kept a name beside the folder, and its blocks, until the next writer opened the table.
+#[test]
+fn a_new_file_that_could_not_replace_another_one_is_not_left() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("folder");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("file"), "old").unwrap();
+    let store = Store::create(&Medium::watched(Arc::new(NoRename)), &folder, 4096).unwrap();
+    assert!(store.replace(&folder.join("file")).is_err());
+    drop(store);
+    assert_eq!(fs::read(folder.join("file")).unwrap(), b"old");
+    assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1);
+}
+
 /// Writes a file by a rename, and returns whether that succeeded, and what its witness was told.
 fn replaced(folder: &Path, refused: usize) -> (io::Result<()>, Vec<String>) {
     let witness = Arc::new(Refusal { at: refused, seen: Mutex::default() });
