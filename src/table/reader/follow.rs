@@ -1,6 +1,6 @@
 //! [`follow`]: new rows of a table, as they are committed.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,8 @@ pub struct Follow {
     /// The number of the first row not returned yet.
     next: u64,
     timeout: Option<Duration>,
-    bed: Option<(PathBuf, Mapping)>,
+    /// A mapping of the live segment's file to sleep on, writable if permitted.
+    bed: Option<Mapping>,
     /// The time of the last check that the table still exists.
     looked: Instant,
 }
@@ -171,14 +172,12 @@ impl Follow {
     }
 
     fn sleep(&mut self, timeout: Duration) -> Result<()> {
-        let Some((path, page, sequence)) = watched(&self.dataset) else {
+        let watched = watched(&self.dataset);
+        let bed = watched.map(|(file, ..)| bed_of(&mut self.bed, file)).transpose()?.flatten();
+        let Some(((_, page, sequence), bed)) = watched.zip(bed) else {
             std::thread::sleep(timeout.min(POLL));
             return Ok(());
         };
-        if self.bed.as_ref().is_none_or(|(known, _)| known != path) {
-            self.bed = Some((path.to_path_buf(), bed(path)?));
-        }
-        let Some((_, bed)) = &self.bed else { return Ok(()) };
         let word = page.sequence() as usize;
         for _ in 0..SPINS {
             if bed.load64(word) != sequence {
@@ -206,19 +205,18 @@ impl Follow {
     /// mappings.
     pub(crate) fn wake_up(&mut self) -> Result<Option<WakeUp>> {
         guard(|| {
-            let Some((path, page, sequence)) = watched(&self.dataset) else {
+            let Some((file, page, sequence)) = watched(&self.dataset) else {
                 let source = self.dataset.pieces().last().and_then(|piece| piece.source.path());
                 return Ok(source.map(|folder| WakeUp::Names(folder.to_path_buf())));
             };
-            if self.bed.as_ref().is_none_or(|(known, _)| known != path) {
-                if mappings_are_scarce() {
-                    return Ok(None);
-                }
-                self.bed = Some((path.to_path_buf(), bed(path)?));
-            }
-            let Some((_, bed)) = self.bed.as_ref().filter(|(_, bed)| bed.mode() == Mode::ReadWrite) else {
+            if !self.bed.as_ref().is_some_and(|bed| bed.is_of_file(file)) && mappings_are_scarce() {
                 return Ok(None);
-            };
+            }
+            let replaced = || Error::new(ErrorKind::FileChanged, "another file has taken the live segment's name");
+            let bed = bed_of(&mut self.bed, file)?.ok_or_else(replaced)?;
+            if bed.mode() != Mode::ReadWrite {
+                return Ok(None);
+            }
             // Only its words are needed: thousands of tables have thousands of files.
             bed.close_file();
             bed.publish32(page.waiting(), 1);
@@ -239,9 +237,15 @@ impl Follow {
     }
 }
 
-/// A mapping to sleep on, writable if permitted, so that the writer can be notified.
-fn bed(path: &Path) -> Result<Mapping> {
-    Ok(Mapping::open(path, Mode::ReadWrite).or_else(|_| Mapping::open(path, Mode::Read))?)
+/// The mapping to sleep on: `known` if it is of the file of the live segment, which is mapped as `segment`, else a new one,
+/// writable if permitted, so that the writer can be notified. `None` if another file has the segment's name by now, as
+/// where a larger one took the place of an empty one: its words are others.
+fn bed_of<'a>(known: &'a mut Option<Mapping>, segment: &Mapping) -> Result<Option<&'a Mapping>> {
+    if !known.as_ref().is_some_and(|bed| bed.is_of_file(segment)) {
+        let bed = |path| Mapping::open(path, Mode::ReadWrite).or_else(|_| Mapping::open(path, Mode::Read));
+        *known = segment.path().map(bed).transpose()?;
+    }
+    Ok(known.as_ref().filter(|bed| bed.is_of_file(segment)))
 }
 
 impl Iterator for Follow {
@@ -249,5 +253,57 @@ impl Iterator for Follow {
 
     fn next(&mut self) -> Option<Result<Dataset>> {
         self.poll(self.timeout.unwrap_or(Duration::MAX)).transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::array::Value;
+    use crate::table::reader::chain;
+    use crate::table::{Writer, WriterOptions, compact};
+    use crate::{open, parse_schema};
+
+    fn writer(table: &Path) -> Writer {
+        let schema = Arc::new(parse_schema("text: utf8").unwrap());
+        let options = WriterOptions { segment_rows: Some(4), ..WriterOptions::default() };
+        Writer::open(table, Some(schema), &options).unwrap()
+    }
+
+    /// A larger segment took the name of an empty one, on whose file the follower went on to sleep: it was woken by nobody,
+    /// or never slept at all.
+    #[test]
+    fn a_follower_sleeps_on_the_file_whose_rows_it_waits_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = folder.path().join("t");
+        let mut writer = writer(&table);
+        let mut follower = follow(&open(&table).unwrap(), None, None).unwrap();
+        follower.sleep(Duration::ZERO).unwrap();
+        writer.append_row(&[Value::Str(&"long".repeat(1 << 20))]).unwrap();
+        writer.commit().unwrap();
+        assert_eq!(follower.poll(Duration::ZERO).unwrap().unwrap().len().unwrap(), 1);
+        let path = chain::path(&std::fs::canonicalize(&table).unwrap(), 0);
+        follower.sleep(Duration::ZERO).unwrap();
+        assert!(follower.bed.as_ref().is_some_and(|bed| bed.is_at(&path)));
+        let Some(WakeUp::Word(word)) = follower.wake_up().unwrap() else { panic!("nothing to wait for") };
+        assert!(word.mapping.is_at(&path));
+    }
+
+    /// A small file took the name of the segment before the follower mapped it to sleep: it has no words where the follower
+    /// looked for them.
+    #[test]
+    fn a_file_that_took_the_name_of_a_segment_is_none_to_sleep_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = folder.path().join("t");
+        let mut writer = writer(&table);
+        writer.append_row(&[Value::Str("short")]).unwrap();
+        writer.close().unwrap();
+        let mut follower = follow(&open(&table).unwrap(), None, None).unwrap();
+        compact(&table, |_, _| ()).unwrap();
+        follower.sleep(Duration::ZERO).unwrap();
+        assert_eq!(follower.wake_up().err().map(|e| e.kind()), Some(ErrorKind::FileChanged));
     }
 }

@@ -26,7 +26,7 @@ use crate::dataset::{Dataset, Footprint, Origin, Piece, Source, renewed};
 use crate::directory::FileId;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::ReadOptions;
-use crate::map::{self, ChangeCheck, boot_id, guard, mappings_are_scarce};
+use crate::map::{self, ChangeCheck, Mapping, boot_id, guard, mappings_are_scarce};
 use crate::table::format::{POSITIONS, Page, Record};
 
 /// The live segment as of one commit.
@@ -598,10 +598,10 @@ pub(crate) fn close_files(dataset: &Dataset) {
 }
 
 /// What a follower sleeps on: the live segment's file, the offsets of its words, and the last seen sequence.
-pub(super) fn watched(dataset: &Dataset) -> Option<(&Path, Page, u64)> {
+pub(super) fn watched(dataset: &Dataset) -> Option<(&Mapping, Page, u64)> {
     // Nothing wakes the followers of a sealed segment.
     let live = dataset.pieces().last().and_then(growing).filter(|live| !live.snapshot.record.sealed)?;
-    Some((live.snapshot.segment.path(), live.snapshot.segment.header.page(), live.snapshot.record.sequence))
+    Some((&live.snapshot.segment.mapping, live.snapshot.segment.header.page(), live.snapshot.record.sequence))
 }
 
 /// The dataset to continue with, if its live segment was replaced by another file and is no longer written.
