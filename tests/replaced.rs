@@ -126,6 +126,23 @@ fn values_are_those_of_the_file_that_replaced_an_empty_one() {
     assert_eq!(numbers(&dataset.refresh().unwrap()), ["7"]);
 }
 
+/// A backup of links has the empty segment, which its writer seals when a larger one has replaced it in the table. In the
+/// backup its own name is the one at which its rows would go on: a reader that looked there never came to an end.
+#[test]
+fn an_empty_segment_that_was_sealed_does_not_go_on_in_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let (table, backup) = (folder.path().join("t"), folder.path().join("backup"));
+    let mut writer = writer(&table, 4);
+    fs::create_dir(&backup).unwrap();
+    fs::hard_link(table.join(FIRST), backup.join(FIRST)).unwrap();
+    let (dataset, linked) = (open(&table).unwrap(), open(&backup).unwrap());
+    writer.append_row(&[Value::Int(7), Value::Str(&"x".repeat(64 << 20))]).unwrap();
+    writer.commit().unwrap();
+    assert_eq!((len(&dataset), len(&linked), len(&open(&backup).unwrap())), (1, 0, 0));
+    let mut follower = follow(&linked, None, None).unwrap();
+    assert!(follower.poll(Duration::from_millis(10)).unwrap().is_none());
+}
+
 /// As a writer leaves it that is killed before it can seal the segment it has replaced.
 #[test]
 fn an_empty_segment_that_was_replaced_unsealed_is_noticed() {

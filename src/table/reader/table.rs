@@ -306,6 +306,10 @@ impl Live {
         while record.sealed {
             let first_row = segment.header.first_row;
             let rows = record.rows();
+            if rows == 0 {
+                // The name at which it goes on is its own: that of the one that has replaced it, or of itself.
+                return Ok(None);
+            }
             // A sealed segment reaches up to the next one, whatever the next one contains.
             let next = match open_last(&chain::path(folder, first_row + rows)) {
                 Ok(Some((next, newest))) if newest.boot == boot_id() && self.has_schema_of(&next) => {
