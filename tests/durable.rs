@@ -380,3 +380,18 @@ fn rows_that_are_not_durable_go_with_a_damaged_record() {
         table.has(3);
     }
 }
+
+/// A commit was visible when its sync failed, and the writer said that it had the positions of the one before.
+#[test]
+fn positions_of_a_commit_whose_sync_failed_are_those_that_readers_see() {
+    let table = Table::new(Sync::Commit, None);
+    let mut writer = table.writer();
+    writer.append_row(&[Value::Int(1)]).unwrap();
+    writer.commit_with(&[("from", 1)]).unwrap();
+    writer.append_row(&[Value::Int(2)]).unwrap();
+    table.disk.refuse(Refused::NextFile);
+    assert_eq!(writer.commit_with(&[("from", 2), ("to", 9)]).unwrap_err().kind(), ErrorKind::Io);
+    let seen = open(table.path()).unwrap();
+    assert_eq!(seen.len().unwrap(), 2);
+    assert_eq!(writer.positions(), seen.positions().unwrap());
+}

@@ -9,7 +9,7 @@ use arrow_schema::{Field, Schema, SchemaRef};
 use super::change::changed;
 use super::growing::{Growing, SegmentShape};
 use super::opening::{FIRST_ROWS, first_guess, refuse_twins};
-use super::options::{Sync, WriterOptions};
+use super::options::WriterOptions;
 use super::writer::Writer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::ReadOptions;
@@ -132,7 +132,7 @@ impl Writer {
             self.segments.truncate(1);
             self.entries.truncate(self.plan.dictionaries.len());
         }
-        done.and_then(|()| if self.sync == Sync::Commit { self.sync() } else { Ok(()) })
+        done.and_then(|()| self.sync_commit())
     }
 
     /// Creates the first segment of the new schema: after the live one, or in its place if that is empty. Returns

@@ -41,11 +41,12 @@ impl Writer {
         self.check()?;
         let committed = guard(|| {
             let before = self.set_positions(positions)?;
-            let committed = self.commit_rows(!positions.is_empty());
-            if committed.is_err() {
+            let shown = self.show_rows(!positions.is_empty());
+            if shown.is_err() {
                 self.take_back(before);
             }
-            committed
+            // Where that fails the commit is visible, with these positions.
+            shown.and_then(|()| self.sync_commit())
         });
         match committed {
             Ok(()) => Ok(()),

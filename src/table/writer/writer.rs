@@ -439,9 +439,10 @@ impl Writer {
     /// Makes all appended rows visible to readers, in one step.
     ///
     /// # Errors
-    /// `Io`; then none of the rows is visible. `FileChanged` if another program has truncated or overwritten the live
-    /// segment, which is detected at the latest when rows are next published to other Arrow readers or synced: after
-    /// that nothing more can be written.
+    /// `Io`; then none of the rows is visible, unless it was a sync that failed, which [`Sync::Commit`] makes: then they
+    /// are, as [`Writer::committed_rows`] says, and a power cut may take them. `FileChanged` if another program has
+    /// truncated or overwritten the live segment, which is detected at the latest when rows are next published to other
+    /// Arrow readers or synced: after that nothing more can be written.
     #[inline]
     pub fn commit(&mut self) -> Result<()> {
         self.check()?;
@@ -461,7 +462,20 @@ impl Writer {
     }
 
     #[inline]
-    pub(super) fn commit_rows(&mut self, has_moved: bool) -> Result<()> {
+    fn commit_rows(&mut self, has_moved: bool) -> Result<()> {
+        self.show_rows(has_moved)?;
+        self.sync_commit()
+    }
+
+    /// Syncs a commit that is visible, if each is to be.
+    #[inline]
+    pub(super) fn sync_commit(&mut self) -> Result<()> {
+        if self.sync == Sync::Commit { self.sync() } else { Ok(()) }
+    }
+
+    /// Makes the appended rows visible, or none of them.
+    #[inline]
+    pub(super) fn show_rows(&mut self, has_moved: bool) -> Result<()> {
         self.unlooked += 1;
         let is_due = self.background.is_look_due();
         if is_due || self.unlooked >= LOOK_EVERY {
@@ -481,7 +495,7 @@ impl Writer {
         if self.sorted_by.is_some() {
             self.last.1.clone_from(&self.last.0);
         }
-        if self.sync == Sync::Commit { self.sync() } else { Ok(()) }
+        Ok(())
     }
 
     /// Checks that the live segment still exists, and its directory where it was: readers don't see commits to a removed
