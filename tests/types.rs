@@ -279,6 +279,33 @@ fn keys_that_are_all_taken_are_an_error() {
     assert_eq!(open(&path).unwrap().len().unwrap(), 134);
 }
 
+/// Each row that was refused for its second word took a key for its first one.
+#[test]
+fn rows_that_are_refused_take_no_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table");
+    let encoded =
+        |name: &str| Field::new(name, DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8)), true);
+    let schema = Arc::new(Schema::new(vec![encoded("a"), encoded("b")]));
+    let mut writer = Writer::open(&path, Some(schema), &options(1000)).unwrap();
+    for n in 0..128 {
+        writer.append_row(&[Value::Str("same"), Value::Str(&format!("b{n}"))]).unwrap();
+    }
+    for n in 0..127 {
+        let refused = writer.append_row(&[Value::Str(&format!("refused {n}")), Value::Str("one more")]).unwrap_err();
+        assert!(refused.to_string().contains("'b': the dictionary is full"), "{refused}");
+    }
+    for n in 0..127 {
+        writer.append_row(&[Value::Str(&format!("a{n}")), Value::Str("b0")]).unwrap();
+    }
+    writer.commit().unwrap();
+    let expected = (0..128).map(|n| format!("same b{n}")).chain((0..127).map(|n| format!("a{n} b0")));
+    let found = open(&path).unwrap();
+    let found =
+        found.rows().map(|row| row.unwrap()).map(|row| format!("{} {}", row.get(0).unwrap(), row.get(1).unwrap()));
+    assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+}
+
 /// Nulls were looked for in no list view, and in dense unions before their members were in order: items that a column was
 /// declared not to have became zeros.
 #[test]

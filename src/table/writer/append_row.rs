@@ -39,11 +39,21 @@ impl Writer {
         let mut keys = std::mem::take(&mut self.row_keys);
         let written = guard(|| self.write_row(row, &mut keys));
         self.row_keys = keys;
-        written.map_err(|e| e.at(self.path()))?;
+        if let Err(e) = written {
+            self.forget_unused_entries();
+            return Err(e.at(self.path()));
+        }
         if key.is_some() {
             self.last.0 = key;
         }
         Ok(())
+    }
+
+    /// Discards the dictionary entries that no segment has, and so no row: those of a row that was not appended.
+    #[cold]
+    fn forget_unused_entries(&mut self) {
+        let known = self.live().known_entries();
+        self.entries.iter_mut().zip(known).for_each(|(entries, known)| entries.truncate(known));
     }
 
     /// Checks that the values fit their columns; returns the key of the sorted column's value.
