@@ -395,3 +395,22 @@ fn positions_of_a_commit_whose_sync_failed_are_those_that_readers_see() {
     assert_eq!(seen.len().unwrap(), 2);
     assert_eq!(writer.positions(), seen.positions().unwrap());
 }
+
+/// A thread that waited for durable rows kept the table's lock beyond the end of the writer, for as long as its sync took.
+#[test]
+fn a_table_can_be_opened_anew_when_its_writer_is_dropped() {
+    let (table, writer) = before_a_refused_sync(1);
+    table.disk.refuse(Refused::Held);
+    let durability = writer.durability();
+    let waiting = thread::spawn(move || durability.wait());
+    table.disk.await_sync();
+    let disk = table.disk.clone();
+    let releasing = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(200));
+        disk.release();
+    });
+    drop(writer);
+    assert_eq!(table.writer().rows(), 4);
+    assert_eq!(waiting.join().unwrap().unwrap_err().kind(), ErrorKind::Io);
+    releasing.join().unwrap();
+}

@@ -250,8 +250,12 @@ impl Background {
 impl Drop for Background {
     fn drop(&mut self) {
         self.inner.stop.store(true, Ordering::SeqCst);
-        // The lock is released when this returns, as no turn holds it any more.
+        // The lock is released when this returns, as no turn holds it any more, and nobody who waits for durable rows for
+        // longer than an instant.
         drop(self.turns.take());
+        if self.is_ours() {
+            drop(locked(&self.inner.syncing));
+        }
     }
 }
 
@@ -370,6 +374,9 @@ impl Inner {
     fn to_disk(&self, sync: impl FnOnce() -> Result<()>) -> Result<()> {
         let _alone = locked(&self.syncing);
         self.check()?;
+        if self.stop.load(Ordering::SeqCst) {
+            return Err(dropped());
+        }
         // Recorded before the lock is released.
         guard(sync).inspect_err(|e| self.fail(e.clone()))
     }
@@ -451,12 +458,16 @@ impl Durability {
         if is_done() {
             return Ok(());
         }
-        let closed = || Error::new(ErrorKind::Closed, "the writer was dropped; open the table anew");
-        let inner = self.inner.upgrade().ok_or_else(closed)?;
+        let inner = self.inner.upgrade().ok_or_else(dropped)?;
         // Another thread may have synced for this one meanwhile, and failed since.
         let synced = inner.to_disk(|| if is_done() { Ok(()) } else { inner.sync_all(Durably::Soon) });
         if is_done() { Ok(()) } else { synced }
     }
+}
+
+/// The error for a wait for commits of a writer that is gone.
+fn dropped() -> Error {
+    Error::new(ErrorKind::Closed, "the writer was dropped; open the table anew")
 }
 
 /// The error for a writer that can't continue because of `why`, an error of kind `kind`.
