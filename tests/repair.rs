@@ -4,12 +4,20 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use arrow_array::{Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use arrowwood::simulate::pretend_boot;
 use arrowwood::{Dataset, Repaired, WriteOptions, Writer, WriterOptions, check, compact, open, repair, write};
+
+/// A process has one belief about the boot of its machine: who holds this for writing may change it.
+static BOOT: RwLock<()> = RwLock::new(());
+
+/// Nobody pretends another boot as long as this lives.
+fn this_boot() -> RwLockReadGuard<'static, ()> {
+    BOOT.read().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn schema() -> Arc<Schema> {
     Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false), Field::new("s", DataType::Utf8, false)]))
@@ -70,6 +78,7 @@ fn has_rows(table: &Path, what: &str, count: u64) {
 /// Damage that costs no row, such as that of a file's last byte.
 #[test]
 fn segments_behind_one_that_lost_no_row_stay() {
+    let _boot = this_boot();
     let (_home, table) = table(120);
     for (row, kept) in [(0, 120), (50, 120)] {
         let mut bytes = fs::read(segment(&table, row)).unwrap();
@@ -107,6 +116,7 @@ fn merged() -> (tempfile::TempDir, PathBuf) {
 /// for the ones that were appended since.
 #[test]
 fn damaged_leftovers_of_a_merge_cost_no_row() {
+    let _boot = this_boot();
     for damaged in [50, 100] {
         let (_home, table) = merged();
         damage(&segment(&table, damaged), &format!("row-{:06}", damaged + 20));
@@ -123,6 +133,7 @@ fn damaged_leftovers_of_a_merge_cost_no_row() {
 /// The files that are still there have the rows of the merged one.
 #[test]
 fn a_damaged_merge_costs_no_row_of_its_leftovers() {
+    let _boot = this_boot();
     for damaged in [70, 120] {
         let (_home, table) = merged();
         damage(&segment(&table, 0), &format!("row-{damaged:06}"));
@@ -139,6 +150,7 @@ fn a_damaged_merge_costs_no_row_of_its_leftovers() {
 /// A name that the merged file does not end with, in the middle of what it has: no merge has left that.
 #[test]
 fn segments_that_are_no_leftovers_are_not_removed_by_a_merge() {
+    let _boot = this_boot();
     let (_home, table) = merged();
     fs::rename(segment(&table, 100), segment(&table, 110)).unwrap();
     assert!(compact(&table, |_, _| ()).is_err());
@@ -159,6 +171,7 @@ fn what_is_before_the_damage_is_on_the_disk() {
     drop(writer);
     damage(&segment(&table, 100), "row-000110");
     assert_eq!(repaired(&table).kept, 110);
+    let _alone = BOOT.write().unwrap_or_else(PoisonError::into_inner);
     pretend_boot(Some([7; 16]));
     has_rows(&table, "row", 110);
     pretend_boot(None);
@@ -187,6 +200,7 @@ fn uncount(file: &Path) {
 /// segment alone.
 #[test]
 fn a_prepared_commit_is_kept_as_a_whole_or_not_at_all() {
+    let _boot = this_boot();
     // All of it is there; its second segment is not; its first one is so damaged that nothing may be written into it.
     for (is_there, is_open) in [(true, true), (false, true), (true, false)] {
         let home = tempfile::tempdir().unwrap();
@@ -227,6 +241,7 @@ fn a_prepared_commit_is_kept_as_a_whole_or_not_at_all() {
 /// the rows and dropped the positions.
 #[test]
 fn a_commit_that_does_not_count_yet_is_no_damage() {
+    let _boot = this_boot();
     let home = tempfile::tempdir().unwrap();
     let table = home.path().join("t");
     let file = segment(&table, 0);
@@ -259,6 +274,7 @@ fn a_commit_that_does_not_count_yet_is_no_damage() {
 /// A footer shows committed rows only: without it, this number could be that of a killed writer.
 #[test]
 fn a_number_behind_what_other_readers_see_is_damage() {
+    let _boot = this_boot();
     let home = tempfile::tempdir().unwrap();
     let table = home.path().join("t");
     let mut writer = writer(&table, 50);
@@ -277,6 +293,7 @@ fn a_number_behind_what_other_readers_see_is_damage() {
 /// damage before it: a rename between two names of one file does nothing.
 #[test]
 fn a_segment_that_an_interrupted_repair_named_is_moved() {
+    let _boot = this_boot();
     let (home, table) = table(150);
     damage(&segment(&table, 100), "row-000110");
     let aside = home.path().join("t.damaged");
@@ -291,6 +308,7 @@ fn a_segment_that_an_interrupted_repair_named_is_moved() {
 /// Files of a killed process that had our process id, as in a container where it is always the same.
 #[test]
 fn incomplete_files_of_others_do_not_stop_a_repair() {
+    let _boot = this_boot();
     let (home, table) = table(40);
     let parts = |name: &str| {
         let part = |n: u32| home.path().join(format!(".{name}.{}.{n}.part", std::process::id()));
@@ -312,6 +330,7 @@ fn incomplete_files_of_others_do_not_stop_a_repair() {
 /// A log has a copy of small durable commits, with a checksum each.
 #[test]
 fn rows_that_the_log_has_are_taken_from_there() {
+    let _boot = this_boot();
     let home = tempfile::tempdir().unwrap();
     let table = home.path().join("t");
     let file = segment(&table, 0);
@@ -332,6 +351,7 @@ fn rows_that_the_log_has_are_taken_from_there() {
 /// What only its owner may read stays so when a new file takes its place.
 #[test]
 fn new_files_are_as_private_as_those_they_replace() {
+    let _boot = this_boot();
     let make_private = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
     // Rows, and none: a dense file, and a segment to go on with.
