@@ -8,7 +8,6 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow_array::{Array, Int64Array};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, FieldRef, Schema};
 
@@ -20,7 +19,7 @@ use super::outcome::{self, Function};
 use super::partition::{CHUNK, NeededColumns, PARTITIONS, Wave};
 use super::state::{GroupState, StateKind, ValueKind, is_integer};
 use super::table::{GroupTable, Grouped};
-use crate::array::{Value, slice};
+use crate::array::slice;
 use crate::compute::frame::{Frame, RowRanks};
 use crate::compute::reduce::is_number;
 use crate::compute::select::{
@@ -33,7 +32,7 @@ use crate::parallel;
 use crate::types::type_name;
 
 /// The rows of a block: each thread reuses its memory for per-row data.
-const BLOCK: usize = 1 << 14;
+pub(super) const BLOCK: usize = 1 << 14;
 /// Blocks whose groups are held until they are merged.
 const WAVE: usize = 256;
 /// The same where somebody watches, who may have to stop it before it takes too much.
@@ -49,7 +48,7 @@ const LARGE: usize = 1 << 19;
 /// The most groups in a first block for each of these sizes but the last.
 const FEW: usize = 256;
 const SOME: usize = BLOCK / 8;
-const MANY: usize = BLOCK / 8 * 5;
+pub(super) const MANY: usize = BLOCK / 8 * 5;
 
 /// An aggregation of groups of a dataset's rows, made by [`Dataset::aggregate`].
 #[derive(Clone, Debug)]
@@ -224,38 +223,18 @@ impl<'a> Aggregation<'a> {
 
     fn finish_plain(&self) -> Result<Dataset> {
         let mut plan = GroupPlan::of(self)?;
-        for (number, output) in self.outputs.iter().enumerate() {
-            if let Some((of, Function::NUnique)) = &output.of
-                && let Some(column) = of.name()
-            {
-                plan.distinct.push((number, self.distinct(column)?));
+        self.dataset.watched(ChangeCheck::Now, || {
+            let bounded = match &self.predicate {
+                Some(predicate) if self.rows.is_none() => &self.dataset.bounded(predicate)?,
+                _ => self.dataset,
+            };
+            for number in plan.count_in_sets(bounded, self.watch)? {
+                if let Some(column) = self.outputs[number].of.as_ref().and_then(|(of, _)| of.name()) {
+                    plan.distinct.push((number, self.distinct(column)?));
+                }
             }
-        }
-        self.dataset.watched(ChangeCheck::Now, || match &self.predicate {
-            Some(predicate) if self.rows.is_none() => plan.run(&self.dataset.bounded(predicate)?, self.watch),
-            _ => plan.run(self.dataset, self.watch),
+            plan.run(bounded, self.watch)
         })
-    }
-
-    /// The number of distinct values of `column` in each group: groups of that column as well, and then groups of those.
-    fn distinct(&self, column: &str) -> Result<ArrayData> {
-        let mut by = self.by.clone();
-        if !by.iter().any(|name| name == column) {
-            by.push(column.to_string());
-        }
-        let inner = Aggregation { by, outputs: Vec::new(), ..self.clone() };
-        let pairs = inner.finish()?;
-        let keys: Vec<usize> = (0..self.by.len()).collect();
-        // Names that no key has.
-        let names: Vec<String> = keys.iter().map(|key| key.to_string()).collect();
-        let counted = pairs.select_at(&keys)?.with_names(&names)?.aggregate(&names).rows("count").finish()?;
-        let counts = counted.column_at(keys.len())?;
-        let count = |value: Result<Value<'_>>| match value? {
-            Value::Int(count) => Ok(count),
-            other => Err(Error::internal(format!("a number of values is {other}"))),
-        };
-        let counts = counts.values().map(count).collect::<Result<Vec<i64>>>()?;
-        Ok(Int64Array::from(counts).into_data())
     }
 
     fn check_names(&self) -> Result<()> {
@@ -280,7 +259,7 @@ pub(super) struct GroupPlan {
     computed: Vec<Formula>,
     /// The states, each once.
     pub kinds: Vec<StateKind>,
-    outputs: Vec<OutputColumn>,
+    pub outputs: Vec<OutputColumn>,
     /// Numbers of distinct values, by the number of their output.
     distinct: Vec<(usize, ArrayData)>,
     /// The most bytes that groups may take.
@@ -288,14 +267,14 @@ pub(super) struct GroupPlan {
 }
 
 /// A column of the result.
-struct OutputColumn {
+pub(super) struct OutputColumn {
     field: FieldRef,
     /// The type of its source column.
-    of: DataType,
-    function: Function,
+    pub of: DataType,
+    pub function: Function,
     /// The state it is made from, and of which column.
-    kind: usize,
-    column: Option<usize>,
+    pub kind: usize,
+    pub column: Option<usize>,
 }
 
 impl GroupPlan {
@@ -360,18 +339,24 @@ impl GroupPlan {
                 (kind, of, *function, Some(column))
             }
         };
-        let number = self.kinds.iter().position(|known| *known == kind).unwrap_or(self.kinds.len());
-        if number == self.kinds.len() {
-            self.kinds.push(kind);
-        }
+        let kind = self.number_of(kind);
         let is_nullable = !matches!(function, Function::Count | Function::NUnique);
         let field = match column.filter(|_| is_row(function)) {
             Some(column) => dataset.schema().field(column).clone().with_name(&output.name).with_nullable(true),
             None => Field::new(&output.name, outcome::type_of(function, &of), is_nullable),
         };
         let field = Arc::new(field);
-        self.outputs.push(OutputColumn { field, of, function, kind: number, column });
+        self.outputs.push(OutputColumn { field, of, function, kind, column });
         Ok(())
+    }
+
+    /// The number of a state, which is added if there is none.
+    pub(super) fn number_of(&mut self, kind: StateKind) -> usize {
+        let number = self.kinds.iter().position(|known| *known == kind).unwrap_or(self.kinds.len());
+        if number == self.kinds.len() {
+            self.kinds.push(kind);
+        }
+        number
     }
 
     fn run(&self, dataset: &Dataset, watch: Option<AggregationWatch<'_>>) -> Result<Dataset> {
@@ -440,7 +425,7 @@ impl GroupPlan {
         self.keys.is_empty() && self.condition.is_none() && self.kinds.iter().all(is_number)
     }
 
-    fn frame<'a>(&'a self, dataset: &'a Dataset) -> Result<Frame<'a>> {
+    pub(super) fn frame<'a>(&'a self, dataset: &'a Dataset) -> Result<Frame<'a>> {
         let ranks = self.found.as_deref().map(|found| found as &dyn RowRanks);
         Ok(Frame::of_part(dataset, &self.whole)?.numbered_in(ranks))
     }
@@ -456,7 +441,7 @@ impl GroupPlan {
         // A first block that is not full yet is the only one.
         let is_open = fused.is_none() && !self.keys.is_empty() && frame.blocks() > 1;
         if is_open && size.is_none() {
-            *size = Some(self.block_size(&frame)?);
+            *size = Some(block_rows(self.first_groups(&frame)?));
         }
         let frame = frame.in_blocks_of(size.filter(|_| is_open).unwrap_or(BLOCK));
         Ok(GroupBlocks { frame, fused })
@@ -540,20 +525,10 @@ impl GroupPlan {
         Ok(Grouped::of(tables.collect(), frame.rows()))
     }
 
-    /// The rows of blocks where the first one, of `BLOCK` rows, has as many groups as it has.
-    fn block_size(&self, frame: &Frame<'_>) -> Result<usize> {
+    /// The number of groups in the first block, of `BLOCK` rows.
+    pub(super) fn first_groups(&self, frame: &Frame<'_>) -> Result<usize> {
         let first = group(frame, 0, &self.keys, &self.masks(frame, 0)?, &mut GroupMemory::default())?;
-        let count = first.count();
-        // A block of the middle size sees most groups many times.
-        Ok(if count <= FEW {
-            BLOCK
-        } else if count <= SOME {
-            MIDDLE
-        } else if count <= MANY {
-            WIDE
-        } else {
-            LARGE
-        })
+        Ok(first.count())
     }
 
     fn masks(&self, frame: &Frame<'_>, block: usize) -> Result<Vec<Option<Mask>>> {
@@ -672,13 +647,27 @@ pub(super) struct GroupBlocks<'a> {
     fused: Option<Fused<'a>>,
 }
 
+/// The rows of blocks where the first one, of `BLOCK` rows, has so many groups.
+pub(super) fn block_rows(groups: usize) -> usize {
+    // A block of the middle size sees most groups many times.
+    if groups <= FEW {
+        BLOCK
+    } else if groups <= SOME {
+        MIDDLE
+    } else if groups <= MANY {
+        WIDE
+    } else {
+        LARGE
+    }
+}
+
 /// The rows of some blocks.
 fn rows_of(frame: &Frame<'_>, blocks: &Range<usize>) -> Range<u64> {
     frame.block_start(blocks.start)..frame.rows().min(frame.block_start(blocks.end))
 }
 
 /// Tells how far the aggregation is, before block `block`.
-fn tell(watch: Option<AggregationWatch<'_>>, frame: &Frame<'_>, block: usize, groups: usize) -> Result<()> {
+pub(super) fn tell(watch: Option<AggregationWatch<'_>>, frame: &Frame<'_>, block: usize, groups: usize) -> Result<()> {
     let Some(AggregationWatch(watch)) = watch else { return Ok(()) };
     watch(AggregationProgress { rows: frame.block_start(block), of: frame.rows(), groups })
 }

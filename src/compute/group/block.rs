@@ -5,11 +5,12 @@ use arrow_schema::DataType;
 
 use super::groups::{Groups, cell};
 use super::intern::Cell;
+use super::sets::{IntegerRange, IntegerSets};
 use super::state::{
     DecimalMoments, DecimalSum, End, Extreme, FoundText, GroupState, IntegerMoments, IntegerSum, Kept, Moments,
     StateKind, Sum, ValueKind, Values64, distance, floats, integers, rows, texts,
 };
-use crate::array::access::fixed_values;
+use crate::array::access::{Texts, fixed_values, short};
 use crate::compute::frame::Frame;
 use crate::compute::kernels::{LEAF, moments_f64};
 use crate::compute::reduce::{
@@ -17,6 +18,7 @@ use crate::compute::reduce::{
 };
 use crate::compute::select::{AT_ONCE, Formula, FormulaRows, Mask, nulls};
 use crate::error::Result;
+use crate::types::is_text_or_binary;
 
 impl<'a> GroupState<'a> {
     /// The states for the rows of block `block`, by group.
@@ -38,6 +40,7 @@ impl<'a> GroupState<'a> {
             StateKind::IntegerMoments(column) => columns.integer_moments(column).map(GroupState::IntegerMoments),
             StateKind::DecimalMoments(column) => columns.decimal_moments(column).map(GroupState::DecimalMoments),
             StateKind::Values(column) => columns.values(column).map(GroupState::Values),
+            StateKind::Distinct { range, column } => columns.distinct(range, column).map(GroupState::Distinct),
             StateKind::Extreme { end, values, column } => match values {
                 ValueKind::Integers => columns.extreme_integers(end, column).map(GroupState::Integer),
                 ValueKind::Floats => columns.extreme_floats(end, column).map(GroupState::Float),
@@ -341,6 +344,17 @@ impl<'a> BlockColumns<'_, 'a> {
         Ok(of_groups(values))
     }
 
+    fn distinct(&self, range: IntegerRange, column: usize) -> Result<IntegerSets> {
+        let mut sets = IntegerSets::empty(range, self.groups.count() + 1);
+        self.each_number(column, |rows| {
+            let valid = Mask::valid(rows.array, &rows.rows);
+            let is_null = |row: &usize| valid.as_ref().is_some_and(|valid| !valid.is_set(*row));
+            (0..rows.ids.len()).filter(is_null).for_each(|row| sets.insert_null(rows.ids[row] as usize));
+            each_integer(rows, |id, _, number| sets.insert(id as usize, number))
+        })?;
+        sets.without_first()
+    }
+
     fn extreme_integers(&self, end: End, column: usize) -> Result<Extreme<i256>> {
         let mut extreme = integers(end, self.groups.count() + 1);
         self.each_number(column, |rows| each_decimal(rows, |id, number| extreme.offer(id as usize, number)))?;
@@ -362,19 +376,114 @@ impl<'a> BlockColumns<'_, 'a> {
 
     fn extreme_texts(&self, end: End, column: usize) -> Result<Extreme<FoundText<'a>>> {
         let mut extreme = texts(end, self.groups.count() + 1);
+        let mut orders = TextOrders::new(end, self.groups.count());
         let mut row_of_all = self.frame.block_start(self.block);
         self.each(column, |rows, ids| {
+            if is_text_or_binary(rows.array.data_type()) {
+                orders.add(&Texts::of(rows.array)?, rows, ids, row_of_all, &mut extreme)?;
+                row_of_all += ids.len() as u64;
+                return Ok(());
+            }
             for (row, &id) in rows.rows.clone().zip(ids) {
                 if id != OUT
                     && let Cell::Bytes(bytes) = cell(rows.array, row)?
                 {
-                    extreme.offer(id as usize, FoundText { bytes, row: row_of_all });
+                    orders.offer(id as usize, FoundText { bytes, row: row_of_all }, &mut extreme);
                 }
                 row_of_all += 1;
             }
             Ok(())
         })?;
         Ok(extreme.without_first())
+    }
+}
+
+/// The order of the best text of each group: that of its first bytes as a number. Nearly all texts are compared by it alone.
+struct TextOrders {
+    best: Vec<u128>,
+    /// All ones where the greatest text is the best, so that the best one has the least number.
+    flip: u128,
+}
+
+/// The number of texts of more than 15 bytes in the last byte, above those of shorter ones.
+const LONG_TEXT: u128 = 17;
+
+impl TextOrders {
+    fn new(end: End, groups: usize) -> TextOrders {
+        let mut best = vec![u128::MAX; groups + 1];
+        // Nothing is better than what excluded rows have.
+        best[OUT as usize] = 0;
+        TextOrders { best, flip: if end == End::Least { 0 } else { u128::MAX } }
+    }
+
+    /// Of a text of at most 15 bytes, which are `bytes` as a number: they as digits, and behind them the length, as a text comes
+    /// behind those that it begins with.
+    #[inline(always)]
+    fn of_short(&self, len: usize, bytes: u128) -> u128 {
+        (bytes.swap_bytes() | (len as u128 + 1)) ^ self.flip
+    }
+
+    fn of(&self, bytes: &[u8]) -> u128 {
+        match bytes.first_chunk::<15>() {
+            Some(first) if bytes.len() > first.len() => {
+                let mut raw = [0; 16];
+                raw[..first.len()].copy_from_slice(first);
+                (u128::from_be_bytes(raw) | LONG_TEXT) ^ self.flip
+            }
+            _ => {
+                let (len, bytes) = short(bytes);
+                self.of_short(len, bytes)
+            }
+        }
+    }
+
+    /// Adds the texts of `rows`, of which the first is row `start` of all.
+    fn add<'a>(
+        &mut self,
+        texts: &Texts<'a>,
+        rows: &Rows<'a>,
+        ids: &[u32],
+        start: u64,
+        extreme: &mut Extreme<FoundText<'a>>,
+    ) -> Result<()> {
+        let first = rows.rows.start;
+        let mut done = Ok(());
+        let mut one = |here: usize, len: usize, bytes: u128| {
+            let group = ids[here] as usize;
+            if len > 15 || self.of_short(len, bytes) < self.best[group] {
+                match texts.get(first + here) {
+                    Ok(bytes) => self.offer(group, FoundText { bytes, row: start + here as u64 }, extreme),
+                    Err(e) => done = Err(e),
+                }
+            }
+        };
+        match Mask::valid(rows.array, &rows.rows) {
+            // Anything may lie under nulls.
+            Some(valid) => {
+                for here in (0..ids.len()).filter(|&here| valid.is_set(here)) {
+                    let (len, bytes) = texts.short(first + here)?;
+                    one(here, len, bytes);
+                }
+            }
+            None => {
+                let mut rows_here = 0..ids.len();
+                texts.each_short(rows.rows.clone(), |len, bytes| {
+                    rows_here.next().into_iter().for_each(|here| one(here, len, bytes));
+                })?;
+            }
+        }
+        done
+    }
+
+    fn offer<'a>(&mut self, group: usize, text: FoundText<'a>, extreme: &mut Extreme<FoundText<'a>>) {
+        let order = self.of(text.bytes);
+        let Some(best) = self.best.get_mut(group) else { return };
+        if order < *best {
+            *best = order;
+            extreme.best[group] = Some(text);
+        } else if order == *best {
+            extreme.offer(group, text);
+        }
     }
 }
 
@@ -389,4 +498,77 @@ fn merged<T: Kept>(states: &[T]) -> T {
         all.add(state);
         all
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use arrow_array::types::Int8Type;
+    use arrow_array::{
+        ArrayRef, BinaryArray, BinaryViewArray, DictionaryArray, Int8Array, LargeBinaryArray, RecordBatch,
+    };
+    use proptest::prelude::*;
+
+    use crate::{Dataset, Function, Value};
+
+    type Given = (i8, Option<Vec<u8>>);
+
+    /// Texts that begin alike, end with zeros, and are about as long as those that are compared as numbers.
+    fn given() -> impl Strategy<Value = Given> {
+        let text = (0usize..3, prop::collection::vec(prop_oneof![Just(0u8), Just(255), 1u8..3], 0..4));
+        let text = text.prop_map(|(number, end)| [vec![b'a'; [0, 13, 15][number]], end].concat());
+        (-1i8..2, prop::option::weighted(0.8, text))
+    }
+
+    fn ends(rows: &[Given]) -> Vec<Option<(Vec<u8>, Vec<u8>)>> {
+        let mut groups = BTreeMap::new();
+        for (key, text) in rows {
+            let best: &mut Option<(Vec<u8>, Vec<u8>)> = groups.entry(key).or_default();
+            let Some(text) = text else { continue };
+            let (least, most) = best.get_or_insert_with(|| (text.clone(), text.clone()));
+            *least = least.clone().min(text.clone());
+            *most = most.clone().max(text.clone());
+        }
+        groups.into_values().collect()
+    }
+
+    fn bytes(value: Value<'_>) -> Option<Vec<u8>> {
+        match value {
+            Value::Bytes(bytes) => Some(bytes.to_vec()),
+            _ => None,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_least_and_the_greatest_text_of_a_group_are_those_of_a_naive_loop_whatever_the_layout(
+            rows in prop::collection::vec(given(), 1..60), cut in any::<usize>(),
+        ) {
+            for layout in 0..4 {
+                let batch = |rows: &[Given]| {
+                    let keys: Int8Array = rows.iter().map(|row| row.0).collect();
+                    let texts = || rows.iter().map(|row| row.1.clone());
+                    let texts: ArrayRef = match layout {
+                        0 => Arc::new(texts().collect::<BinaryArray>()),
+                        1 => Arc::new(texts().collect::<LargeBinaryArray>()),
+                        2 => Arc::new(texts().collect::<BinaryViewArray>()),
+                        _ => {
+                            let keys: Int8Array = (0i8..).zip(texts()).map(|(key, text)| text.map(|_| key)).collect();
+                            Arc::new(DictionaryArray::<Int8Type>::new(keys, Arc::new(texts().collect::<BinaryArray>())))
+                        }
+                    };
+                    RecordBatch::try_from_iter_with_nullable([("k", Arc::new(keys) as ArrayRef, false), ("t", texts, true)]).unwrap()
+                };
+                let (first, rest) = rows.split_at(cut % (rows.len() + 1));
+                let dataset = Dataset::try_from(vec![batch(first), batch(rest)]).unwrap();
+                let found = dataset.aggregate(&["k"]).named("least", "t", Function::Min).named("most", "t", Function::Max);
+                let found = found.finish().unwrap().sort(&[("k", false)]).unwrap();
+                let least = |row: crate::Row<'_>| bytes(row.get(1).unwrap()).zip(bytes(row.get(2).unwrap()));
+                let found: Vec<_> = found.rows().map(|row| least(row.unwrap())).collect();
+                prop_assert_eq!(found, ends(&rows), "{:?}", layout);
+            }
+        }
+    }
 }

@@ -35,6 +35,7 @@ impl GroupState<'_> {
             GroupState::IntegerMoments(states) => GroupState::IntegerMoments(states.clone()),
             GroupState::DecimalMoments(states) => GroupState::DecimalMoments(states.clone()),
             GroupState::Values(states) => GroupState::Values(states.clone()),
+            GroupState::Distinct(sets) => GroupState::Distinct(sets.clone()),
             GroupState::Integer(found) => GroupState::Integer(found.clone()),
             GroupState::Float(found) => GroupState::Float(found.clone()),
             GroupState::Row(found) => GroupState::Row(found.clone()),

@@ -1,13 +1,15 @@
 //! Groups and their aggregates.
 //!
-//! In reading order: `intern` (keys as numbers), `groups` (the group of each row), `state` (running aggregates of
-//! groups), `block` (those of a block), `table` (those of all blocks), `cost` (their memory), `outcome` (as columns), `fused` (condition, groups and
-//! sums in one loop), `views` (texts where they are), `partition` (very many groups), `aggregate`, `kept` (states to go on with), `incremental` (of a dataset that
+//! In reading order: `intern` (keys as numbers), `groups` (the group of each row), `sets` (distinct integers), `state` (running
+//! aggregates of groups), `block` (those of a block), `table` (those of all blocks), `cost` (their memory), `outcome` (as
+//! columns), `fused` (condition, groups and sums in one loop), `views` (texts where they are), `partition` (very many groups),
+//! `aggregate`, `distinct` (numbers of distinct values), `kept` (states to go on with), `incremental` (of a dataset that
 //! grows).
 
 mod aggregate;
 mod block;
 mod cost;
+mod distinct;
 mod fused;
 mod groups;
 mod incremental;
@@ -15,6 +17,7 @@ mod intern;
 mod kept;
 mod outcome;
 mod partition;
+mod sets;
 mod state;
 mod table;
 mod views;

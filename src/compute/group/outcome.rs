@@ -142,7 +142,7 @@ pub(super) fn kind_of(function: Function, data_type: &DataType, column: usize) -
         Function::Var | Function::Std if is_wide => StateKind::DecimalMoments(column),
         Function::Var | Function::Std if is_number => StateKind::IntegerMoments(column),
         Function::Median if is_number => StateKind::Values(column),
-        // Counted apart.
+        // Counted apart, or in sets.
         Function::NUnique if is_key(data_type) => StateKind::Rows,
         Function::Min => return extreme(End::Least),
         Function::Max => return extreme(End::Most),
@@ -198,6 +198,9 @@ pub(super) fn array(
             floats(data_type, rows, all.iter().map(|moments| spread(moments.distances.variance(), function, scale)))
         }
         (GroupState::Values(all), _) => floats(data_type, rows, all.iter().map(Values64::median)),
+        (GroupState::Distinct(sets), _) => {
+            integers(data_type, rows, sets.counts().map(|n| Some(i256::from_i128(n.into()))))
+        }
         (GroupState::Integer(found), _) => integers(data_type, rows, found.best.iter().copied()),
         (GroupState::Float(found), _) => floats(data_type, rows, found.best.iter().copied()),
         (GroupState::Text(_) | GroupState::Row(_), _) => Err(Error::internal("rows are gathered")),

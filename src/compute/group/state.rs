@@ -4,6 +4,7 @@ use arrow_buffer::i256;
 use arrow_schema::DataType;
 
 use super::intern::Cell;
+use super::sets::{IntegerRange, IntegerSets};
 use crate::compute::kernels::decimal_to_f64;
 use crate::error::{Error, Result};
 
@@ -20,6 +21,11 @@ pub(in crate::compute) enum StateKind {
     DecimalMoments(usize),
     /// All values, for what has no state that is smaller.
     Values(usize),
+    /// The distinct integers of a range.
+    Distinct {
+        range: IntegerRange,
+        column: usize,
+    },
     Extreme {
         end: End,
         values: ValueKind,
@@ -37,7 +43,7 @@ impl StateKind {
             Rows | Row(_) => None,
             Count(column) | Floats(column) | Integers(column) | Decimals(column) | Moments(column) => Some(column),
             IntegerMoments(column) | DecimalMoments(column) | Values(column) => Some(column),
-            Extreme { column, .. } => Some(column),
+            Distinct { column, .. } | Extreme { column, .. } => Some(column),
         }
     }
 
@@ -53,6 +59,7 @@ impl StateKind {
             IntegerMoments(_) => size_of::<self::IntegerMoments>(),
             DecimalMoments(_) => size_of::<self::DecimalMoments>(),
             Values(_) => size_of::<Values64>(),
+            Distinct { range, .. } => range.bytes(),
             Extreme { values: ValueKind::Integers, .. } => size_of::<Option<i256>>(),
             Extreme { values: ValueKind::Floats, .. } => size_of::<Option<f64>>(),
             Extreme { values: ValueKind::Texts, .. } => size_of::<Option<FoundText<'_>>>(),
@@ -74,7 +81,7 @@ impl StateKind {
                 *column = place(*column)?;
             }
             IntegerMoments(column) | DecimalMoments(column) | Values(column) => *column = place(*column)?,
-            Extreme { column, .. } => *column = place(*column)?,
+            Distinct { column, .. } | Extreme { column, .. } => *column = place(*column)?,
         }
         Ok(self)
     }
@@ -337,6 +344,7 @@ pub(super) enum GroupState<'a> {
     IntegerMoments(Vec<IntegerMoments>),
     DecimalMoments(Vec<DecimalMoments>),
     Values(Vec<Values64>),
+    Distinct(IntegerSets),
     Integer(Extreme<i256>),
     Float(Extreme<f64>),
     Text(Extreme<FoundText<'a>>),
@@ -397,6 +405,7 @@ impl<'a> GroupState<'a> {
             StateKind::IntegerMoments(_) => GroupState::IntegerMoments(vec![Kept::NONE; groups]),
             StateKind::DecimalMoments(_) => GroupState::DecimalMoments(vec![Kept::NONE; groups]),
             StateKind::Values(_) => GroupState::Values(vec![Kept::NONE; groups]),
+            StateKind::Distinct { range, .. } => GroupState::Distinct(IntegerSets::empty(range, groups)),
             StateKind::Extreme { end, values: ValueKind::Integers, .. } => GroupState::Integer(integers(end, groups)),
             StateKind::Extreme { end, values: ValueKind::Floats, .. } => GroupState::Float(floats(end, groups)),
             StateKind::Extreme { end, values: ValueKind::Texts, .. } => GroupState::Text(texts(end, groups)),
@@ -421,6 +430,7 @@ impl<'a> GroupState<'a> {
             GroupState::IntegerMoments(all) => GroupState::IntegerMoments(all),
             GroupState::DecimalMoments(all) => GroupState::DecimalMoments(all),
             GroupState::Values(all) => GroupState::Values(all),
+            GroupState::Distinct(all) => GroupState::Distinct(all),
             GroupState::Integer(all) => GroupState::Integer(all),
             GroupState::Float(all) => GroupState::Float(all),
             GroupState::Row(all) => {
@@ -463,6 +473,7 @@ impl<'a> GroupState<'a> {
             (GroupState::IntegerMoments(all), GroupState::IntegerMoments(more)) => merge(all, to, count, more),
             (GroupState::DecimalMoments(all), GroupState::DecimalMoments(more)) => merge(all, to, count, more),
             (GroupState::Values(all), GroupState::Values(more)) => merge(all, to, count, more),
+            (GroupState::Distinct(all), GroupState::Distinct(more)) => all.merge(to, count, more),
             (GroupState::Integer(all), GroupState::Integer(more)) => all.merge(to, count, &more.best),
             (GroupState::Float(all), GroupState::Float(more)) => all.merge(to, count, &more.best),
             (GroupState::Text(all), GroupState::Text(more)) => all.merge(to, count, &more.best),

@@ -1,0 +1,87 @@
+//! The numbers of distinct values of groups: integers that lie close together are counted in sets, which are states of the groups,
+//! others by groups of their own.
+
+use arrow_array::{Array, Int64Array};
+use arrow_data::ArrayData;
+use arrow_schema::Field;
+
+use super::aggregate::{Aggregation, AggregationWatch, BLOCK, GroupPlan, MANY, block_rows, tell};
+use super::outcome::Function;
+use super::sets::IntegerRange;
+use super::state::{StateKind, is_integer};
+use crate::array::Value;
+use crate::dataset::Dataset;
+use crate::error::{Error, Result};
+
+/// The most bits of all groups' sets for each row of a block: clearing and merging them takes less time than the rows.
+const SET_BITS_A_ROW: usize = 64;
+
+impl Aggregation<'_> {
+    /// The number of distinct values of `column` in each group, of any type: groups of that column as well, and then groups of those.
+    pub(super) fn distinct(&self, column: &str) -> Result<ArrayData> {
+        let mut by = self.by.clone();
+        if !by.iter().any(|name| name == column) {
+            by.push(column.to_string());
+        }
+        let inner = Aggregation { by, outputs: Vec::new(), ..self.clone() };
+        let pairs = inner.finish()?;
+        let keys: Vec<usize> = (0..self.by.len()).collect();
+        // Names that no key has.
+        let names: Vec<String> = keys.iter().map(|key| key.to_string()).collect();
+        let counted = pairs.select_at(&keys)?.with_names(&names)?.aggregate(&names).rows("count").finish()?;
+        let counts = counted.column_at(keys.len())?;
+        let count = |value: Result<Value<'_>>| match value? {
+            Value::Int(count) => Ok(count),
+            other => Err(Error::internal(format!("a number of values is {other}"))),
+        };
+        let counts = counts.values().map(count).collect::<Result<Vec<i64>>>()?;
+        Ok(Int64Array::from(counts).into_data())
+    }
+}
+
+impl GroupPlan {
+    /// Lets distinct integers be counted in sets, where these take little memory beside the rows. Returns the numbers of the outputs
+    /// of which distinct values are still to be counted.
+    pub(super) fn count_in_sets(
+        &mut self,
+        dataset: &Dataset,
+        watch: Option<AggregationWatch<'_>>,
+    ) -> Result<Vec<usize>> {
+        let is_asked = |&number: &usize| self.outputs[number].function == Function::NUnique;
+        let mut asked: Vec<usize> = (0..self.outputs.len()).filter(is_asked).collect();
+        if asked.is_empty() {
+            return Ok(asked);
+        }
+        let frame = self.frame(dataset)?.in_blocks_of(BLOCK);
+        let is_one = self.keys.is_empty() || frame.blocks() == 0;
+        let groups = if is_one { 1 } else { self.first_groups(&frame)?.max(1) };
+        if groups > MANY {
+            return Ok(asked);
+        }
+        let most = SET_BITS_A_ROW * frame.rows().min(block_rows(groups) as u64) as usize / groups;
+        let mut found = Vec::new();
+        for &number in &asked {
+            let output = &self.outputs[number];
+            let Some(column) = output.column.filter(|_| is_integer(&output.of)) else { continue };
+            let is_stored_once = is_stored_once(dataset.schema().field(column));
+            let tell = || tell(watch, &frame, 0, 0);
+            if let Some(range) = if is_stored_once { IntegerRange::of(dataset, column, most, tell)? } else { None } {
+                found.push((number, StateKind::Distinct { range, column }));
+            }
+        }
+        for (number, kind) in found {
+            asked.retain(|other| *other != number);
+            let before = self.outputs[number].kind;
+            if self.outputs.iter().filter(|output| output.kind == before).count() == 1 && !self.kinds.contains(&kind) {
+                self.kinds[before] = kind;
+            }
+            self.outputs[number].kind = self.number_of(kind);
+        }
+        Ok(asked)
+    }
+}
+
+/// Whether equal values of a column are stored as equal integers: a true boolean of one byte is any but 0.
+fn is_stored_once(field: &Field) -> bool {
+    field.extension_type_name() != Some("arrow.bool8")
+}
