@@ -662,3 +662,37 @@ fn positions_of_a_failed_commit_are_forgotten() {
         assert!(arrowwood::check(&table, |_, _| ()).unwrap().is_good());
     }
 }
+
+/// A backup made of hard links shares the live segment with its table. That one was empty, got another schema, and sealed
+/// the file for its followers: the backup could still be read, and no writer could open it.
+#[test]
+fn a_backup_of_an_empty_table_is_written_after_its_segment_was_sealed() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("ticks");
+    let backup = folder.path().join("backup");
+    let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+    let options = WriterOptions { sync: Sync::Never, ..WriterOptions::default() };
+    let mut writer = Writer::open(&table, Some(schema), &options).unwrap();
+    writer.commit_with(&[("from", 7)]).unwrap();
+    std::fs::create_dir(&backup).unwrap();
+    let name = format!("{:020}.arrow", 0);
+    std::fs::hard_link(table.join(&name), backup.join(&name)).unwrap();
+    let newer = vec![Field::new("n", DataType::Int64, false), Field::new("m", DataType::Int64, true)];
+    assert!(writer.alter(&Arc::new(Schema::new(newer))).unwrap());
+    writer.close().unwrap();
+
+    let before = open(&backup).unwrap();
+    assert_eq!(before.len().unwrap(), 0);
+    let mut writer = Writer::open(&backup, None, &options).unwrap();
+    assert_eq!(writer.positions()["from"], 7);
+    writer.append_row(&[Value::Int(1)]).unwrap();
+    writer.commit().unwrap();
+    assert_eq!(before.refresh().unwrap().len().unwrap(), 1);
+    writer.close().unwrap();
+    assert_eq!(our_rows(&backup), [1]);
+    assert_eq!(footer_rows(&backup), [1]);
+    assert!(arrowwood::check(&backup, |_, _| ()).unwrap().is_good());
+    // The table has a file of its own.
+    let dataset = open(&table).unwrap();
+    assert_eq!((dataset.len().unwrap(), dataset.num_columns()), (0, 2));
+}

@@ -191,15 +191,16 @@ impl Chain {
         Ok(Some(Chain { folder_id, starts: starts[..kept].to_vec(), orphans, lost_end, last }))
     }
 
-    /// The first rows of sealed segments that a power cut may lose, the last one first.
-    ///
-    /// # Errors
-    /// Those of opening segments.
-    pub fn not_durable(&self, folder: &Path) -> Result<Vec<u64>> {
-        // Include the last one: a compaction may have been killed right after sealing it.
+    /// The first rows of the sealed segments.
+    pub fn sealed(&self) -> &[u64] {
+        // The last one, too: a compaction may have been killed right after sealing it.
         let is_sealed = self.last.as_ref().is_some_and(|(_, record)| record.sealed);
-        let sealed = if is_sealed { &self.starts[..] } else { &self.starts[..self.starts.len().saturating_sub(1)] };
-        not_durable(folder, sealed)
+        if is_sealed { &self.starts } else { &self.starts[..self.starts.len().saturating_sub(1)] }
+    }
+
+    /// The first rows of the segments before row `row`.
+    pub fn before(&self, row: u64) -> &[u64] {
+        &self.starts[..self.starts.partition_point(|&start| start < row)]
     }
 
     /// Removes invalid segments; for the writer only.

@@ -117,7 +117,7 @@ pub fn sealed_rows(folder: impl AsRef<Path>) -> Result<Option<Vec<Range<u64>>>> 
 
 /// The row after the last durable one of a table whose last segment is `last`.
 fn durable_end(folder: &Path, chain: &Chain, last: &Segment) -> Result<u64> {
-    let Some(&first) = chain.not_durable(folder)?.last() else {
+    let Some(&first) = chain::not_durable(folder, chain.sealed())?.last() else {
         return Ok(last.header.first_row + last.durable_rows()?);
     };
     let segment = open_segment(&chain::path(folder, first))?;

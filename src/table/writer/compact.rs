@@ -153,7 +153,7 @@ fn seal_all(medium: &Medium, path: &Path) -> Result<u64> {
     // Everything that a dead writer left unsynced, names first: a dense file is valid after a power cut regardless of
     // earlier ones.
     medium.sync_folder(path).map_err(|e| Error::io("syncing the folder", &e).at(path))?;
-    let mut pending = not_durable(medium, path, &chain, &plan)?;
+    let mut pending = not_durable(medium, path, chain.sealed(), &plan)?;
     let mut live = None;
     if !record.sealed {
         let growing = Growing::open(medium, &plan, segment, record)?;

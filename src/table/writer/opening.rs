@@ -112,6 +112,12 @@ pub(super) fn give_name(segment: &Growing, folder: &Path) -> Result<()> {
     })
 }
 
+/// Gives a segment the name of an empty one, which begins with the same row.
+pub(super) fn replace_name(segment: &Growing, folder: &Path) -> Result<()> {
+    let name = chain::path(folder, segment.first_row());
+    segment.shared.store.replace(&name).map_err(|e| Error::io("replacing an empty segment", &e).at(&name))
+}
+
 /// The rows of a segment as requested by the caller, within the limits of a header.
 pub(super) fn within_bounds(segment_rows: u64) -> u64 {
     segment_rows.clamp(1, 1 << 40)
@@ -237,13 +243,18 @@ pub(super) fn live_segment(
     let names = dataset.position_names()?;
     let values = dataset.position_values()?;
     live.begin_with(&names, values)?;
-    give_name(&live, path)?;
+    if chain.starts.last() == Some(&first_row) {
+        // An empty segment was sealed when its table replaced it, and this directory has a link to it.
+        replace_name(&live, path)?;
+    } else {
+        give_name(&live, path)?;
+    }
     Ok((live, chain.lost_end.saturating_sub(first_row)))
 }
 
-/// The sealed segments whose last commits were not synced before the writer died, in order.
-pub(super) fn not_durable(medium: &Medium, path: &Path, chain: &Chain, plan: &Arc<Plan>) -> Result<Vec<Arc<Shared>>> {
-    open_all(medium, path, chain.not_durable(path)?, Some(plan))
+/// Those of the sealed segments `starts` whose last commits were not synced before the writer died, in order.
+pub(super) fn not_durable(medium: &Medium, path: &Path, starts: &[u64], plan: &Arc<Plan>) -> Result<Vec<Arc<Shared>>> {
+    open_all(medium, path, chain::not_durable(path, starts)?, Some(plan))
 }
 
 /// Brings the sealed segments `starts` to the disk, with their names: a dense file put behind them is valid after a

@@ -13,7 +13,7 @@ use super::change::changed;
 use super::growing::{Durably, Growing, OPEN, SEALED, SegmentShape, Shared};
 use super::opening::{
     FIRST_ROWS, dictionary_counter, first_guess, first_segment, give_name, live_segment, no_table, not_durable,
-    read_entries, refuse_remote, refuse_twins, sorted_column, take_lock, with_dictionaries,
+    read_entries, refuse_remote, refuse_twins, replace_name, sorted_column, take_lock, with_dictionaries,
 };
 use super::options::{Sync, WriterOptions};
 use super::prepared;
@@ -201,7 +201,7 @@ impl Writer {
             return Err(Error::argument(format!("the table was not made to be sorted by '{name}'")));
         }
         let entries = read_entries(&live)?;
-        let pending = not_durable(&options.medium, path, &chain, &plan)?;
+        let pending = not_durable(&options.medium, path, chain.before(live.first_row()), &plan)?;
         let mut writer = Writer::start(path, plan, (pending, live), entries, before, lock)?;
         writer.dropped = dropped;
         writer.names = dataset.position_names()?;
@@ -421,9 +421,7 @@ impl Writer {
         self.carry_over(&mut next, &self.live().known_entries())?;
         next.begin(!is_named)?;
         if is_named {
-            let path = chain::path(&self.folder, next.first_row());
-            let named = next.shared.store.replace(&path);
-            named.map_err(|e| Error::io("replacing an empty segment", &e).at(&path))?;
+            replace_name(&next, &self.folder)?;
             self.background.replaced(next.shared.clone());
         }
         if let Some(mut empty) = self.segments.pop().filter(|_| is_named) {
