@@ -696,3 +696,49 @@ fn a_backup_of_an_empty_table_is_written_after_its_segment_was_sealed() {
     let dataset = open(&table).unwrap();
     assert_eq!((dataset.len().unwrap(), dataset.num_columns()), (0, 2));
 }
+
+/// The names and bytes of the files in a directory.
+fn files_of(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let name = |path: &Path| path.file_name().unwrap().to_string_lossy().into_owned();
+    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = paths.map(|path| (name(&path), std::fs::read(&path).unwrap())).collect();
+    files.sort();
+    files
+}
+
+/// A writer with options that the table can't have was refused only after it had begun a segment, or a commit.
+#[test]
+fn wrong_options_change_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("ticks");
+    let default = WriterOptions::default;
+    let by = |name: &str| WriterOptions { sorted_by: Some(name.into()), ..default() };
+    let wrong = [
+        by("price"),
+        by("nothing"),
+        WriterOptions { index: Some(vec!["nothing".into()]), ..default() },
+        WriterOptions { late: Some(arrowwood::Late::Accept), ..default() },
+    ];
+    // A table that can't be made leaves no directory behind.
+    for options in &wrong[1..] {
+        Writer::open(&table, Some(schema()), options).unwrap_err();
+        assert!(!table.exists(), "{options:?}");
+    }
+    let mut writer = Writer::open(&table, Some(schema()), &by("ts")).unwrap();
+    writer.append(&batch(0..3)).unwrap();
+    writer.close().unwrap();
+    let mut more = schema().fields().to_vec();
+    more.push(Arc::new(Field::new("more", DataType::Int64, true)));
+    let more = Arc::new(Schema::new(more));
+    for _ in ["a live segment", "dense ones"] {
+        let before = files_of(&table);
+        for options in &wrong {
+            for schema in [None, Some(schema()), Some(more.clone())] {
+                Writer::open(&table, schema, options).unwrap_err();
+                assert!(files_of(&table) == before, "{options:?}");
+            }
+        }
+        arrowwood::compact(&table, |_, _| ()).unwrap();
+    }
+    Writer::open(&table, Some(schema()), &by("ts")).unwrap();
+}

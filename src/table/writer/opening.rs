@@ -136,6 +136,14 @@ pub(in crate::table) fn first_segment(
     Growing::create(medium, path, plan, SegmentShape { first_row, limits, settings }, false)
 }
 
+/// The settings in the last segment of a table.
+pub(super) fn known_settings(chain: &Chain, dataset: &Dataset) -> Result<Settings> {
+    match &chain.last {
+        Some((segment, _)) => Ok(segment.header.settings()),
+        None => settings_of(dataset.schema()),
+    }
+}
+
 /// Checks that the counters of the commit to continue from match its values: with a count too small, new rows would
 /// overwrite committed ones.
 fn check_counters(segment: &Segment, record: &Record) -> Result<()> {
@@ -164,6 +172,11 @@ impl WriterOptions {
 
     /// The table's settings, with the given ones in their place.
     pub(super) fn over(&self, known: Settings, plan: &Plan) -> Result<Settings> {
+        if let Some(name) = &self.sorted_by
+            && known.sorted_by != Some(sorted_column(&plan.schema.schema, name)? as u32)
+        {
+            return Err(Error::argument(format!("the table was not made to be sorted by '{name}'")));
+        }
         let mut index = match &self.index {
             Some(names) => indexed_columns(&plan.schema.schema, names)?,
             None => known.index.clone(),
@@ -215,19 +228,19 @@ fn indexed_columns(schema: &Schema, names: &[String]) -> Result<Vec<u32>> {
     Ok(columns)
 }
 
-/// The segment to continue, and the number of lost rows.
+/// The segment to continue, or one with `settings` behind the last one, and the number of lost rows.
 pub(super) fn live_segment(
+    medium: &Medium,
     path: &Path,
     chain: &Chain,
-    plan: &Arc<Plan>,
     dataset: &Dataset,
-    options: &WriterOptions,
+    (plan, settings): (&Arc<Plan>, Settings),
 ) -> Result<(Growing, u64)> {
     if let Some((segment, record)) = chain.last.as_ref().filter(|(_, record)| !record.sealed) {
         check_counters(segment, record)?;
         let end = segment.header.first_row + record.rows();
         let dropped = dropped(segment, record)?.max(chain.lost_end.saturating_sub(end));
-        let mut live = Growing::open(&options.medium, plan, segment, record)?;
+        let mut live = Growing::open(medium, plan, segment, record)?;
         // From now on this is the newest commit, of this boot, whatever was there before.
         live.show(OPEN);
         // A writer that died in a commit across the end of a segment may have published more to other Arrow readers.
@@ -235,11 +248,7 @@ pub(super) fn live_segment(
         return Ok((live, dropped));
     }
     let first_row = first_row(dataset) + dataset.len()?;
-    let known = match &chain.last {
-        Some((segment, _)) => segment.header.settings(),
-        None => settings_of(dataset.schema())?,
-    };
-    let mut live = first_segment(&options.medium, path, plan, first_row, options.over(known, plan)?)?;
+    let mut live = first_segment(medium, path, plan, first_row, settings)?;
     let names = dataset.position_names()?;
     let values = dataset.position_values()?;
     live.begin_with(&names, values)?;

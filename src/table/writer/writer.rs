@@ -12,8 +12,8 @@ use super::background::{Background, Durability, cannot_go_on};
 use super::change::changed;
 use super::growing::{Durably, Growing, OPEN, SEALED, SegmentShape, Shared};
 use super::opening::{
-    FIRST_ROWS, dictionary_counter, first_guess, first_segment, give_name, live_segment, no_table, not_durable,
-    read_entries, refuse_remote, refuse_twins, replace_name, sorted_column, take_lock, with_dictionaries,
+    FIRST_ROWS, dictionary_counter, first_guess, first_segment, give_name, known_settings, live_segment, no_table,
+    not_durable, read_entries, refuse_remote, refuse_twins, replace_name, take_lock, with_dictionaries,
 };
 use super::options::{Sync, WriterOptions};
 use super::prepared;
@@ -89,8 +89,11 @@ impl Writer {
         let schema = schema.map(|schema| with_dictionaries(&schema, &options.dictionary)).transpose()?;
         if let Some(schema) = &schema {
             refuse_twins(schema)?;
-            // A type that can't grow leaves no folder behind.
-            Plan::of(schema)?;
+            // A table that can't be made leaves no folder behind.
+            let plan = Plan::of(schema)?;
+            if !path.exists() {
+                options.settings(&plan)?;
+            }
         }
         let mut is_named = false;
         if !path.exists() {
@@ -194,12 +197,10 @@ impl Writer {
         // Until the schema is changed, the table has none of the new columns.
         let before = newer.as_ref().map(|_| options.for_columns_of(&there));
         let before = before.as_ref().unwrap_or(options);
-        let (live, dropped) = live_segment(path, &chain, &plan, &dataset, before)?;
-        if let Some(name) = &options.sorted_by
-            && live.shared.header.sorted_by != Some(sorted_column(&there, name)? as u32)
-        {
-            return Err(Error::argument(format!("the table was not made to be sorted by '{name}'")));
-        }
+        // Options that the table can't have are refused before anything is changed.
+        let settings = before.over(known_settings(&chain, &dataset)?, &plan)?;
+        newer_plan.as_ref().map_or(Ok(()), |newer| options.over(settings.clone(), newer).map(drop))?;
+        let (live, dropped) = live_segment(&options.medium, path, &chain, &dataset, (&plan, settings))?;
         let entries = read_entries(&live)?;
         let pending = not_durable(&options.medium, path, chain.before(live.first_row()), &plan)?;
         let mut writer = Writer::start(path, plan, (pending, live), entries, before, lock)?;
