@@ -570,3 +570,41 @@ fn an_error_names_the_row_of_the_dataset_that_was_asked() {
     expect(dataset.aggregate(&["symbol"]).filter(condition.clone()).rows("n").finish(), "200000");
     expect(dataset.slice(1_000, 250_000).unwrap().filter(&condition), "199000");
 }
+
+/// A file of another program may have a null among the entries of a dictionary. Its rows are null; a column of them that
+/// was indexed could not be compacted.
+#[test]
+fn a_null_among_the_entries_of_a_dictionary_is_a_null_of_the_column() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("ticks");
+    std::fs::create_dir(&table).unwrap();
+    let keyed = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+    let field = Field::new("symbol", keyed, true);
+    let metadata = [("arrowwood.index".to_string(), "0".to_string())].into();
+    let schema = Arc::new(Schema::new(vec![field.clone()]).with_metadata(metadata));
+    let keys = Int32Array::from(vec![Some(0), Some(1), None, Some(1), Some(2), Some(0)]);
+    let entries = StringArray::from(vec![Some("a"), None, Some("c")]);
+    let symbols = DictionaryArray::new(keys, Arc::new(entries));
+    let rows = RecordBatch::try_new(schema.clone(), vec![Arc::new(symbols)]).unwrap();
+    for first_row in [0, 6] {
+        let file = std::fs::File::create(table.join(format!("{first_row:020}.arrow"))).unwrap();
+        let mut writer = arrow_ipc::writer::FileWriter::try_new(file, &schema).unwrap();
+        writer.write(&rows).unwrap();
+        writer.finish().unwrap();
+    }
+    let found = || {
+        let dataset = open(&table).unwrap();
+        let conditions = [col("symbol").is_null(), col("symbol").eq("a"), col("symbol").gt("a")];
+        conditions.map(|condition| dataset.filter(&condition).unwrap().len().unwrap())
+    };
+    assert_eq!(found(), [6, 4, 2]);
+    let newer = Schema::new(vec![field, Field::new("n", DataType::Int64, true)]);
+    // Merged as they are, and written again with another schema.
+    assert_eq!(compact(&table, |_, _| ()).unwrap(), 2);
+    assert_eq!(found(), [6, 4, 2]);
+    let mut writer = Writer::open(&table, Some(Arc::new(newer)), &WriterOptions::default()).unwrap();
+    writer.compact_with(arrowwood::Compaction { rewrite: true, ..Default::default() }, |_, _| ()).unwrap();
+    writer.close().unwrap();
+    assert_eq!(found(), [6, 4, 2]);
+    assert!(check(&table, |_, _| ()).unwrap().is_good());
+}

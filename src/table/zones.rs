@@ -142,10 +142,12 @@ fn begin_of(text: &[u8]) -> Bound {
 /// For a dictionary: the entries that occur, each once.
 fn of_keys(array: &ArrayData) -> Result<Zone> {
     let mut used = valid_rows(array).map(entry_of(array)).collect::<Result<Vec<_>>>()?;
+    let values = array.child_data().first().ok_or_else(|| Error::internal("a dictionary without values"))?;
+    // A file of another program may have a null among the entries, whose rows are null.
+    used.retain(|&key| values.is_valid(key));
     let count = used.len() as u64;
     used.sort_unstable();
     used.dedup();
-    let values = array.child_data().first().ok_or_else(|| Error::internal("a dictionary without values"))?;
     let mut ends: Option<(&[u8], &[u8])> = None;
     for key in used {
         match value(values, key)? {
