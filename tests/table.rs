@@ -742,3 +742,45 @@ fn wrong_options_change_nothing() {
     }
     Writer::open(&table, Some(schema()), &by("ts")).unwrap();
 }
+
+/// Commits are numbered below 2^62. A file that says it is at the last number can be read; a writer that counted on left a
+/// commit that readers refuse.
+#[test]
+fn a_table_without_numbers_for_commits_is_not_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("ticks");
+    let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+    let mut writer = Writer::open(&table, Some(schema), &WriterOptions::default()).unwrap();
+    writer.append_row(&[Value::Int(5)]).unwrap();
+    writer.close().unwrap();
+    let path = table.join(format!("{:020}.arrow", 0));
+    let good = std::fs::read(&path).unwrap();
+    let live = of_header(&good, 40);
+    let record = of_header(&good, 48);
+    for (number, last) in [(0, (1 << 62) - 1), (0, (1 << 62) - 2), (1, (1u64 << 62) - 1)] {
+        let mut bytes = good.clone();
+        // The newest visible record, then the newest durable one.
+        let at = if number == 0 {
+            let sequence = u64::from_le_bytes(bytes[live..live + 8].try_into().unwrap());
+            let from = live + 4096 + (sequence as usize & 1) * record;
+            bytes.copy_within(from..from + record, live + 4096 + (last as usize & 1) * record);
+            bytes[live..live + 8].copy_from_slice(&last.to_le_bytes());
+            live + 4096 + (last as usize & 1) * record
+        } else {
+            let sequence = |at: usize| u64::from_le_bytes(good[at..at + 8].try_into().unwrap());
+            (2..4).map(|number| live + 4096 + number * record).max_by_key(|&at| sequence(at)).unwrap()
+        };
+        bytes[at..at + 8].copy_from_slice(&last.to_le_bytes());
+        bytes[at + 12..at + 16].fill(0);
+        // Two counters: rows, and bytes of names.
+        let crc = crc32c::crc32c(&bytes[at..at + 64 + 8 * 2]);
+        bytes[at + 12..at + 16].copy_from_slice(&crc.to_le_bytes());
+        std::fs::write(&path, &bytes).unwrap();
+        assert_eq!(our_rows(&table), [5], "{number} {last}");
+        let refused = Writer::open(&table, None, &WriterOptions::default()).unwrap_err();
+        assert!(refused.message().contains("2^62"), "{refused}");
+        arrowwood::compact(&table, |_, _| ()).unwrap_err();
+        assert!(std::fs::read(&path).unwrap() == bytes, "{number} {last}");
+        assert_eq!(our_rows(&table), [5]);
+    }
+}

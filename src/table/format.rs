@@ -370,6 +370,19 @@ pub struct Record {
 /// Commits are numbered below this.
 pub(super) const MOST_SEQUENCE: u64 = 1 << 62;
 
+/// Refuses to count on from a number that commits don't reach in a thousand years: the file was damaged or forged, and
+/// there may be no numbers left for more commits.
+pub(super) fn check_sequence(sequence: u64) -> Result<()> {
+    if sequence < MOST_SEQUENCE / 2 {
+        return Ok(());
+    }
+    let message = format!(
+        "going on after commit {sequence}: commits are numbered below 2^62, and no writer has made that many; append the \
+         rows to a new table"
+    );
+    Err(Error::invalid(message))
+}
+
 const SEALED: u32 = 1;
 const PROVISIONAL: u32 = 2;
 

@@ -9,7 +9,7 @@ use crate::ipc::{SegmentProbe, empty_metadata, probe_segment, schema_metadata};
 use crate::map::{ChangeCheck, Medium, SharedWords, Store, boot_id, watched};
 use crate::rows::{ALIGNMENT, Mark, Plan, RowSink, ZONE, ZoneMap, read_rows};
 use crate::table::format::{
-    HEADER, Header, PAGE, Record, SEQUENCE, SLOTS, Settings, State, TAIL, UNSYNCED, WRITER, record_len,
+    HEADER, Header, PAGE, Record, SEQUENCE, SLOTS, Settings, State, TAIL, UNSYNCED, WRITER, check_sequence, record_len,
 };
 use crate::table::placement;
 use crate::table::protocol::log::LogEntry;
@@ -392,6 +392,8 @@ impl Growing {
             store.write(header.regions[piece.region].offset + piece.at, bytes).map_err(failed)?;
         }
         let mut durable = last_durable(segment, record)?;
+        let sequence = store.load64(header.live + SEQUENCE).max(record.sequence);
+        check_sequence(sequence.max(durable.sequence)).map_err(|e| e.at(path))?;
         if let Some(unsynced) = Unsynced::of(store.load64(header.live + UNSYNCED)) {
             write_again(&store, &header, plan, &record.counters)?;
             if let Some(number) = unsynced.record {
@@ -404,7 +406,7 @@ impl Growing {
         let mut growing = Growing::of(Shared { store, header, plan: plan.clone(), footer, durable });
         growing.now.counters = record.counters.clone();
         growing.positions = record.positions.clone();
-        growing.sequence = growing.shared.store.load64(growing.shared.header.live + SEQUENCE).max(record.sequence);
+        growing.sequence = sequence;
         growing.read_tails()?;
         growing.committed = growing.now.clone();
         growing.note_writer();
