@@ -784,3 +784,27 @@ fn a_table_without_numbers_for_commits_is_not_written() {
         assert_eq!(our_rows(&table), [5]);
     }
 }
+
+/// Files of a table are called after its directory until they belong to it. One with too long a name for that took rows,
+/// and failed when its first segment was full.
+#[test]
+fn a_directory_whose_name_leaves_no_room_for_others_grows() {
+    let folder = tempfile::tempdir().unwrap();
+    let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+    for len in [228, 229, 255] {
+        let table = folder.path().join("x".repeat(len));
+        let options = WriterOptions { segment_rows: Some(2), sorted_by: Some("n".into()), ..WriterOptions::default() };
+        for from in [0, 7] {
+            let mut writer = Writer::open(&table, Some(schema.clone()), &options).unwrap();
+            append_numbers(&mut writer, from..from + 7);
+            writer.commit().unwrap();
+            writer.compact(|_, _| ()).unwrap();
+            writer.close().unwrap();
+        }
+        assert_eq!(our_rows(&table), (0..14).collect::<Vec<_>>());
+        assert_eq!(footer_rows(&table), our_rows(&table));
+        assert!(arrowwood::check(&table, |_, _| ()).unwrap().is_good());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "{len}");
+        std::fs::remove_dir_all(&table).unwrap();
+    }
+}

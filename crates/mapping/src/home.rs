@@ -10,6 +10,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use crate::os::{HeldFolder, RelativePath};
 use crate::parts::beside;
 
+/// The longest name in bytes of a directory with files beside it that are called after it. File systems mostly take 255:
+/// these are called `.NAME.` and up to 25 bytes more, such as `00000000000000000008.next`.
+const LONGEST_NAME: usize = 228;
+
 /// A locked directory, and the path at which it was locked. Paths inside it, and beside it, are resolved from its
 /// descriptor: so they never lead into another directory that has got its name.
 #[derive(Debug)]
@@ -77,10 +81,13 @@ impl Home {
         if self.is_alone() { self.path.join(format!(".{suffix}")) } else { beside(&self.path, suffix) }
     }
 
-    /// Whether files can't be moved into the directory from beside it: it is a mount point, or its parent directory
-    /// can't be written to.
+    /// Whether files can't be moved into the directory from beside it: it is a mount point, its parent directory can't be
+    /// written to, or its name leaves no room for the names of files that are called after it.
     pub(crate) fn is_alone(&self) -> bool {
         *self.is_alone.get_or_init(|| {
+            if self.path.file_name().is_some_and(|name| name.len() > LONGEST_NAME) {
+                return true;
+            }
             let parent = RelativePath { folder: Some(self.folder()), path: PathBuf::from("..") };
             !parent.is_writable() || !self.is_on_mount_of(&parent).unwrap_or(false)
         })

@@ -53,8 +53,8 @@ pub(super) fn sort_before(
         return Ok(0);
     }
     if !lock.can_give_place() {
-        let message = "the sorted rows can't take the table's place: its directory is a mount point, or nothing can be \
-                       written to the directory that it is in; sort a copy elsewhere";
+        let message = "the sorted rows can't take the table's place: its directory is a mount point, its name is longer \
+                       than 228 bytes, or nothing can be written to the directory that it is in; sort a copy elsewhere";
         return Err(Error::new(ErrorKind::Io, message).at(path));
     }
     let others = files_beside_segments(path)?;
