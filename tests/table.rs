@@ -808,3 +808,26 @@ fn a_directory_whose_name_leaves_no_room_for_others_grows() {
         std::fs::remove_dir_all(&table).unwrap();
     }
 }
+
+/// Rows of the null type have no bytes, so a file of a few hundred holds 2^62 of them: a writer began one segment after
+/// the other for these, until nothing was left.
+#[test]
+fn rows_without_bytes_have_a_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("nothing");
+    let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Null, true)]));
+    let mut writer = Writer::open(&table, Some(schema.clone()), &WriterOptions::default()).unwrap();
+    for rows in [usize::MAX / 2, 1 << 50] {
+        let nulls: ArrayRef = Arc::new(arrow_array::NullArray::new(rows));
+        let batch = RecordBatch::try_new(schema.clone(), vec![nulls]).unwrap();
+        let refused = writer.append(&batch).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+        let dataset = Dataset::try_from(vec![batch]).unwrap();
+        let refused = writer.append_dataset(&dataset).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+        assert_eq!(writer.rows(), 0);
+    }
+    writer.append_row(&[Value::Null]).unwrap();
+    writer.close().unwrap();
+    assert_eq!(open(&table).unwrap().len().unwrap(), 1);
+}

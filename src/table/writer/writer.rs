@@ -22,10 +22,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::map::{ChangeCheck, Lock, Medium, guard, is_moved, remove_parts};
 use crate::rows::{Entries, IncomingRows, Mark, Plan, PlanDictionary, RowSink, arrays_of};
 use crate::table::format::{Settings, State};
+use crate::table::placement::MOST_ROWS;
 use crate::table::reader::{Chain, chain, table, without_settings};
 
 /// The maximum number of commits between checks that the live segment still exists.
 const LOOK_EVERY: u32 = 64;
+
+/// The maximum number of segments of a commit, each of which holds a descriptor and a mapping until then.
+const MOST_UNCOMMITTED: u64 = 1 << 15;
 
 /// The single writer of a growing table.
 ///
@@ -288,6 +292,7 @@ impl Writer {
 
     fn append_arrays(&mut self, fields: &[FieldRef], arrays: &[ArrayData], rows: usize) -> Result<()> {
         self.check()?;
+        self.check_row_count(rows as u64).map_err(|e| e.at(&self.folder))?;
         let before = self.savepoint();
         let appended = guard(|| {
             let incoming = IncomingRows::new(&self.plan, fields, arrays, rows, &mut self.entries)?;
@@ -301,6 +306,23 @@ impl Writer {
             self.restore(before);
         }
         appended.map_err(|e| e.at(&self.folder))
+    }
+
+    /// Refuses more rows than a table or a commit can have: without bytes, as of the null type, a small file may claim
+    /// any number.
+    fn check_row_count(&self, rows: u64) -> Result<()> {
+        if self.rows().saturating_add(rows) >= MOST_ROWS {
+            return Err(Error::argument(format!("appending {rows} rows: a table has less than 2^62 rows")));
+        }
+        let most = self.settings.segment_rows;
+        let segments = self.segments.len() as u64 + rows / most;
+        if segments > MOST_UNCOMMITTED {
+            return Err(Error::argument(format!(
+                "appending {rows} rows: they would take {segments} segments of up to {most} rows, and a commit has \
+                 {MOST_UNCOMMITTED} at most; append them in parts, and commit each"
+            )));
+        }
+        Ok(())
     }
 
     fn write(&mut self, incoming: &IncomingRows) -> Result<()> {
