@@ -414,3 +414,46 @@ fn a_table_can_be_opened_anew_when_its_writer_is_dropped() {
     assert_eq!(waiting.join().unwrap().unwrap_err().kind(), ErrorKind::Io);
     releasing.join().unwrap();
 }
+
+/// Positions that were durable went back with a damaged record where a commit had no rows: a producer read its input again.
+#[test]
+fn durable_positions_stay_behind_a_damaged_record() {
+    // By the log, and by a durable record.
+    for rows in [1, 20_000] {
+        for is_closed in [false, true] {
+            let table = Table::new(Sync::Never, None);
+            let mut writer = table.writer();
+            commit(&mut writer, rows);
+            for position in 1..=3 {
+                writer.commit_with(&[("from", position)]).unwrap();
+                writer.sync().unwrap();
+            }
+            if is_closed {
+                writer.close().unwrap()
+            } else {
+                drop(writer)
+            }
+            table.tear(0);
+            assert_eq!(open(table.path()).unwrap().positions().unwrap()["from"], 3, "{rows} {is_closed}");
+            assert_eq!(table.writer().positions()["from"], 3);
+            table.has(rows);
+        }
+    }
+}
+
+/// Positions of a commit that was not synced go with the damaged record, and those of the commit before it stay.
+#[test]
+fn positions_that_are_not_durable_go_with_a_damaged_record() {
+    let table = Table::new(Sync::Never, None);
+    let mut writer = table.writer();
+    commit(&mut writer, 1);
+    writer.commit_with(&[("from", 1)]).unwrap();
+    writer.sync().unwrap();
+    for position in 2..=4 {
+        writer.commit_with(&[("from", position)]).unwrap();
+    }
+    drop(writer);
+    table.tear(0);
+    assert_eq!(open(table.path()).unwrap().positions().unwrap()["from"], 3);
+    table.has(1);
+}

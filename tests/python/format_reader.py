@@ -341,6 +341,8 @@ class Segment:
             return seen
         pairs = list(zip(last.counters, seen.counters, strict=True))
         has_more = any(new > old for new, old in pairs) or last.state & SEALED > seen.state & SEALED
+        may_follow = last.sequence > seen.sequence and last.state & SEALED >= seen.state & SEALED
+        has_more |= may_follow and last.positions != seen.positions
         return last if has_more and all(new >= old for new, old in pairs) else seen
 
     def entry_at(self, log, at):

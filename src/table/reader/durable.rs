@@ -303,7 +303,8 @@ impl Segment {
     /// those of a copy may not be.
     ///
     /// Numbers don't tell which of the two is newer, as durable commits may have larger ones than the visible commits
-    /// that they are of; counters do, as they never decrease.
+    /// that they are of; counters do, as they never decrease. Where only positions differ, a smaller number is that of an
+    /// older commit; with a larger one, nothing that was synced is newer than the durable commit.
     fn synced_behind(&self, seen: &Record) -> Result<Option<Record>> {
         let (mut newest, logged) = self.synced()?;
         if let Some(base) = &newest
@@ -319,7 +320,13 @@ impl Segment {
         }
         let has_all =
             |durable: &Record| durable.counters.iter().zip(&seen.counters).all(|(durable, seen)| durable >= seen);
-        let is_behind = |durable: &Record| durable.boot == boot_id() && has_all(durable) && says_more(durable, seen);
+        let has_moved = |durable: &Record| {
+            let may_follow = durable.sequence > seen.sequence && (durable.sealed || !seen.sealed);
+            may_follow && durable.positions != seen.positions
+        };
+        let is_behind = |durable: &Record| {
+            durable.boot == boot_id() && has_all(durable) && (says_more(durable, seen) || has_moved(durable))
+        };
         Ok(newest.filter(is_behind))
     }
 
