@@ -428,8 +428,8 @@ impl Origin for Partitions {
     fn refresh(&self) -> Result<(Vec<Piece>, Arc<dyn Origin>)> {
         let mut found = self.refreshed();
         for _ in 0..TRIES {
-            // A partition may have been dropped between the two listings.
-            if !matches!(&found, Err(e) if e.kind() == ErrorKind::NotFound) {
+            // A partition may have been dropped, or replaced by its sorted rows, between the two listings.
+            if !matches!(&found, Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::FileChanged)) {
                 break;
             }
             found = self.refreshed();
@@ -531,5 +531,50 @@ mod tests {
             partitions = settled(partitions);
             assert_eq!(partitions.leaves().len(), count);
         }
+    }
+
+    /// A partition of sealed segments was replaced by its sorted rows after the partitions were listed, and before its own
+    /// were looked for: then `refresh` failed, though all was there.
+    #[cfg(feature = "table")]
+    #[test]
+    fn a_partition_that_is_replaced_while_others_are_listed_is_found() {
+        use std::sync::Mutex;
+
+        use crate::ipc::ReadOptions;
+        use crate::table::{Writer, WriterOptions, compact, open_table};
+
+        /// Replaces a directory by another one as soon as a third one is opened.
+        #[derive(Debug)]
+        struct Replacing(PathBuf, Mutex<Option<(PathBuf, PathBuf)>>);
+
+        impl OpenLeaf for Replacing {
+            fn open_leaf(&self, directory: &Path) -> Result<Option<Dataset>> {
+                if directory == self.0
+                    && let Some((newer, there)) = self.1.lock().unwrap().take()
+                {
+                    std::fs::rename(&there, there.with_file_name(".older")).unwrap();
+                    std::fs::rename(newer, there).unwrap();
+                }
+                open_table(directory, ReadOptions::default())
+            }
+        }
+
+        let root = tempfile::tempdir().unwrap();
+        let place = |name: &str| root.path().join(name);
+        let make = |name: &str, numbers: &[i64]| {
+            let schema = Arc::new(Schema::new(vec![Field::new("n", arrow_schema::DataType::Int64, false)]));
+            let mut writer = Writer::open(place(name), Some(schema), &WriterOptions::default()).unwrap();
+            numbers.iter().for_each(|&n| writer.append_row(&[Value::Int(n)]).unwrap());
+            writer.close().unwrap();
+            compact(place(name), |_, _| ()).unwrap();
+        };
+        make("day=1", &[2, 1]);
+        let opener = Replacing(place("day=2"), Mutex::new(Some((place(".newer"), place("day=1")))));
+        let dataset = open_partitions(root.path(), &Schema::empty(), Arc::new(opener)).unwrap().unwrap();
+        make(".newer", &[1, 2]);
+        make("day=2", &[3]);
+        let newer = dataset.refresh().unwrap();
+        let numbers: Vec<_> = newer.rows().map(|row| row.unwrap().get(0).unwrap().to_string()).collect();
+        assert_eq!(numbers, ["1", "2", "3"]);
     }
 }
