@@ -30,7 +30,9 @@ pub(crate) fn remove_table(directory: &Path) -> Result<()> {
     medium.rename(directory, &hidden).map_err(failed)?;
     if !lock.is_of(&hidden) {
         // It was renamed at this moment, and another one had got its name.
-        medium.rename_to_free(&hidden, directory).map_err(failed)?;
+        let name = hidden.display();
+        let doing = format!("giving another directory its name back, which is {name} now and stays there; rename it");
+        medium.rename_to_free(&hidden, directory).map_err(|e| Error::io(&doing, &e))?;
         return Err(Error::new(
             ErrorKind::FileChanged,
             "the directory was replaced while it was to be removed; try again",
