@@ -3,6 +3,8 @@
 //! `ARROWWOOD_LIMITS=long` makes the tables larger: see `make torture`.
 #![cfg(target_os = "linux")]
 
+use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Arc;
@@ -76,6 +78,7 @@ fn child() {
         Ok("address space") => address_space(),
         Ok("growing memory") => growing_memory(),
         Ok("full disk") => full_disk(),
+        Ok("holes") => holes(),
         Ok("unknown boot") => unknown_boot(),
         _ => (),
     }
@@ -344,14 +347,14 @@ fn unknown_boot() {
     refused("a new table", writer("new", 1 << 16, Sync::Never).err());
 }
 
-/// Mounts `what` at `disk` in a namespace of its own, so that nothing stays mounted, and plays there.
-fn on_disk(what: &str) {
+/// Mounts `what` at `disk` in a namespace of its own, so that nothing stays mounted, and plays `role` there.
+fn on_disk(what: &str, role: &str) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("disk")).unwrap();
     let image = folder.path().join("image");
     let prepare = match what {
         "tmpfs" => "mount -t tmpfs -o size=24m none disk".to_string(),
-        _ => format!("mkfs.ext4 -q {0} 24M && mount -o loop {0} disk", image.display()),
+        _ => format!("mkfs.{what} -q {0} 24M && mount -o loop {0} disk", image.display()),
     };
     let mut trial = Command::new("unshare");
     trial.args(["-m", "sh", "-c", &format!("{prepare} >/dev/null 2>&1")]);
@@ -361,7 +364,7 @@ fn on_disk(what: &str) {
     let program = std::env::current_exe().unwrap();
     let line = format!("{prepare} && cd disk && exec '{}' --exact child --nocapture", program.display());
     let mut command = Command::new("unshare");
-    command.args(["-m", "sh", "-c", &line]).env(ROLE, "full disk").current_dir(folder.path());
+    command.args(["-m", "sh", "-c", &line]).env(ROLE, role).current_dir(folder.path());
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{what}: {}\n{text}", output.status);
@@ -370,12 +373,42 @@ fn on_disk(what: &str) {
 
 #[test]
 fn a_full_tmpfs_loses_nothing() {
-    on_disk("tmpfs");
+    on_disk("tmpfs", "full disk");
 }
 
 #[test]
 fn a_full_ext4_loses_nothing() {
-    on_disk("ext4");
+    on_disk("ext4", "full disk");
+}
+
+/// ext2 can't reserve blocks. A writer of a copy with holes stored its first record into one: where the disk was full,
+/// another program seemed to have changed the file.
+#[test]
+fn a_copy_with_holes_on_a_full_disk_is_an_error_of_the_disk() {
+    on_disk("ext2", "holes");
+}
+
+fn holes() {
+    drop(writer("ticks", 40_000, Sync::Never).unwrap());
+    let name = format!("{:020}.arrow", 0);
+    let bytes = std::fs::read(format!("ticks/{name}")).unwrap();
+    std::fs::create_dir("copy").unwrap();
+    let copy = std::fs::File::create(format!("copy/{name}")).unwrap();
+    copy.set_len(bytes.len() as u64).unwrap();
+    for (page, bytes) in bytes.chunks(4096).enumerate().filter(|(_, bytes)| bytes.iter().any(|&byte| byte != 0)) {
+        copy.write_all_at(bytes, 4096 * page as u64).unwrap();
+    }
+    let mut ballast = std::fs::File::create("ballast").unwrap();
+    while ballast.write_all(&[1; 1024]).is_ok() {}
+    drop(ballast);
+    let error = writer("copy", 40_000, Sync::Never).unwrap_err();
+    assert_eq!(error.errno(), Some(28), "{error}");
+    check("copy", 0);
+    std::fs::remove_file("ballast").unwrap();
+    let mut writer = writer("copy", 40_000, Sync::Never).unwrap();
+    writer.append(&rows(0, 3)).unwrap();
+    writer.close().unwrap();
+    check("copy", 3);
 }
 
 fn full_disk() {

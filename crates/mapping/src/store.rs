@@ -19,6 +19,9 @@ use crate::parts::{part_suffix, take_over};
 use crate::watch::{ChangeCheck, FixedBytes, Watch, WatchedFile, settle};
 use crate::{os, sys};
 
+/// The bytes in which holes are looked for.
+const BLOCK: usize = 4096;
+
 /// A file of fixed size, sparse at first, with one writing process.
 #[derive(Debug)]
 pub struct Store {
@@ -235,6 +238,26 @@ impl Store {
     pub fn reserve(&self, offset: u64, len: u64) -> io::Result<bool> {
         self.medium.tell(Act::Reserve { file: self.id, offset, len })?;
         os::allocate(&self.file, offset, len)
+    }
+
+    /// Reserves space for bytes that were written before. Where the file system can't, writes zeros over blocks of zeros,
+    /// which may be holes.
+    ///
+    /// # Errors
+    /// Those of the system, or of the witness.
+    pub fn fill_holes(&self, offset: u64, len: u64) -> io::Result<()> {
+        if self.reserve(offset, len)? {
+            return Ok(());
+        }
+        let mut block = [0; BLOCK];
+        for at in (offset..offset + len).step_by(BLOCK) {
+            let part = &mut block[..(offset + len - at).min(BLOCK as u64) as usize];
+            self.read(at, part)?;
+            if part.iter().all(|&byte| byte == 0) {
+                self.write(at, part)?;
+            }
+        }
+        Ok(())
     }
 
     /// Prepares a range for `put`. Returns false if the file system can't reserve space. Nothing has been written from

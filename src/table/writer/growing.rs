@@ -379,9 +379,9 @@ impl Growing {
         // A copied file may have new holes, and a store into a hole raises a signal if the disk is full.
         let control = header.ring + header.slot * u64::from(header.slots);
         let footers = u64::from(header.slots) * header.footer;
-        store.reserve(0, header.log_start()).map_err(failed)?;
-        store.reserve(header.ring, control - header.ring).map_err(failed)?;
-        store.reserve(header.tail - footers, header.file_len() - (header.tail - footers)).map_err(failed)?;
+        store.fill_holes(0, header.log_start()).map_err(failed)?;
+        store.fill_holes(header.ring, control - header.ring).map_err(failed)?;
+        store.fill_holes(header.tail - footers, header.file_len() - (header.tail - footers)).map_err(failed)?;
         let footer = Mutex::new(PublishedFooter::reopen(sizes, &header, &store).map_err(failed)?);
         if let Some(number) = segment.given_up(record) {
             // Otherwise it would become valid again if equal rows were appended.
