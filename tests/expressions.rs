@@ -386,3 +386,27 @@ fn expressions_have_at_most_some_thousand_operations() {
     assert!(sum(least).unwrap_err().message().contains("does not fit"));
     assert_eq!(sum(-Expression::from(Value::UInt(1 << 63)) + col("n")).unwrap(), (i64::MIN + 3).to_string());
 }
+
+/// Thousands of conditions one behind the other overflowed the stack, which ended the process.
+#[test]
+fn any_number_of_conditions_stand_side_by_side_and_not_inside_of_one_another() {
+    let numbers = Arc::new(Int64Array::from_iter_values(0..10)) as ArrayRef;
+    let dataset = Dataset::try_from(vec![RecordBatch::try_from_iter([("n", numbers)]).unwrap()]).unwrap();
+    let each = || (0..5_000).map(|number| col("n").eq(number * 3));
+    let any = each().reduce(|all, one| all | one).unwrap();
+    assert_eq!(dataset.matching_rows(&any).unwrap(), [0, 3, 6, 9]);
+    let any = each().reduce(|all, one| one | all).unwrap();
+    assert_eq!(dataset.filter(&any).unwrap().len().unwrap(), 4);
+    let none = each().reduce(|all, one| all & !one).unwrap();
+    assert_eq!(dataset.matching_rows(&none).unwrap(), [0]);
+    let three = col("n").gt(1) & col("n").lt(4) & col("n").ne(2);
+    assert_eq!(three.to_string(), "(n > 1) & (n < 4) & (n != 2)");
+    let inside = |depth: usize| (0..depth).fold(col("n").gt(4), |all, _| !all & col("n").lt(8));
+    assert_eq!(dataset.matching_rows(&inside(4)).unwrap(), [5, 6, 7]);
+    assert_eq!(dataset.matching_rows(&inside(250)).unwrap(), [5, 6, 7]);
+    for deep in [inside(251), inside(100_000), each().reduce(|all, one| !(all | one)).unwrap()] {
+        let error = dataset.filter(&deep).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.message().contains("at most 500 deep"), "{error}");
+    }
+}

@@ -13,7 +13,7 @@ use super::formula::{AT_ONCE, Evaluated, Formula, FormulaRows, beyond};
 use super::literal::Operator;
 use super::mask::{Mask, holds, nulls};
 use super::numbers::ComputedNumbers;
-use super::predicate::{Predicate, PredicateNode};
+use super::predicate::{Predicate, PredicateNode, balanced, too_deep};
 use super::row_set::RowSet;
 use crate::array::access::{Texts, dictionary_of, entry_of};
 use crate::compute::frame::Frame;
@@ -68,7 +68,6 @@ impl Columns<'_> {
     }
 
     fn condition(&self, node: &PredicateNode) -> Result<Condition> {
-        let inner = |node: &PredicateNode| self.condition(node).map(Box::new);
         Ok(match node {
             PredicateNode::Compare(of, operator, literal) => {
                 self.test(of, |name, data_type| Test::of(name, data_type, *operator, literal))?
@@ -86,9 +85,10 @@ impl Columns<'_> {
                 Condition::Test(column, Test::matches(name, data_type, *place, text)?)
             }
             PredicateNode::Pair(a, operator, b) => self.pair(a, *operator, b)?,
-            PredicateNode::And(a, b) => Condition::And(inner(a)?, inner(b)?),
-            PredicateNode::Or(a, b) => Condition::Or(inner(a)?, inner(b)?),
-            PredicateNode::Not(a) => Condition::Not(inner(a)?),
+            PredicateNode::And(parts) => balanced(parts, &|part| self.condition(part), Condition::And)?,
+            PredicateNode::Or(parts) => balanced(parts, &|part| self.condition(part), Condition::Or)?,
+            PredicateNode::Not(a) => Condition::Not(self.condition(a)?.into()),
+            PredicateNode::TooDeep => return Err(too_deep()),
         })
     }
 

@@ -5,6 +5,7 @@ use std::ops::{BitAnd, BitOr, Not};
 
 use super::expression::Expression;
 use super::literal::{Literal, Operator};
+use crate::error::{Error, Result};
 
 impl Expression {
     /// Equal to `other`.
@@ -39,12 +40,12 @@ impl Expression {
 
     /// Equal to one of `values`.
     pub fn is_in<L: Into<Literal>>(self, values: impl IntoIterator<Item = L>) -> Predicate {
-        Predicate(PredicateNode::IsIn(self, values.into_iter().map(Into::into).collect()))
+        Predicate::of(PredicateNode::IsIn(self, values.into_iter().map(Into::into).collect()))
     }
 
     /// Null.
     pub fn is_null(self) -> Predicate {
-        Predicate(PredicateNode::IsNull(self))
+        Predicate::of(PredicateNode::IsNull(self))
     }
 
     /// Not null.
@@ -54,23 +55,23 @@ impl Expression {
 
     /// Text in which `text` stands anywhere, as it is: no pattern.
     pub fn contains(self, text: impl Into<String>) -> Predicate {
-        Predicate(PredicateNode::Matches(self, TextMatch::Contains, text.into()))
+        Predicate::of(PredicateNode::Matches(self, TextMatch::Contains, text.into()))
     }
 
     /// Text that starts with `text`.
     pub fn starts_with(self, text: impl Into<String>) -> Predicate {
-        Predicate(PredicateNode::Matches(self, TextMatch::StartsWith, text.into()))
+        Predicate::of(PredicateNode::Matches(self, TextMatch::StartsWith, text.into()))
     }
 
     /// Text that ends with `text`.
     pub fn ends_with(self, text: impl Into<String>) -> Predicate {
-        Predicate(PredicateNode::Matches(self, TextMatch::EndsWith, text.into()))
+        Predicate::of(PredicateNode::Matches(self, TextMatch::EndsWith, text.into()))
     }
 
     /// The comparison by `operator` with `other`, a value or an expression.
     pub fn compare(self, operator: Operator, other: impl Into<Expression>) -> Predicate {
         let other = other.into();
-        Predicate(match (self.literal(), other.literal()) {
+        Predicate::of(match (self.literal(), other.literal()) {
             (_, Some(literal)) => PredicateNode::Compare(self, operator, literal.clone()),
             (Some(literal), None) => PredicateNode::Compare(other, operator.turned(), literal.clone()),
             (None, None) => PredicateNode::Pair(self, operator, other),
@@ -122,9 +123,13 @@ impl fmt::Display for TextMatch {
 /// times of another unit. Nothing is rounded: no `f32` equals 0.1. For comparison with decimals a float with a fraction
 /// is converted to the decimal that it prints as.
 ///
-/// What is right of `&` or `|` is computed only of rows about which the left has not decided.
+/// What is right of `&` or `|` is computed only of rows about which the left has not decided. Any number of predicates may be
+/// combined by `&`, or by `|`; inside of one another, as of `!`, or of `&` in `|`, there are at most 500.
 #[derive(Clone, Debug)]
-pub struct Predicate(pub(super) PredicateNode);
+pub struct Predicate(pub(super) PredicateNode, usize);
+
+/// The most predicates inside of one another.
+pub(super) const DEEPEST: usize = 500;
 
 #[derive(Clone, Debug)]
 pub(super) enum PredicateNode {
@@ -134,9 +139,11 @@ pub(super) enum PredicateNode {
     Matches(Expression, TextMatch, String),
     /// A comparison of two expressions, of which none is a literal.
     Pair(Expression, Operator, Expression),
-    And(Box<PredicateNode>, Box<PredicateNode>),
-    Or(Box<PredicateNode>, Box<PredicateNode>),
+    And(Vec<PredicateNode>),
+    Or(Vec<PredicateNode>),
     Not(Box<PredicateNode>),
+    /// More predicates inside of one another than fit the stack.
+    TooDeep,
 }
 
 impl PredicateNode {
@@ -146,17 +153,78 @@ impl PredicateNode {
             PredicateNode::Compare(column, operator, literal) if column.name() == Some(name) => {
                 vec![(*operator, literal.clone())]
             }
-            PredicateNode::And(a, b) => [a, b].into_iter().flat_map(|side| side.comparisons_with(name)).collect(),
+            PredicateNode::And(parts) => parts.iter().flat_map(|part| part.comparisons_with(name)).collect(),
             _ => Vec::new(),
         }
     }
+}
+
+impl Predicate {
+    fn of(node: PredicateNode) -> Predicate {
+        Predicate(node, 0)
+    }
+
+    /// A predicate of `depth` levels.
+    fn deep(depth: usize, node: PredicateNode) -> Predicate {
+        if depth <= DEEPEST { Predicate(node, depth) } else { Predicate(PredicateNode::TooDeep, DEEPEST) }
+    }
+
+    /// All parts of both, combined by `combine`; `parts` finds those of what was combined by it before.
+    fn with(
+        self,
+        other: Predicate,
+        parts: impl Fn(&mut PredicateNode) -> Option<&mut Vec<PredicateNode>>,
+        combine: impl FnOnce(Vec<PredicateNode>) -> PredicateNode,
+    ) -> Predicate {
+        let apart = |Predicate(mut node, depth)| match parts(&mut node) {
+            Some(parts) => (depth - levels(parts.len()), std::mem::take(parts)),
+            None => (depth, vec![node]),
+        };
+        let (own, mut all) = apart(self);
+        let (others, more) = apart(other);
+        all.extend(more);
+        Predicate::deep(own.max(others) + levels(all.len()), combine(all))
+    }
+}
+
+/// The levels of a tree that has so many leaves.
+fn levels(leaves: usize) -> usize {
+    leaves.next_power_of_two().ilog2() as usize
+}
+
+/// What `make` makes of each of `parts`, two by two combined by `combine`: as few levels as there can be.
+pub(super) fn balanced<T>(
+    parts: &[PredicateNode],
+    make: &dyn Fn(&PredicateNode) -> Result<T>,
+    combine: fn(Box<T>, Box<T>) -> T,
+) -> Result<T> {
+    match parts {
+        [] => Err(Error::internal("a predicate that is combined of none")),
+        [only] => make(only),
+        parts => {
+            let (left, right) = parts.split_at(parts.len() / 2);
+            Ok(combine(balanced(left, make, combine)?.into(), balanced(right, make, combine)?.into()))
+        }
+    }
+}
+
+/// The error for [`PredicateNode::TooDeep`].
+pub(super) fn too_deep() -> Error {
+    Error::argument(format!(
+        "predicates are at most {DEEPEST} deep inside of one another; combine more of them by & alone, or by | alone, or use \
+         is_in for many values"
+    ))
 }
 
 impl BitAnd for Predicate {
     type Output = Predicate;
 
     fn bitand(self, other: Predicate) -> Predicate {
-        Predicate(PredicateNode::And(self.0.into(), other.0.into()))
+        self.with(
+            other,
+            |node| if let PredicateNode::And(parts) = node { Some(parts) } else { None },
+            PredicateNode::And,
+        )
     }
 }
 
@@ -164,7 +232,7 @@ impl BitOr for Predicate {
     type Output = Predicate;
 
     fn bitor(self, other: Predicate) -> Predicate {
-        Predicate(PredicateNode::Or(self.0.into(), other.0.into()))
+        self.with(other, |node| if let PredicateNode::Or(parts) = node { Some(parts) } else { None }, PredicateNode::Or)
     }
 }
 
@@ -172,7 +240,7 @@ impl Not for Predicate {
     type Output = Predicate;
 
     fn not(self) -> Predicate {
-        Predicate(PredicateNode::Not(self.0.into()))
+        Predicate::deep(self.1 + 1, PredicateNode::Not(self.0.into()))
     }
 }
 
@@ -194,9 +262,14 @@ impl fmt::Display for PredicateNode {
                 write!(f, "{of} is in [{}{more}]", shown.join(", "))
             }
             PredicateNode::IsNull(of) => write!(f, "{of} is null"),
-            PredicateNode::And(a, b) => write!(f, "({a}) & ({b})"),
-            PredicateNode::Or(a, b) => write!(f, "({a}) | ({b})"),
+            PredicateNode::And(parts) => joined(f, parts, " & "),
+            PredicateNode::Or(parts) => joined(f, parts, " | "),
             PredicateNode::Not(a) => write!(f, "~({a})"),
+            PredicateNode::TooDeep => f.write_str("…"),
         }
     }
+}
+
+fn joined(f: &mut fmt::Formatter<'_>, parts: &[PredicateNode], by: &str) -> fmt::Result {
+    parts.iter().enumerate().try_for_each(|(number, part)| write!(f, "{}({part})", if number > 0 { by } else { "" }))
 }

@@ -8,7 +8,7 @@ use arrow_schema::DataType;
 use super::compare::Test;
 use super::expression::Expression;
 use super::literal::Operator;
-use super::predicate::{Predicate, PredicateNode, TextMatch};
+use super::predicate::{Predicate, PredicateNode, TextMatch, balanced, too_deep};
 use crate::array::Value;
 use crate::dataset::{Bound, ConstantColumn, Dataset, Key, Piece, Zone, Zones};
 use crate::error::{Error, Result};
@@ -113,7 +113,7 @@ fn blocks_of(dataset: &Dataset, piece: &Piece, (sieve, columns): (&Sieve, &[usiz
 
 impl Sieve {
     fn of(dataset: &Dataset, node: &PredicateNode) -> Result<Sieve> {
-        let boxed = |node| Sieve::of(dataset, node).map(Box::new);
+        let sieve = |node: &PredicateNode| Sieve::of(dataset, node);
         let column = |name: &str| -> Result<(usize, &DataType)> {
             let number = dataset.index_of(name)?;
             Ok((number, dataset.schema().field(number).data_type()))
@@ -124,9 +124,10 @@ impl Sieve {
             Ok::<_, Error>(test(name, data_type).map_or(Sieve::Unknown, |test| Sieve::Test(number, test)))
         };
         Ok(match node {
-            PredicateNode::And(a, b) => Sieve::And(boxed(a)?, boxed(b)?),
-            PredicateNode::Or(a, b) => Sieve::Or(boxed(a)?, boxed(b)?),
-            PredicateNode::Not(a) => Sieve::Not(boxed(a)?),
+            PredicateNode::And(parts) => balanced(parts, &sieve, Sieve::And)?,
+            PredicateNode::Or(parts) => balanced(parts, &sieve, Sieve::Or)?,
+            PredicateNode::Not(a) => Sieve::Not(sieve(a)?.into()),
+            PredicateNode::TooDeep => return Err(too_deep()),
             // What can't be compared is an error where values are looked at.
             PredicateNode::Compare(of, operator, literal) => {
                 test(of, &|name, data_type| Test::of(name, data_type, *operator, literal))?
