@@ -254,6 +254,13 @@ proptest! {
                 Some(all.iter().any(|(_, other)| order(own, *other).is_eq()))
             }).collect();
             check(&dataset, &col("c").is_in(few), &expected);
+            // More than are compared one after the other.
+            let more: Vec<_> = (-10..10).flat_map(|step| literals(data_type, literal.wrapping_add(step), scale)).collect();
+            let expected: Vec<_> = meanings.iter().map(|own| {
+                let own = (*own)?;
+                Some(more.iter().any(|(_, other)| order(own, *other).is_eq()))
+            }).collect();
+            check(&dataset, &col("c").is_in(more.into_iter().map(|(literal, _)| literal)), &expected);
         }
         // With another column of the same type.
         let part = |array: &ArrayRef| array.slice(from, count);
@@ -329,4 +336,35 @@ proptest! {
             }
         }
     }
+}
+
+/// To compare each value with each of many numbers took a minute.
+#[test]
+fn many_numbers_are_searched_for() {
+    let rows = 300_000i64;
+    let wanted: Vec<i64> = (0..100_000).map(|number| number * 7 - 1_000).collect();
+    let is_wanted = |number: i64| (number + 1_000) % 7 == 0 && number < 100_000 * 7 - 1_000;
+    let expected: Vec<_> = (0..rows).map(|number| Some(is_wanted(number))).collect();
+    let floats = (0..rows).map(|number| number as f64);
+    let columns: [ArrayRef; 4] = [
+        numbers(rows as usize),
+        Arc::new(UInt64Array::from_iter_values((0..rows).map(|number| number as u64))),
+        Arc::new(Float64Array::from_iter_values(floats.clone())),
+        Arc::new(Float32Array::from_iter_values(floats.map(|number| number as f32))),
+    ];
+    for column in columns {
+        let dataset = dataset(&[("c", column), ("row", numbers(rows as usize))], &[]);
+        check(&dataset, &col("c").is_in(wanted.iter().copied()), &expected);
+    }
+    let wanted = (0..100).map(|number| f64::from(number) / 4.0).chain([f64::NAN, -0.0]);
+    let column: ArrayRef = Arc::new(Float16Array::from_iter(
+        [Some(0.0), Some(-0.0), Some(f32::NAN), None, Some(24.75), Some(24.8), Some(-0.25)]
+            .map(|number| number.map(half::f16::from_f32)),
+    ));
+    let dataset = dataset(&[("c", column), ("row", numbers(7))], &[]);
+    let expected = [Some(true), Some(true), Some(false), None, Some(true), Some(false), Some(false)];
+    check(&dataset, &col("c").is_in(wanted), &expected);
+    let none = expected.map(|is| is.map(|_| false));
+    check(&dataset, &col("c").is_in([f64::NAN; 20]), &none);
+    check(&dataset, &col("c").is_in((0..20).map(|number| 4_097 + 2 * number)), &none);
 }

@@ -29,6 +29,10 @@ pub(in crate::compute) enum Test {
     Matches(TextMatch, Vec<u8>),
     /// One of some texts.
     Texts(HashSet<Vec<u8>>),
+    /// One of some integers, or digits of decimals, in order.
+    Integers(Vec<i256>),
+    /// One of some floats, in order.
+    Singles(Vec<f64>),
     Not(Box<Test>),
     Any(Vec<Test>),
 }
@@ -85,6 +89,12 @@ impl Test {
                 Value::Uuid(found) => texts.contains(found.as_slice()),
                 _ => false,
             },
+            Test::Integers(numbers) => digits_of(value).is_some_and(|digits| numbers.binary_search(&digits).is_ok()),
+            Test::Singles(numbers) => match value {
+                Value::Float32(number) => has_float(numbers, (*number).into()),
+                Value::Float64(number) => has_float(numbers, *number),
+                _ => false,
+            },
             Test::Not(test) => !matches!(value, Value::Null) && !test.holds(value),
             Test::Any(tests) => tests.iter().any(|test| test.holds(value)),
         }
@@ -112,8 +122,45 @@ impl Test {
             _ => None,
         });
         let texts: Option<HashSet<Vec<u8>>> = if tests.is_empty() { None } else { texts.collect() };
-        Ok(texts.map_or(Test::Any(tests), Test::Texts))
+        Ok(match texts {
+            Some(texts) => Test::Texts(texts),
+            None if tests.len() > FEW => Test::one_of(tests),
+            None => Test::Any(tests),
+        })
     }
+
+    /// Any of many tests, by a search for the number if each is for one.
+    fn one_of(tests: Vec<Test>) -> Test {
+        let possible = || tests.iter().filter(|test| !matches!(test, Test::Never));
+        if possible().next().is_none() {
+            return Test::Never;
+        }
+        let integer =
+            |test: &Test| if let Test::Range(low, high) = test { (low == high).then_some(*low) } else { None };
+        if let Some(mut numbers) = possible().map(integer).collect::<Option<Vec<_>>>() {
+            numbers.sort_unstable();
+            numbers.dedup();
+            return Test::Integers(numbers);
+        }
+        let float = |test: &Test| if let Test::Floats(low, high) = test { (low == high).then_some(*low) } else { None };
+        match possible().map(float).collect::<Option<Vec<_>>>() {
+            Some(mut numbers) => {
+                numbers.sort_unstable_by(f64::total_cmp);
+                numbers.dedup();
+                Test::Singles(numbers)
+            }
+            None => Test::Any(tests),
+        }
+    }
+}
+
+/// The most numbers that are compared one after the other with a value that may be any of them.
+const FEW: usize = 16;
+
+/// Whether `number` is one of `numbers`, which are in order.
+pub(super) fn has_float(numbers: &[f64], number: f64) -> bool {
+    let at = numbers.partition_point(|other| *other < number);
+    numbers.get(at).is_some_and(|other| *other == number)
 }
 
 /// The integer that a range is about: of a date64 the day that it is of, as that is all it shows.

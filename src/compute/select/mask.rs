@@ -9,8 +9,9 @@ use half::f16;
 use hashbrown::HashSet;
 use multiversion::multiversion;
 
-use super::compare::Test;
+use super::compare::{Test, has_float};
 use super::literal::Operator;
+use super::numbers::{load_floats, load_integers};
 use super::predicate::TextMatch;
 use crate::array::access::{Bits, Keys, Texts, dictionary_of, fixed_values};
 use crate::array::value;
@@ -248,6 +249,11 @@ fn passes(array: &ArrayData, rows: &Range<usize>, test: &Test) -> Result<Mask> {
         (Test::Never, _) => {}
         (Test::Text(operator, bytes), _) => return texts(&Texts::of(array)?, rows, *operator, bytes),
         (Test::Texts(wanted), _) => return one_of(&Texts::of(array)?, rows, wanted),
+        (Test::Integers(wanted), _) => return one_integer_of(array, rows, wanted),
+        (Test::Singles(wanted), _) => {
+            let found = load_floats(array, rows, false)?.each(rows.len());
+            return Ok(Mask::collect(rows.len(), |row| has_float(wanted, found[row])));
+        }
         (Test::Matches(place, bytes), _) => return matching(&Texts::of(array)?, rows, *place, bytes),
         (Test::Range(low, high), Boolean) => {
             let bits = Bits::of(array);
@@ -304,6 +310,22 @@ fn integers(
         other => return Err(unsupported(other)),
     }
     Ok(())
+}
+
+/// The rows whose number is one of `wanted`, which are in order.
+fn one_integer_of(array: &ArrayData, rows: &Range<usize>, wanted: &[i256]) -> Result<Mask> {
+    let is_wanted = |number: i256| wanted.binary_search(&number).is_ok();
+    let narrow = |number: i128| is_wanted(i256::from_i128(number));
+    let of_raw = |is: &dyn Fn(usize) -> Option<bool>| Mask::collect(rows.len(), |row| is(row).unwrap_or(false));
+    Ok(match array.data_type() {
+        DataType::Decimal256(..) => of_raw(&|row| Some(is_wanted(i256::load(*values(array, rows).get(row)?)))),
+        DataType::Decimal128(..) => of_raw(&|row| Some(narrow(i128::load(*values(array, rows).get(row)?)))),
+        DataType::UInt64 => of_raw(&|row| Some(narrow(u64::load(*values(array, rows).get(row)?).into()))),
+        _ => {
+            let found = load_integers(array, rows)?.each(rows.len());
+            Mask::collect(rows.len(), |row| narrow(found[row].into()))
+        }
+    })
 }
 
 /// The rows whose number is within inclusive bounds, a bit each.

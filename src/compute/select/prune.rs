@@ -216,6 +216,14 @@ fn of_bounds(test: &Test, bounds: &(Bound, Bound)) -> Possible {
             };
             each.fold(none, either)
         }
+        Test::Integers(numbers) => match (digits(&least.key), digits(&most.key)) {
+            (Some(least), Some(most)) => among(numbers, (least, most)),
+            _ => ANYTHING,
+        },
+        Test::Singles(numbers) => match (&least.key, &most.key) {
+            (Key::Float(least), Key::Float(most)) => among(numbers, (*least, *most)),
+            _ => ANYTHING,
+        },
         Test::Range(low, high) => match (digits(&least.key), digits(&most.key)) {
             (Some(least), Some(most)) => within((*low, *high), (least, most)),
             _ => ANYTHING,
@@ -271,6 +279,12 @@ fn digits(key: &Key) -> Option<arrow_buffer::i256> {
 /// Whether values from `least` to `most` may be in the range, or outside of it.
 fn within<T: PartialOrd>((low, high): (T, T), (least, most): (T, T)) -> Possible {
     Possible { is_true: low <= high && low <= most && least <= high, is_false: least < low || most > high }
+}
+
+/// Whether values from `least` to `most` may be one of `numbers`, which are in order, or none of them.
+fn among<T: PartialOrd + Copy>(numbers: &[T], (least, most): (T, T)) -> Possible {
+    let first = numbers.get(numbers.partition_point(|number| *number < least));
+    Possible { is_true: first.is_some_and(|first| *first <= most), is_false: least < most || first != Some(&least) }
 }
 
 fn of_texts(operator: Operator, text: &[u8], least: &Bound, most: &Bound) -> Possible {
