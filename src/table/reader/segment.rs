@@ -10,7 +10,7 @@ use crate::array::{Bytes, CheckedUpTo, Unchecked};
 use crate::dataset::Zone;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{IpcSchema, SegmentProbe, probe_segment};
-use crate::map::{ChangeCheck, Mapping, SharedWords, Watch};
+use crate::map::{ChangeCheck, Mapping, SharedWords, Watch, boot_id};
 use crate::rows::{Extent, Plan, PlanDictionary, PlanZones, Storage, ZONE, ZoneMap, arrays};
 use crate::table::format::{HEADER, Header, MOST_POSITIONS, MOST_SEQUENCE, PAGE, Record, SEQUENCE, WRITER, record_len};
 use crate::table::placement;
@@ -148,6 +148,14 @@ impl Segment {
     #[inline]
     pub fn sequence(&self) -> u64 {
         self.mapping.load64((self.header.live + SEQUENCE) as usize)
+    }
+
+    /// What [`Segment::sequence`] is as long as `record` is the newest commit: its number, or, where that was found after a
+    /// crash of the machine, a number before it. A writer goes on behind both.
+    #[inline]
+    pub fn expected_sequence(&self, record: &Record) -> u64 {
+        let sequence = self.sequence();
+        if sequence < record.sequence && record.boot != boot_id() { sequence } else { record.sequence }
     }
 
     /// The process that last opened the segment for writing.

@@ -228,7 +228,8 @@ impl Live {
     #[inline]
     fn is_newest(&self) -> bool {
         let Snapshot { segment, record, .. } = &self.snapshot;
-        segment.sequence() == record.sequence && !(record.sealed && self.has_more()) && !self.is_replaced()
+        let is_same = segment.sequence() == segment.expected_sequence(record);
+        is_same && !(record.sealed && self.has_more()) && !self.is_replaced()
     }
 
     /// Whether rows may follow this sealed segment: the next segment's name exists, or this one was merged, perhaps
@@ -601,11 +602,11 @@ pub(crate) fn close_files(dataset: &Dataset) {
     }
 }
 
-/// What a follower sleeps on: the live segment's file, the offsets of its words, and the last seen sequence.
+/// What a follower sleeps on: the live segment's file, the offsets of its words, and the sequence until there is news.
 pub(super) fn watched(dataset: &Dataset) -> Option<(&Mapping, Page, u64)> {
     // Nothing wakes the followers of a sealed segment.
-    let live = dataset.pieces().last().and_then(growing).filter(|live| !live.snapshot.record.sealed)?;
-    Some((&live.snapshot.segment.mapping, live.snapshot.segment.header.page(), live.snapshot.record.sequence))
+    let Snapshot { segment, record, .. } = &dataset.pieces().last().and_then(growing)?.snapshot;
+    (!record.sealed).then(|| (&segment.mapping, segment.header.page(), segment.expected_sequence(record)))
 }
 
 /// The dataset to continue with, if its live segment was replaced by another file and is no longer written.
