@@ -34,9 +34,9 @@ fn integer(text: &str) -> Option<i64> {
 }
 
 fn date(text: &str) -> Option<i64> {
-    let is_padded = text.len() == 10 && text.is_ascii();
-    let found = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok().filter(|_| is_padded)?;
-    Some(found.to_epoch_days().into())
+    let found = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?;
+    // Spaces and signs are read as well.
+    (text.len() == 10 && found.to_string() == text).then(|| found.to_epoch_days().into())
 }
 
 /// Whether columns of the type can be partition columns.
@@ -90,6 +90,10 @@ mod tests {
         for text in ["007", "+1", "1.5", "-0", "9223372036854775808", "", "2024-5-1", "2024-02-30", "true"] {
             assert_eq!(of(&[Some("1"), Some(text)]), category(), "{text}");
         }
+        for text in ["2024-05- 1", " 2024-5-01", "+2024-5-01", "-202-05-01"] {
+            assert_eq!(of(&[Some("2024-05-01"), Some(text)]), category(), "{text}");
+        }
+        assert_eq!(of(&[Some("0000-01-01"), Some("9999-12-31")]), DataType::Date32);
         assert_eq!(of(&[Some("1"), Some("2024-05-01")]), category());
         assert_eq!(of(&[None]), category());
     }
