@@ -15,11 +15,12 @@ use arrowwood::{Column, Dataset, ErrorKind, Format, Function, Open, Value, Write
 use self::samples::{dataset, samples};
 
 fn cells(dataset: &Dataset) -> Vec<String> {
-    let line = |row: arrowwood::Row<'_>| {
-        let values = row.iter().map(|(name, value)| format!("{name}={}", value.unwrap().to_json().unwrap()));
-        values.collect::<Vec<_>>().join("|")
-    };
-    dataset.rows().map(|row| line(row.unwrap())).collect()
+    dataset.rows().map(|row| cells_in(row.unwrap())).collect()
+}
+
+fn cells_in(row: arrowwood::Row<'_>) -> String {
+    let values = row.iter().map(|(name, value)| format!("{name}={}", value.unwrap().to_json().unwrap()));
+    values.collect::<Vec<_>>().join("|")
 }
 
 /// Rows in an order that has repetitions, gaps, and jumps between batches.
@@ -39,7 +40,12 @@ fn check(name: &str, dataset: &Dataset) {
     let taken = dataset.take(&rows).unwrap_or_else(|e| panic!("{name}: {e}"));
     taken.validate(|_, _| ()).unwrap_or_else(|e| panic!("{name}: {e}"));
     let wanted: Vec<_> = rows.iter().map(|&row| &expected[(row.rem_euclid(len as i64)) as usize]).collect();
-    assert!(cells(&taken).iter().eq(wanted), "{name}");
+    assert!(cells(&taken).iter().eq(wanted.iter().copied()), "{name}");
+    let numbers = rows.iter().map(|&row| row.rem_euclid(len as i64) as u64);
+    let each: Vec<_> = dataset.each_row(numbers.chain([len as u64])).collect();
+    let (last, each) = each.split_last().unwrap();
+    assert!(each.iter().map(|row| cells_in(*row.as_ref().unwrap())).eq(wanted.into_iter().cloned()), "{name}");
+    assert_eq!(last.as_ref().unwrap_err().kind(), ErrorKind::RowOutOfRange, "{name}");
     for batch in taken.to_record_batches() {
         batch.unwrap_or_else(|e| panic!("{name}: {e}")).columns().iter().for_each(|column| {
             column.to_data().validate_full().unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -51,6 +57,7 @@ fn check(name: &str, dataset: &Dataset) {
     let seen = cells(&Dataset::concat(&[shuffled.slice(0, u64::MAX).unwrap()]).unwrap());
     let by_row: Vec<_> = (0..len as u64).map(|row| cells_of(&shuffled, row)).collect();
     assert_eq!(seen, by_row, "{name}");
+    assert!(shuffled.each_row(0..len as u64).map(|row| cells_in(row.unwrap())).eq(by_row), "{name}");
     let mut sorted = [seen, expected.clone()];
     sorted.iter_mut().for_each(|rows| rows.sort());
     assert_eq!(sorted[0], sorted[1], "{name}");
@@ -58,9 +65,7 @@ fn check(name: &str, dataset: &Dataset) {
 }
 
 fn cells_of(dataset: &Dataset, row: u64) -> String {
-    let row = dataset.row(row).unwrap();
-    let values = row.iter().map(|(name, value)| format!("{name}={}", value.unwrap().to_json().unwrap()));
-    values.collect::<Vec<_>>().join("|")
+    cells_in(dataset.row(row).unwrap())
 }
 
 /// Whether rows are null, asked of the predicate, is what the cells say.

@@ -254,9 +254,10 @@ impl Dataset {
                 Ok(row) => Some(row).filter(|&row| row < len),
                 Err(_) => len.checked_sub(index.unsigned_abs()),
             };
-            self.dict(py, row.ok_or_else(|| out_of_range(format!("row {index} of a dataset of {len} rows")))?)
+            row.ok_or_else(|| out_of_range(format!("row {index} of a dataset of {len} rows")))
         };
-        guard(|| self::indices(indices))?.iter().map(row).collect()
+        let rows = guard(|| self::indices(indices))?.iter().map(row).collect::<Result<Vec<u64>>>()?;
+        self.inner().each_row(rows).map(|row| self.dict_of(py, row?)).collect()
     }
 }
 

@@ -103,7 +103,8 @@ impl Dataset {
         self.dict_of(py, self.inner.row(at)?)
     }
 
-    fn dict_of<'py>(&self, py: Python<'py>, row: arrowwood::Row<'_>) -> Result<Bound<'py, PyDict>> {
+    /// A row as a dict.
+    pub fn dict_of<'py>(&self, py: Python<'py>, row: arrowwood::Row<'_>) -> Result<Bound<'py, PyDict>> {
         let names = self.names(py)?;
         let dict = PyDict::new(py);
         for (column, name) in names.iter().enumerate() {

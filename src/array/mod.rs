@@ -31,7 +31,7 @@ pub(crate) use buffer::{
 };
 pub(crate) use checked::{CheckedOnce, CheckedUpTo, struct_of};
 pub use fetch::Fetch;
-pub(crate) use prefetch::prefetch;
+pub(crate) use prefetch::{load_soon, load_text_soon, prefetch};
 pub(crate) use steady::Steady;
 pub(crate) use unchecked::{Parts, Unchecked, bytes_of};
 pub(crate) use validate::{check_null_counts, is_trivial};

@@ -1,4 +1,4 @@
-//! The pages that some rows of an array lie in, asked for before they are read.
+//! The pages that some rows of an array lie in, and values, asked for before they are read.
 
 use std::ops::Range;
 
@@ -17,6 +17,31 @@ pub(crate) fn prefetch(array: &Unchecked, rows: Range<usize>, most: usize) {
         let end = bytes.end.min(bytes.start.saturating_add(most));
         buffer.get(bytes.start..end).into_iter().for_each(map::prefetch);
     });
+}
+
+/// Asks the processor for the value of row `row`, or for where it is, without waiting for it.
+#[inline]
+pub(crate) fn load_soon(array: &Unchecked, row: usize) {
+    let at = array.offset() + row;
+    let place = match array.data_type().primitive_width() {
+        Some(width) => at.checked_mul(width),
+        None => layout(array.data_type()).value_roles().next().and_then(|role| match role {
+            Role::Bits => Some(at / 8),
+            Role::Offsets { width } => at.checked_mul(width),
+            other => other.bytes_for(at),
+        }),
+    };
+    let value = array.buffers().first().zip(place).and_then(|(buffer, place)| buffer.as_slice().get(place..));
+    value.into_iter().for_each(map::load_soon);
+}
+
+/// The same of a text or of bytes, of which the offsets are read.
+#[inline]
+pub(crate) fn load_text_soon(array: &Unchecked, row: usize) {
+    if let DataType::Utf8 | DataType::Binary | DataType::LargeUtf8 | DataType::LargeBinary = array.data_type() {
+        let text = array.buffers().get(1).and_then(|data| data.as_slice().get(inside(array, &(row..row + 1))));
+        text.into_iter().for_each(map::load_soon);
+    }
 }
 
 /// Calls `each` with the bytes of rows `rows` in each buffer. Offsets are read after `each` was called with theirs.

@@ -1,7 +1,7 @@
 //! Datasets: rows over one or many record batches, in place.
 //!
 //! In reading order: `constant` (columns with one value in all rows), `source` (the origin of rows), `dataset` (rows
-//! over pieces of sources), `column`, `row`, `index` (finding the batch of a row), `key` (the comparable form of
+//! over pieces of sources), `column`, `row`, `each_row` (rows anywhere), `index` (finding the batch of a row), `key` (the comparable form of
 //! values), `order` (of a sorted column), `zone` (the smallest and largest values of a block), `memory` (arrays in
 //! memory as a source), `partition` (a source with constant columns), `fit` (converting columns of an older schema to a
 //! newer one), `fitted` (a source with such columns). Knows no file format; uses `array`, `types`, `parallel`, `map`
@@ -11,6 +11,7 @@ mod column;
 mod constant;
 #[allow(clippy::module_inception)]
 mod dataset;
+mod each_row;
 mod fit;
 mod fitted;
 mod index;
@@ -19,6 +20,7 @@ mod memory;
 pub(crate) mod order;
 mod partition;
 mod row;
+
 mod source;
 #[cfg(any(feature = "table", feature = "compute"))]
 mod zone;

@@ -3,9 +3,10 @@
 use arrow_schema::Schema;
 
 use super::source::Location;
-use crate::array::{Value, field_value};
+use crate::array::{Unchecked, Value, field_value, load_soon, load_text_soon};
 use crate::error::{Error, Result};
 use crate::map::{ChangeCheck, watched};
+use crate::types::is_text_or_binary;
 
 /// One row of a dataset.
 #[derive(Clone, Copy, Debug)]
@@ -48,17 +49,43 @@ impl<'a> Row<'a> {
 
     fn read(&self, column: usize) -> Result<Value<'a>> {
         let Location { piece, batch, index } = self.at;
-        let inside = match self.seen {
-            None => piece.columns.get(column),
-            Some(seen) => seen.get(column).and_then(|&column| piece.columns.get(column)),
-        };
-        let &number = inside.ok_or_else(|| Error::argument(format!("column {column} of {}", self.len())))?;
+        let number =
+            self.number(column).ok_or_else(|| Error::argument(format!("column {column} of {}", self.len())))?;
         let field = self.schema.field(column);
         if let Some(constant) = piece.source.constant(number) {
             return field_value(field, constant.one(), 0);
         }
         field_value(field, piece.source.column(batch, number)?, index)
             .map_err(|e| e.context(format_args!("batch {batch}, column '{}'", field.name())))
+    }
+
+    /// The number that a column has in the source.
+    fn number(&self, column: usize) -> Option<usize> {
+        let columns = &self.at.piece.columns;
+        match self.seen {
+            None => columns.get(column).copied(),
+            Some(seen) => seen.get(column).and_then(|&column| columns.get(column)).copied(),
+        }
+    }
+
+    /// Asks the processor for the values, without waiting for them; for texts only where they are.
+    pub(super) fn load_soon(&self) {
+        (0..self.len()).filter_map(|column| self.stored(column)).for_each(|(array, row)| load_soon(array, row));
+    }
+
+    /// Asks the processor for texts, without waiting for them.
+    pub(super) fn load_texts_soon(&self) {
+        let is_text = |&column: &usize| is_text_or_binary(self.schema.field(column).data_type());
+        let texts = (0..self.len()).filter(is_text).filter_map(|column| self.stored(column));
+        texts.for_each(|(array, row)| load_text_soon(array, row));
+    }
+
+    /// The array of a column, and the row in it. An error is that of the read.
+    #[inline]
+    fn stored(&self, column: usize) -> Option<(&'a Unchecked, usize)> {
+        let Location { piece, batch, index } = self.at;
+        let number = self.number(column).filter(|&number| piece.source.constant(number).is_none())?;
+        Some((piece.source.column(batch, number).ok()?, index))
     }
 
     /// Name and value of each column.

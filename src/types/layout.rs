@@ -248,7 +248,6 @@ pub(crate) fn has_bits(data_type: &DataType) -> bool {
 }
 
 /// Whether values are bytes: text or binary, of any layout.
-#[cfg(feature = "compute")]
 pub(crate) fn is_text_or_binary(data_type: &DataType) -> bool {
     use DataType::*;
     matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | FixedSizeBinary(_))
