@@ -354,7 +354,7 @@ LOSSES = (
     "Where others are shorter, and why. A reduction of cached data takes two milliseconds, of which starting a second "
     "thread is a visible part, and one core alone nearly saturates the memory bus: `min` and `max` change places with "
     "Polars' and NumPy's from run to run. `ds.filter(…).aggregate(…)` finds all rows before it "
-    "groups them, `where=` finds those of a block and groups them at once. Rows one by one, 10,000 at once of one batch, and "
+    "groups them, `where=` finds those of a block and groups them at once. 10,000 rows at once of one batch, and "
     "a filter and mean by text are as fast as the fastest, within the differences between runs. A data loader's first batches pay for "
     "pages and headers seen for the first time."
 )
