@@ -43,6 +43,13 @@ impl RelativePath {
         }
     }
 
+    /// Whether the directory there was removed, and is still open.
+    #[cfg(target_os = "linux")]
+    fn is_removed(&self) -> bool {
+        let opened = self.open_folder().and_then(|folder| folder.metadata());
+        opened.is_ok_and(|metadata| std::os::unix::fs::MetadataExt::nlink(&metadata) == 0)
+    }
+
     /// Opens the directory there.
     pub(crate) fn open_folder(&self) -> io::Result<File> {
         self.open(libc::O_RDONLY | libc::O_DIRECTORY, 0)
@@ -227,6 +234,10 @@ pub(crate) fn unnamed(folder: &RelativePath, mode: u32) -> io::Result<Option<Fil
     match folder.open(libc::O_RDWR | libc::O_TMPFILE, mode) {
         Ok(file) => Ok(Some(file)),
         Err(e) if is_unsupported(&e) || e.raw_os_error() == Some(libc::EISDIR) => Ok(None),
+        // ext4 says that it is not permitted where the directory was removed.
+        Err(e) if e.raw_os_error() == Some(libc::EPERM) && folder.is_removed() => {
+            Err(io::Error::from_raw_os_error(libc::ENOENT))
+        }
         Err(e) => Err(e),
     }
 }
@@ -519,4 +530,23 @@ fn is_unsupported(e: &io::Error) -> bool {
 
 fn check(answer: i32) -> io::Result<()> {
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A writer notices with its next segment that its directory was removed; on ext4 that was an error of permissions.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_in_a_removed_directory_is_an_error_that_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let held = HeldFolder::open(folder.path()).unwrap();
+        let inside = RelativePath { folder: Some(Arc::new(held)), path: PathBuf::from(".") };
+        assert!(!inside.is_removed());
+        folder.close().unwrap();
+        assert!(inside.is_removed());
+        // Other file systems make files that can't be named any more.
+        unnamed(&inside, 0o644).err().inspect(|e| assert_eq!(e.kind(), io::ErrorKind::NotFound, "{e}"));
+    }
 }
