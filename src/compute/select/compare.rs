@@ -32,7 +32,7 @@ pub(in crate::compute) enum Test {
     /// One of some integers, or digits of decimals, in order.
     Integers(Vec<i256>),
     /// One of some floats, in order.
-    Singles(Vec<f64>),
+    OneOfFloats(Vec<f64>),
     Not(Box<Test>),
     Any(Vec<Test>),
 }
@@ -90,7 +90,7 @@ impl Test {
                 _ => false,
             },
             Test::Integers(numbers) => digits_of(value).is_some_and(|digits| numbers.binary_search(&digits).is_ok()),
-            Test::Singles(numbers) => match value {
+            Test::OneOfFloats(numbers) => match value {
                 Value::Float32(number) => has_float(numbers, (*number).into()),
                 Value::Float64(number) => has_float(numbers, *number),
                 _ => false,
@@ -147,7 +147,7 @@ impl Test {
             Some(mut numbers) => {
                 numbers.sort_unstable_by(f64::total_cmp);
                 numbers.dedup();
-                Test::Singles(numbers)
+                Test::OneOfFloats(numbers)
             }
             None => Test::Any(tests),
         }

@@ -250,7 +250,7 @@ fn passes(array: &ArrayData, rows: &Range<usize>, test: &Test) -> Result<Mask> {
         (Test::Text(operator, bytes), _) => return texts(&Texts::of(array)?, rows, *operator, bytes),
         (Test::Texts(wanted), _) => return one_of(&Texts::of(array)?, rows, wanted),
         (Test::Integers(wanted), _) => return one_integer_of(array, rows, wanted),
-        (Test::Singles(wanted), _) => {
+        (Test::OneOfFloats(wanted), _) => {
             let found = load_floats(array, rows, false)?.each(rows.len());
             return Ok(Mask::collect(rows.len(), |row| has_float(wanted, found[row])));
         }

@@ -220,7 +220,7 @@ fn of_bounds(test: &Test, bounds: &(Bound, Bound)) -> Possible {
             (Some(least), Some(most)) => among(numbers, (least, most)),
             _ => ANYTHING,
         },
-        Test::Singles(numbers) => match (&least.key, &most.key) {
+        Test::OneOfFloats(numbers) => match (&least.key, &most.key) {
             (Key::Float(least), Key::Float(most)) => among(numbers, (*least, *most)),
             _ => ANYTHING,
         },
