@@ -50,7 +50,8 @@ pub fn local_path(path: &Path) -> Result<Option<PathBuf>> {
         let message = "expected file:///path, with the path from the root of the file system";
         return Err(Error::argument(message).at(path));
     }
-    const OBJECTS: &str = "; the Python package, and the command with its feature `objects`, read it where it is";
+    const OBJECTS: &str =
+        "; Arrow data is read where it is by the Python package, and by the command with its feature `objects`";
     let (copy, other) = match scheme.to_ascii_lowercase().as_str() {
         "s3" | "s3a" => (format!("aws s3 cp '{text}' ."), OBJECTS),
         "gs" => (format!("gcloud storage cp '{text}' ."), ""),
