@@ -407,7 +407,7 @@ class Dataset:
         """The truncated data skipped by ``open(..., partial=True)``, as text: one entry for each cut-off file."""
     @property
     def path(self) -> Path | None:
-        """The absolute path of the file or table folder with the rows; ``None`` for rows in memory, and for rows of
+        """The absolute path of the file or table directory with the rows; ``None`` for rows in memory, and for rows of
         several files.
         """
     @property
@@ -1168,7 +1168,7 @@ class Writer:
         """Names and types of the columns."""
     @property
     def path(self) -> Path:
-        """The table's folder."""
+        """The table's directory."""
     @property
     def is_closed(self) -> bool:
         """Whether the writer is closed."""
@@ -1346,7 +1346,7 @@ def writer(
     """Open a growing table for writing, or create one.
 
     Args:
-        path: the table's folder.
+        path: the table's directory.
         schema: names and types of the columns: text such as ``"ts: timestamp[us] not null, price: float64"``, a dict
             of such types by name, or anything with ``__arrow_c_schema__``; required to create a table. For an
             existing table, it may have more nullable columns, wider numbers, and columns made nullable: then the
@@ -1398,7 +1398,7 @@ def writer(
     """Open a growing table for writing, or create one.
 
     Args:
-        path: the table's folder.
+        path: the table's directory.
         schema: names and types of the columns: text such as ``"ts: timestamp[us] not null, price: float64"``, a dict
             of such types by name, or anything with ``__arrow_c_schema__``; required to create a table. For an
             existing table, it may have more nullable columns, wider numbers, and columns made nullable: then the
@@ -1516,7 +1516,7 @@ def check(path: _Path) -> Report:
     """Check all metadata and values of a file or table; a table may be written at the same time.
 
     Args:
-        path: a file, a table's folder, a glob, or a directory of ``*.arrow`` files.
+        path: a file, a table's directory, a glob, or a directory of ``*.arrow`` files.
 
     Raises:
         NotFound, PermissionDenied, IoError: it could not be read. Damage is in the report.
@@ -1525,7 +1525,7 @@ def repair(path: _Path) -> Report:
     """Check, and if there is damage, keep the rows before it.
 
     A damaged file is never written to: it is renamed to end in ``.damaged``; a table's damaged segment and, if rows of
-    it are lost, all later ones move to a folder of such a name beside the table. The findings describe the state
+    it are lost, all later ones move to a directory of such a name beside the table. The findings describe the state
     before, the other numbers the state after.
 
     Args:
@@ -1617,7 +1617,7 @@ def alter(
     skipped.
 
     Args:
-        path: the table's folder, or a directory of partitions, each of which is changed by its own commit.
+        path: the table's directory, or a directory of partitions, each of which is changed by its own commit.
         add: columns to add after the others, as a schema of :func:`writer`: ``{"vol": "int64"}`` or ``"vol:
             int64"``.
         widen: columns and their wider types, such as ``{"qty": "int64"}`` for one of ``int32``.
@@ -1638,7 +1638,7 @@ def compact(path: _Path, *, rewrite: bool = False, sort: bool = False) -> int:
     Rows keep their numbers. Other Arrow readers that list the directory meanwhile may find rows twice.
 
     Args:
-        path: the table's folder.
+        path: the table's directory.
         rewrite: give all segments the table's schema, including dense ones, after it was changed: see :func:`alter`.
             Otherwise each keeps its own.
         sort: first sort the rows of all segments by the column by which the table is sorted, so that late rows are
@@ -1666,7 +1666,7 @@ def aggregation(
     only the new ones.
 
     Args:
-        table: a table's folder, or a dataset of one.
+        table: a table's directory, or a dataset of one.
         by: as in :meth:`Dataset.aggregate`.
         where: likewise; a condition on columns by their names.
         columns: likewise, except ``"median"`` and ``"n_unique"``, which would have to read all rows each time.
@@ -1689,7 +1689,7 @@ def follow(
     are an error: to continue without them, follow the table again from its :attr:`Dataset.first_row`.
 
     Args:
-        table: a table's folder, or a dataset of one; or a list of those.
+        table: a table's directory, or a dataset of one; or a list of those.
         start: the number of the first row to return, at most that of the next row to be committed; for several
             tables a list of those. By default only rows committed from now on. For a partitioned table 0, which is
             all rows, or :attr:`Follow.next_row` of an earlier follower: a partition that is not in it, as one that

@@ -66,7 +66,7 @@ pub struct Aggregation {
 /// only the new ones.
 ///
 /// Args:
-///     table: a table's folder, or a dataset of one.
+///     table: a table's directory, or a dataset of one.
 ///     by: as in :meth:`Dataset.aggregate`.
 ///     where: likewise; a condition on columns by their names.
 ///     columns: likewise, except ``"median"`` and ``"n_unique"``, which would have to read all rows each time.

@@ -11,7 +11,7 @@ use crate::progress::watched;
 /// Check all metadata and values of a file or table; a table may be written at the same time.
 ///
 /// Args:
-///     path: a file, a table's folder, a glob, or a directory of ``*.arrow`` files.
+///     path: a file, a table's directory, a glob, or a directory of ``*.arrow`` files.
 ///
 /// Raises:
 ///     NotFound, PermissionDenied, IoError: it could not be read. Damage is in the report.
@@ -24,7 +24,7 @@ pub fn check(py: Python<'_>, path: PathBuf) -> Result<Bound<'_, PyAny>> {
 /// Check, and if there is damage, keep the rows before it.
 ///
 /// A damaged file is never written to: it is renamed to end in ``.damaged``; a table's damaged segment and, if rows of
-/// it are lost, all later ones move to a folder of such a name beside the table. The findings describe the state
+/// it are lost, all later ones move to a directory of such a name beside the table. The findings describe the state
 /// before, the other numbers the state after.
 ///
 /// Args:

@@ -280,7 +280,7 @@ impl Dataset {
         Ok(py.detach(|| self.inner.left())?)
     }
 
-    /// The absolute path of the file or table folder with the rows; ``None`` for rows in memory, and for rows of
+    /// The absolute path of the file or table directory with the rows; ``None`` for rows in memory, and for rows of
     /// several files.
     #[getter]
     fn path(&self) -> Option<PathBuf> {

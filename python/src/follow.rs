@@ -112,7 +112,7 @@ impl Followed {
 /// are an error: to continue without them, follow the table again from its :attr:`Dataset.first_row`.
 ///
 /// Args:
-///     table: a table's folder, or a dataset of one; or a list of those.
+///     table: a table's directory, or a dataset of one; or a list of those.
 ///     start: the number of the first row to return, at most that of the next row to be committed; for several
 ///         tables a list of those. By default only rows committed from now on. For a partitioned table 0, which is
 ///         all rows, or :attr:`Follow.next_row` of an earlier follower: a partition that is not in it, as one that
@@ -180,13 +180,13 @@ fn starts_of(given: &Bound<'_, PyAny>) -> Result<Vec<Option<Next>>> {
     given.try_iter()?.map(|one| start(one?)).collect()
 }
 
-/// The dataset that `table` is, or that its folder holds.
+/// The dataset that `table` is, or that its directory holds.
 pub fn of_table(what: &str, py: Python<'_>, table: &Bound<'_, PyAny>) -> Result<arrowwood::Dataset> {
     if let Ok(dataset) = table.cast::<Dataset>() {
         return Ok(dataset.get().inner().clone());
     }
     let path =
-        path_of(table)?.ok_or_else(|| argument(format!("{what} takes a table's folder, or a dataset of one")))?;
+        path_of(table)?.ok_or_else(|| argument(format!("{what} takes a table's directory, or a dataset of one")))?;
     Ok(py.detach(|| arrowwood::open(path))?)
 }
 

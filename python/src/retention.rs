@@ -150,7 +150,7 @@ pub fn first_row(table: &Dataset, name: &str, value: Literal) -> arrowwood::Resu
 }
 
 fn first_row_of_bytes(path: &Path, most: u64) -> arrowwood::Result<Option<u64>> {
-    let failed = |e: std::io::Error| Error::io("listing the table's folder", &e).at(path);
+    let failed = |e: std::io::Error| Error::io("listing the table's directory", &e).at(path);
     let mut segments: Vec<(u64, u64)> = Vec::new();
     for entry in fs::read_dir(path).map_err(failed)? {
         let entry = entry.map_err(failed)?;

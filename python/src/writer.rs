@@ -36,7 +36,7 @@ pub struct Writer {
 /// Open a growing table for writing, or create one.
 ///
 /// Args:
-///     path: the table's folder.
+///     path: the table's directory.
 ///     schema: names and types of the columns: text such as ``"ts: timestamp[us] not null, price: float64"``, a dict
 ///         of such types by name, or anything with ``__arrow_c_schema__``; required to create a table. For an
 ///         existing table, it may have more nullable columns, wider numbers, and columns made nullable: then the
@@ -196,7 +196,7 @@ fn policy(sync: &Bound<'_, PyAny>) -> Result<Sync> {
 /// skipped.
 ///
 /// Args:
-///     path: the table's folder, or a directory of partitions, each of which is changed by its own commit.
+///     path: the table's directory, or a directory of partitions, each of which is changed by its own commit.
 ///     add: columns to add after the others, as a schema of :func:`writer`: ``{"vol": "int64"}`` or ``"vol:
 ///         int64"``.
 ///     widen: columns and their wider types, such as ``{"qty": "int64"}`` for one of ``int32``.
@@ -231,7 +231,7 @@ pub fn alter(
 /// Rows keep their numbers. Other Arrow readers that list the directory meanwhile may find rows twice.
 ///
 /// Args:
-///     path: the table's folder.
+///     path: the table's directory.
 ///     rewrite: give all segments the table's schema, including dense ones, after it was changed: see :func:`alter`.
 ///         Otherwise each keeps its own.
 ///     sort: first sort the rows of all segments by the column by which the table is sorted, so that late rows are
@@ -459,7 +459,7 @@ impl Writer {
         Schema(self.columns.schema.clone())
     }
 
-    /// The table's folder.
+    /// The table's directory.
     #[getter]
     fn path(&self) -> PathBuf {
         self.inner.path().to_path_buf()

@@ -54,7 +54,7 @@ pub(crate) fn repair_table(
     folder: &Path,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Option<(TableCheck, Option<Repaired>)>> {
-    let home = &fs::canonicalize(folder).map_err(|e| Error::io("finding the table's folder", &e).at(folder))?;
+    let home = &fs::canonicalize(folder).map_err(|e| Error::io("finding the table's directory", &e).at(folder))?;
     let lock = &take_lock(&Medium::default(), home).map_err(|e| e.at(folder))?;
     let Some(before) = look_at_all(folder, false, progress)? else { return Ok(None) };
     if !before.has_damage() {
@@ -75,7 +75,7 @@ struct TableRepair<'a> {
 impl TableRepair<'_> {
     fn run(&self, before: &TableCheck, progress: &mut dyn FnMut(u64, u64)) -> Result<Repaired> {
         let parts_removed = remove_parts(self.lock.medium(), self.home);
-        parts_removed.map_err(|e| Error::io("syncing the folder that the table is in", &e).at(self.folder))?;
+        parts_removed.map_err(|e| Error::io("syncing the directory that the table is in", &e).at(self.folder))?;
         let mut repaired = Repaired { given_up: Some(0), ..Repaired::default() };
         // First what the next writer would do first: rows of a part of a commit must not stay, nor a part of its rows be
         // given up.
@@ -142,7 +142,7 @@ impl TableRepair<'_> {
         // Before the damaged files lose the names that they had.
         sync_folder(&place)?;
         replacement.put(medium, self.home, start).map_err(|e| e.at(&own))?;
-        self.lock.sync().map_err(|e| Error::io("syncing the folder", &e).at(self.folder))?;
+        self.lock.sync().map_err(|e| Error::io("syncing the directory", &e).at(self.folder))?;
         if !is_alone {
             self.folder.parent().map_or(Ok(()), sync_folder)?;
         }
@@ -195,7 +195,7 @@ fn place_for(folder: &Path, moving: &[u64], is_inside: bool) -> Result<PathBuf> 
         // No more people may come to the files than before.
         fs::create_dir(&place).and_then(|()| fs::set_permissions(&place, fs::metadata(folder)?.permissions()))
     };
-    made.map_err(|e| Error::io("making a folder for the damaged files", &e).at(&place))?;
+    made.map_err(|e| Error::io("making a directory for the damaged files", &e).at(&place))?;
     // Also one that an interrupted repair has made.
     place.parent().map_or(Ok(()), sync_folder)?;
     Ok(place)
@@ -226,7 +226,7 @@ pub(crate) fn keep_aside(path: &Path, aside: &Path) -> Result<()> {
 /// Syncs the names added to and removed from a folder.
 pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
     let synced = Medium::default().sync_folder(folder);
-    synced.map_err(|e| Error::io("syncing the folder", &e).at(folder))
+    synced.map_err(|e| Error::io("syncing the directory", &e).at(folder))
 }
 
 /// The replacement of the damaged segment.

@@ -235,12 +235,12 @@ fn check_chain(folder: &Path, is_live: bool, checked: &mut TableCheck) {
 }
 
 fn check_folder(folder: &Path, checked: &mut TableCheck) -> Result<()> {
-    let failed = |e: std::io::Error| Error::io("listing the folder", &e).at(folder);
+    let failed = |e: std::io::Error| Error::io("listing the directory", &e).at(folder);
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let path: PathBuf = entry.map_err(failed)?.path();
         if path.extension().is_none_or(|extension| extension != "arrow") {
             let mut found = Findings::of(&path);
-            found.note(None, "no segment; a table's folder should hold nothing else, as many readers take it whole");
+            found.note(None, "no segment; a table's directory should hold nothing else, as many readers take it whole");
             checked.folder.append(&mut found.list);
         }
     }

@@ -33,7 +33,7 @@ pub(crate) fn is_segment_name(path: &Path) -> bool {
 /// First rows of the segments in `folder`, in order. `None` if it is not the folder of a table: it contains other Arrow
 /// files, or no segment.
 pub(in crate::table) fn list(folder: &Path) -> Result<Option<Vec<u64>>> {
-    let failed = |e: std::io::Error| Error::io("listing the folder", &e).at(folder);
+    let failed = |e: std::io::Error| Error::io("listing the directory", &e).at(folder);
     let mut rows = Vec::new();
     let mut partition = None;
     for entry in std::fs::read_dir(folder).map_err(failed)? {
@@ -81,7 +81,7 @@ pub(crate) fn holds_table(folder: &Path) -> Result<bool> {
 /// # Errors
 /// `Busy` if names change with each listing.
 fn list_at_one_moment(folder: &Path) -> Result<Option<Vec<u64>>> {
-    let failed = |e: std::io::Error| Error::io("listing the folder", &e).at(folder);
+    let failed = |e: std::io::Error| Error::io("listing the directory", &e).at(folder);
     let before = NamesTime::of(folder).map_err(failed)?;
     let mut found = list(folder)?;
     // For the first segment alone, the caller checks for a successor once it is sealed.
@@ -96,7 +96,8 @@ fn list_at_one_moment(folder: &Path) -> Result<Option<Vec<u64>>> {
         }
         found = again;
     }
-    let message = format!("segments were added or removed during each of {LISTINGS} listings of the folder; try again");
+    let message =
+        format!("segments were added or removed during each of {LISTINGS} listings of the directory; try again");
     Err(Error::new(ErrorKind::Busy, message).at(folder))
 }
 

@@ -144,7 +144,7 @@ impl TableStat {
 
 /// Whether a process holds the lock. To find out, the lock is taken for an instant.
 pub(in crate::table) fn is_locked(folder: &Path) -> Result<bool> {
-    let lock =
-        Lock::take(&Medium::default(), folder).map_err(|e| Error::io("asking for the folder's lock", &e).at(folder))?;
+    let lock = Lock::take(&Medium::default(), folder)
+        .map_err(|e| Error::io("asking for the directory's lock", &e).at(folder))?;
     Ok(lock.is_none())
 }

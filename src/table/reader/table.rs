@@ -40,7 +40,7 @@ struct Live {
 /// Opens the table in `folder`; `None` if there is none.
 pub(crate) fn open(folder: &Path, options: ReadOptions) -> Result<Option<Dataset>> {
     // The process may change its working directory.
-    let folder = &std::path::absolute(folder).map_err(|e| Error::io("finding the table's folder", &e))?;
+    let folder = &std::path::absolute(folder).map_err(|e| Error::io("finding the table's directory", &e))?;
     guard(|| {
         let look = || Chain::open(folder)?.map_or(Ok(None), |chain| of_chain(folder, options, chain, None));
         let mut found = look();

@@ -387,7 +387,7 @@ impl Inner {
         let cut = self.newest_commit()?;
         // Names first: a durable segment implies that all earlier ones exist.
         if self.names.swap(false, Ordering::AcqRel) {
-            let synced = self.lock.sync().map_err(|e| Error::io("syncing the folder", &e));
+            let synced = self.lock.sync().map_err(|e| Error::io("syncing the directory", &e));
             synced.inspect_err(|_| self.names.store(true, Ordering::Release))?;
         }
         let end = cut.last().map_or(0, |(segment, record)| segment.header.first_row + record.rows());

@@ -97,7 +97,7 @@ fn are_merged(path: &Path, inside: &[u64], end: u64, is_damaged: &dyn Fn(u64) ->
 /// one ends where the next begins.
 pub(super) fn remove_merged(medium: &Medium, path: &Path, starts: &[u64]) -> Result<()> {
     // The file with all rows must have its name before another loses its own.
-    medium.sync_folder(path).map_err(|e| Error::io("syncing the folder", &e).at(path))?;
+    medium.sync_folder(path).map_err(|e| Error::io("syncing the directory", &e).at(path))?;
     for &start in starts {
         let file = chain::path(path, start);
         let done = medium.remove(&file).and_then(|()| medium.sync_folder(path));

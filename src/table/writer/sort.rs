@@ -117,7 +117,7 @@ fn take_place(medium: &Medium, path: &Path, lock: &Lock, newer: PartFolder) -> R
         Err(e) => {
             // After a power cut either may be the table.
             older.keep();
-            Err(Error::io("syncing the folder that the table is in", &e).at(path))
+            Err(Error::io("syncing the directory that the table is in", &e).at(path))
         }
     }
 }
