@@ -17,7 +17,7 @@ use crate::sql::{Cluster, Engine, NO_CLUSTER};
 /// unless --tls-cert, --tls-key and --token-file are given.
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood serve data\n\
-                  Example: curl http://127.0.0.1:7447/v1/tables/ticks/rows?from=-10 | arrowwood head -")]
+                  Example: curl 'http://127.0.0.1:7447/v1/tables/ticks/rows?from=-10' | arrowwood head -")]
 pub(crate) struct Serve {
     /// Address to listen on; port 0 selects a free one.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7447")]

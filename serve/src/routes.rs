@@ -139,7 +139,7 @@ async fn route(
         ["v1", "tables", name, "events"] => events(session, &parts, name).await,
         ["v1", "tables", name, look] if LOOKS.contains(&look) => self::look(session, &parts, name, look).await,
         ["v1", "tables", name, "producers", producer] => ingest::producer(session, &parts, name, producer).await,
-        _ => Err(Refusal::not_found("there is no such route")),
+        _ => Err(Refusal::not_found("there is no such route; GET /v1/tables lists what is served")),
     }
 }
 

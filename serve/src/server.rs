@@ -288,7 +288,10 @@ fn listen(addresses: &[SocketAddr], shown: &str) -> Result<TcpListener> {
             break;
         }
     }
-    outcome.map_err(|e| Error::io(&format!("listening on {shown}"), &e))
+    outcome.map_err(|e| {
+        let taken = if e.kind() == std::io::ErrorKind::AddrInUse { " (port 0 takes a free one)" } else { "" };
+        Error::io(&format!("listening on {shown}{taken}"), &e)
+    })
 }
 
 /// Accepts connections until the server stops, and then waits for the open ones.
