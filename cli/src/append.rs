@@ -100,6 +100,7 @@ impl Append {
                 Err(e) if e.kind() == ErrorKind::Busy && start.elapsed().as_secs_f64() < self.wait => {
                     thread::sleep(Duration::from_millis(20));
                 }
+                Err(e) if e.kind() == ErrorKind::Busy => return Err(still_busy(&e, self.wait)),
                 opened => return opened,
             }
         }
@@ -245,6 +246,20 @@ fn all_or_nothing(writer: &mut Writer, noted: Noted, append: impl FnOnce(&mut Wr
 
 /// Batches from a thread, and `None` at the end.
 type Coming = Receiver<Option<arrowwood::Result<RecordBatch>>>;
+
+/// The error of a table that has another writer, with what to do.
+fn still_busy(error: &Error, waited: f64) -> Error {
+    let advice = if waited > 0.0 {
+        format!("waited {waited} seconds for it")
+    } else {
+        "--wait 10 waits up to ten seconds for it".to_string()
+    };
+    let advised = Error::new(ErrorKind::Busy, format!("{}; {advice}", error.message()));
+    match error.path() {
+        Some(path) => advised.at(path),
+        None => advised,
+    }
+}
 
 /// Reads batches in a separate thread, so that commits need not wait for them.
 fn coming(batches: Batches) -> Outcome<Coming> {

@@ -42,7 +42,8 @@ impl Export {
             }
             _ => Err(Failure::hint(
                 "the name of the file says its format: .csv, .json, .jsonl, .ndjson, .parquet, .arrow or .arrows",
-            )),
+            )
+            .at(&self.out)),
         }
     }
 

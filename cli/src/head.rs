@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use arrowwood::{Dataset, Error};
 use clap::Args;
 
 use crate::rows::{Form, print};
@@ -27,7 +28,15 @@ pub(crate) struct Head {
 impl Head {
     pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
         let rows = open(&self.paths)?.head(self.rows)?;
-        let rows = if self.columns.is_empty() { rows } else { rows.select(&self.columns)? };
+        let rows = if self.columns.is_empty() { rows } else { self.selected(&rows)? };
         print(&rows, &self.form, out)
+    }
+
+    fn selected(&self, rows: &Dataset) -> Outcome<Dataset> {
+        let failed = |e: Error| match self.paths.first() {
+            Some(path) => e.at(path),
+            None => e,
+        };
+        Ok(rows.select(&self.columns).map_err(failed)?)
     }
 }

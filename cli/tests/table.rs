@@ -300,6 +300,9 @@ fn tail_follows_with_one_heading() {
 
     fs::write(folder.path().join("a.arrow"), file(&[batch(0, 5)])).unwrap();
     assert!(failed(&run(&folder, &["tail", "-f", "a.arrow"])).contains("a.arrow: only a whole table can be followed"));
+    assert!(
+        failed(&run(&folder, &["compact", "a.arrow"])).contains("a.arrow: a table is a directory, and this is a file")
+    );
     assert!(failed(&run(&folder, &["tail", "-f", "ticks", "ticks"])).contains("one table"));
 }
 
@@ -313,7 +316,10 @@ fn a_second_writer_is_refused() {
     for args in [&["append", "ticks"][..], &["compact", "ticks"]] {
         let error = failed(&run(&folder, args));
         assert!(error.contains(&pid), "{error}");
+        assert_eq!(error.contains("--wait 10 waits"), args[0] == "append", "{error}");
     }
+    let waited = failed(&run(&folder, &["append", "ticks", "--wait", "0.1"]));
+    assert!(waited.contains("waited 0.1 seconds"), "{waited}");
     assert_eq!(first.end().0, Some(0));
     printed(&run_with_input(&folder, &["append", "ticks"], b"{\"n\": 2}"));
 }

@@ -43,6 +43,8 @@ def table(given):
     found = hugging_face(given)
     if found is not None:
         return found
+    if type(given).__name__ == "LazyFrame":
+        raise TypeError("expected rows, got LazyFrame, which has none yet: give what its method collect() returns")
     if not (_is_pandas(given) and hasattr(given, "columns")):
         return given
     if _exports(given):

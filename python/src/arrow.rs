@@ -33,7 +33,9 @@ pub fn dataset_of(data: &Bound<'_, PyAny>) -> Result<arrowwood::Dataset> {
         return Ok(dataset.get().inner().clone());
     }
     let got = data.get_type().name()?;
-    Err(wrong_type(format!("expected an object with __arrow_c_stream__ or __arrow_c_array__, got {got}")))
+    let is_lazy = data.hasattr("collect")?;
+    let way_out = if is_lazy { "; its rows are those of its method collect()" } else { "" };
+    Err(wrong_type(format!("expected an object with __arrow_c_stream__ or __arrow_c_array__, got {got}{way_out}")))
 }
 
 /// Whether [`dataset_of`] takes `data`.

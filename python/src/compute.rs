@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use arrowwood::{Format, WriteOptions, guard, write_to};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyDict, PyList, PyTuple};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyTuple};
 
 use crate::column::Column;
 use crate::dataset::Dataset;
@@ -305,7 +305,8 @@ impl Column {
     /// Raises:
     ///     InvalidArgument: `q` is not between 0 and 1.
     ///     Unsupported: the type is not a number.
-    fn quantile(&self, py: Python<'_>, q: f64) -> Result<Option<f64>> {
+    fn quantile(&self, py: Python<'_>, q: &Bound<'_, PyAny>) -> Result<Option<f64>> {
+        let q = one_share("quantile", q)?;
         Ok(py.detach(|| self.inner().quantile(q))?)
     }
 
@@ -318,7 +319,8 @@ impl Column {
     /// Raises:
     ///     InvalidArgument: `q` is not between 0 and 1.
     ///     Unsupported: the type is not a number.
-    fn approx_quantile(&self, py: Python<'_>, q: f64) -> Result<Option<f64>> {
+    fn approx_quantile(&self, py: Python<'_>, q: &Bound<'_, PyAny>) -> Result<Option<f64>> {
+        let q = one_share("approx_quantile", q)?;
         Ok(py.detach(|| self.inner().approx_quantile(q))?)
     }
 
@@ -336,5 +338,73 @@ impl Column {
     /// frequent first.
     fn value_counts(&self, py: Python<'_>) -> Result<Dataset> {
         Ok(Dataset::new(py.detach(|| self.inner().value_counts())?))
+    }
+}
+
+/// The number `q` between 0 and 1 of the method `what`.
+fn one_share(what: &str, q: &Bound<'_, PyAny>) -> Result<f64> {
+    q.extract().map_err(|_| {
+        let got = shown(q);
+        wrong_type(format!(
+            "{what}: expected one number between 0 and 1, got {got}; np.quantile(column, [0.1, 0.9]) takes several"
+        ))
+    })
+}
+
+/// Values are computed by NumPy, or block by block by an [`Expression`]: which of both is meant has to be written.
+#[pymethods]
+impl Column {
+    fn __add__<'py>(&self, other: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        self.no_arithmetic(other, "+")
+    }
+
+    fn __radd__<'py>(&self, other: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        self.no_arithmetic(other, "+")
+    }
+
+    fn __sub__<'py>(&self, other: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        self.no_arithmetic(other, "-")
+    }
+
+    fn __rsub__<'py>(&self, other: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        self.no_arithmetic(other, "-")
+    }
+
+    fn __mul__<'py>(&self, other: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        self.no_arithmetic(other, "*")
+    }
+
+    fn __rmul__<'py>(&self, other: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        self.no_arithmetic(other, "*")
+    }
+
+    fn __truediv__<'py>(&self, other: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        self.no_arithmetic(other, "/")
+    }
+
+    fn __rtruediv__<'py>(&self, other: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        self.no_arithmetic(other, "/")
+    }
+
+    fn __mod__<'py>(&self, other: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        self.no_arithmetic(other, "%")
+    }
+
+    fn __rmod__<'py>(&self, other: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        self.no_arithmetic(other, "%")
+    }
+}
+
+impl Column {
+    /// The error that names both, for numbers and columns; other types may know what to do with a column.
+    fn no_arithmetic<'py>(&self, other: &Bound<'py, PyAny>, sign: &str) -> Result<Bound<'py, PyAny>> {
+        let is_number = other.is_exact_instance_of::<PyInt>() || other.is_exact_instance_of::<PyFloat>();
+        if !is_number && !other.is_instance_of::<Column>() {
+            return Ok(other.py().NotImplemented().into_bound(other.py()));
+        }
+        let name = self.inner().name();
+        Err(wrong_type(format!(
+            "{sign} of column '{name}': write column.to_numpy() {sign} … for an array, or aw.col({name:?}) {sign} … in filter and aggregate"
+        )))
     }
 }

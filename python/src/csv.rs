@@ -14,6 +14,7 @@ use pyo3::types::{PyBytes, PyString};
 use crate::dataset::Dataset;
 use crate::errors::{Problem, Result, argument, wrong_type};
 use crate::exchange::schema_of;
+use crate::index::shown;
 use crate::open::path_of;
 use crate::progress::{Progress, watched};
 use crate::sink::{Source, open_pipe};
@@ -161,6 +162,12 @@ fn read(
 
 /// All that a file object, opened for bytes or for text, has.
 fn whole(source: &Bound<'_, PyAny>) -> Result<Vec<u8>> {
+    if !source.hasattr("read")? {
+        let got = shown(source);
+        let message =
+            format!("expected a path or a file object, got {got}; io.BytesIO(text) makes a file object of bytes");
+        return Err(wrong_type(message));
+    }
     let found = source.call_method0("read")?;
     if let Ok(text) = found.cast::<PyString>() {
         return Ok(text.to_str()?.as_bytes().to_vec());

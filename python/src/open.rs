@@ -102,6 +102,21 @@ pub fn path_of(source: &Bound<'_, PyAny>) -> Result<Option<PathBuf>> {
     }
     source.extract().map(Some).map_err(|_| {
         let got = source.get_type().name().map_or_else(|_| "something else".into(), |name| name.to_string());
-        wrong_type(format!("expected a path, an object with the buffer protocol, or a list of those, got {got}"))
+        let way_out = way_out(source);
+        wrong_type(format!(
+            "expected a path, an object with the buffer protocol, or a list of those, got {got}{way_out}"
+        ))
     })
+}
+
+/// What to write for a `source` that is no path and has no buffer.
+fn way_out(source: &Bound<'_, PyAny>) -> &'static str {
+    let has = |name| source.hasattr(name).unwrap_or(false);
+    if has("__arrow_c_stream__") {
+        "; data that is in memory is a dataset by aw.from_arrow(…)"
+    } else if has("read") {
+        "; open a file by its name, or what it holds as bytes, aw.open(file.read()); aw.read_stream(file) reads batches as they come"
+    } else {
+        ""
+    }
 }

@@ -241,6 +241,43 @@ def test_what_a_column_has_not_says_what_to_write(ds):
             getattr(aw.col("a"), name)
 
 
+def test_arithmetic_of_a_column_says_what_to_write(ds):
+    column = ds["a"]
+    for compute in (lambda x: x + 1, lambda x: 1 - x, lambda x: x * 2.5, lambda x: x / x, lambda x: 7 % x):
+        with pytest.raises(TypeError, match=re.escape('column.to_numpy()') + ".*" + re.escape('aw.col("a")')):
+            compute(column)
+    # What can do something with a column still does.
+    values = column.to_numpy()
+    for found, expected in ((column + values, values + values), (values - column, values - values), (column * np.float64(2), values * 2.0)):
+        np.testing.assert_array_equal(found, expected)
+    assert (column + pd.Series(values)).tolist() == (values + values).tolist()
+    assert repr(column + aw.col("a")) == repr(aw.col("a") + column) == "(a + a)"
+
+
+def test_objects_of_other_libraries_in_the_wrong_place(ds, tmp_path):
+    """The error says what to call instead."""
+    with pytest.raises(TypeError, match="got DataFrame; .*aw.from_arrow"):
+        aw.open(pl.DataFrame({"a": [1]}))
+    with (tmp_path / "rows.arrow").open("rb") as file, pytest.raises(TypeError, match=r"aw.open\(file.read\(\)\)"):
+        aw.open(file)
+    for take in (aw.from_arrow, lambda frame: aw.write(frame, tmp_path / "lazy.arrow"), aw.Builder("a: int").append):
+        with pytest.raises(TypeError, match=r"LazyFrame.*collect\(\)"):
+            take(pl.LazyFrame({"a": [1]}))
+    with pytest.raises(TypeError, match=re.escape("got bytes b'a\\n1\\n'; io.BytesIO(text)")):
+        aw.read_csv(b"a\n1\n")
+    with pytest.raises(TypeError, match=re.escape("np.quantile(column, [0.1, 0.9])")):
+        ds["a"].quantile([0.1, 0.9])
+    with pytest.raises(aw.InvalidArgument, match="rows.arrow: only a whole table can be followed"):
+        aw.follow(tmp_path / "rows.arrow")
+    with pytest.raises(aw.InvalidArgument, match="rows.arrow: a table is a directory, and this is a file"):
+        aw.compact(tmp_path / "rows.arrow")
+    for options in ({"sorted_by": "a"}, {"index": ["a"]}):
+        with pytest.raises(aw.InvalidArgument, match="column 'a' is list<int64>, which has no order here"):
+            aw.writer(tmp_path / "t", "a: list<int>", **options)
+    with pytest.raises(aw.NotFound, match=re.escape(f"in {tmp_path / 'none'}, which does not exist")):
+        aw.writer(tmp_path / "none" / "t", "a: int")
+
+
 def test_lines_of_hints_work(ds, tmp_path, monkeypatch):
     """Those that can be run as they stand, with columns called x and y."""
     monkeypatch.chdir(tmp_path)

@@ -140,6 +140,8 @@ def test_what_is_refused(bucket, endpoint, tmp_path, monkeypatch):
     assert missing.returncode == 1 and "there is no table" in missing.stderr
     done = arrowwood("push", table_of(tmp_path / "ticks"), "https://example.org/x")
     assert done.returncode == 1 and "s3://BUCKET/PATH" in done.stderr
+    done = arrowwood("push", tmp_path / "ticks", "copies")
+    assert done.returncode == 1 and "copies: expected a URL such as s3://BUCKET/PATH or file:///PATH" in done.stderr
 
 
 class Ranges(BaseHTTPRequestHandler):

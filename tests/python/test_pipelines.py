@@ -284,7 +284,11 @@ def test_export_by_name(tmp_path):
     ran("export", tmp_path / "x.arrow", tmp_path / "x.jsonl")
     assert aw.read_json(tmp_path / "x.jsonl").to_pylist() == aw.open(tmp_path / "x.arrow").to_pylist()
     refused = command("export", tmp_path / "x.arrow", tmp_path / "x.xlsx")
-    assert refused.returncode == 1 and ".parquet" in refused.stderr
+    assert refused.returncode == 1 and ".parquet" in refused.stderr and "x.xlsx: " in refused.stderr
+    refused = command("import", tmp_path / "x.csv", tmp_path / "y.csv")
+    assert refused.returncode == 1 and "`arrowwood export`" in refused.stderr
+    refused = command("head", "--columns", "a,z", tmp_path / "x.arrow")
+    assert refused.returncode == 1 and "x.arrow: no column 'z'" in refused.stderr
     missing = command("export", tmp_path / "none.arrow", tmp_path / "y.csv")
     assert missing.returncode == 1 and not (tmp_path / "y.csv").exists()
 

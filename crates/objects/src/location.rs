@@ -27,9 +27,10 @@ pub(crate) struct Location {
 impl Location {
     pub(crate) fn parse(text: &str) -> Result<Location> {
         let wrong = |what: String| Error::new(ErrorKind::InvalidArgument, what).at(text);
-        let mut url = Url::parse(text).map_err(|e| wrong(format!("no URL: {e}")))?;
+        let no_url = |e| wrong(format!("expected a URL such as s3://BUCKET/PATH or file:///PATH: {e}"));
+        let mut url = Url::parse(text).map_err(no_url)?;
         if url.scheme() == "s3a" {
-            url = Url::parse(&format!("s3{}", &text[3..])).map_err(|e| wrong(format!("no URL: {e}")))?;
+            url = Url::parse(&format!("s3{}", &text[3..])).map_err(no_url)?;
         }
         if url.scheme() == "s3" && url.host_str().is_none_or(str::is_empty) {
             return Err(wrong("expected s3://BUCKET/PATH".into()));

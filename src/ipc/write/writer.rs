@@ -64,8 +64,8 @@ fn refuse_other_format(path: &Path) -> Result<()> {
     };
     let name = path.file_name().unwrap_or_default().display();
     Err(Error::argument(format!(
-        "write makes Arrow files, and the name is that of a {format} file; call it *.arrow, or write {format} by SQL, as with \
-         ds.sql(\"copy self to '{name}'\")"
+        "this makes an Arrow file, and the name is that of a {format} file; call it *.arrow. {format} is written by `arrowwood \
+         export`, and in Python by SQL: ds.sql(\"copy self to '{name}'\")"
     )))
 }
 

@@ -47,7 +47,11 @@ pub fn follow(dataset: &Dataset, start: Option<u64>, timeout: Option<Duration>) 
         return Err(Error::argument(message));
     }
     if !can_grow(dataset) {
-        return Err(Error::argument("only a whole table can be followed"));
+        let message = "only a whole table can be followed: its directory, or a dataset of all of its rows";
+        return Err(match dataset.path() {
+            Some(path) => Error::argument(message).at(path),
+            None => Error::argument(message),
+        });
     }
     let dataset = dataset.refresh()?;
     let end = dataset.first_row() + dataset.len()?;

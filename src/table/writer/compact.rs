@@ -9,7 +9,7 @@ use arrow_schema::SchemaRef;
 use super::background::make_durable;
 use super::dense::{MERGED_BYTES, SealedSegments, put_dense, remove_merged, with_settings};
 use super::growing::{Durably, Growing, SEALED};
-use super::opening::{not_durable, take_lock};
+use super::opening::{not_durable, refuse_file, take_lock};
 use super::prepared;
 use super::sort::sort_before;
 use super::writer::Writer;
@@ -129,15 +129,16 @@ pub fn compact_on(
 ) -> Result<u64> {
     guard(|| {
         let path = path.as_ref();
-        let path = &std::fs::canonicalize(path).map_err(|e| Error::io("finding the table's folder", &e).at(path))?;
+        let path = &std::fs::canonicalize(path).map_err(|e| Error::io("finding the table's directory", &e).at(path))?;
+        refuse_file(path).map_err(|e| e.at(path))?;
         let lock = take_lock(medium, path).map_err(|e| e.at(path))?;
-        prepared::of_home(lock.medium(), compact_all(path, what, &lock, progress))
+        prepared::of_home(lock.medium(), compact_all(path, what, &lock, progress)).map_err(|e| e.at(path))
     })
 }
 
 fn compact_all(path: &Path, what: Compaction, lock: &Lock, mut progress: impl FnMut(u64, u64)) -> Result<u64> {
     let medium = lock.medium();
-    remove_parts(medium, path).map_err(|e| Error::io("syncing the folder that the table is in", &e).at(path))?;
+    remove_parts(medium, path).map_err(|e| Error::io("syncing the directory that the table is in", &e).at(path))?;
     let end = seal_all(medium, path)?;
     let sorted = if what.sort { sort_before(medium, path, end, lock, &mut progress)? } else { 0 };
     Ok(sorted + compact_before(medium, path, (end, what.rewrite), progress)?)
@@ -152,7 +153,7 @@ fn seal_all(medium: &Medium, path: &Path) -> Result<u64> {
     let plan = Arc::new(Plan::of(&segment.plan.schema.schema)?);
     // Everything that a dead writer left unsynced, names first: a dense file is valid after a power cut regardless of
     // earlier ones.
-    medium.sync_folder(path).map_err(|e| Error::io("syncing the folder", &e).at(path))?;
+    medium.sync_folder(path).map_err(|e| Error::io("syncing the directory", &e).at(path))?;
     let mut pending = not_durable(medium, path, chain.sealed(), &plan)?;
     let mut live = None;
     if !record.sealed {

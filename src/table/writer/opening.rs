@@ -17,6 +17,7 @@ use crate::table::format::{DEFAULT_ROWS, Record, Settings, ZONE_ROWS};
 use crate::table::reader::{
     Chain, Segment, chain, dropped, first_row, open_newest, recount, settings_of, without_settings,
 };
+use crate::types::field_type_name;
 
 /// The rows of a table's first segment; each next one has room for twice as many.
 pub(super) const FIRST_ROWS: u64 = 64 << 10;
@@ -25,19 +26,29 @@ pub(super) fn no_table() -> Error {
     Error::new(ErrorKind::NotFound, "there is no table, and no schema to make one; give a schema")
 }
 
+/// The error of a table's directory that can't be made.
+pub(super) fn not_made(path: &Path, error: &std::io::Error) -> Error {
+    match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        Some(parent) if error.kind() == std::io::ErrorKind::NotFound => {
+            Error::io(&format!("making the table's directory in {}, which does not exist", parent.display()), error)
+        }
+        _ => Error::io("making the table's directory", error),
+    }
+}
+
 pub(super) fn refuse_remote(path: &Path, force: bool) -> Result<()> {
     let found = remote(path).map_err(|e| Error::io("asking for the kind of file system", &e))?;
     match found.filter(|_| !force) {
         None => Ok(()),
         Some(kind) => Err(Error::unsupported(format!(
-            "the folder is on {kind}, where mappings of other machines don't see what is written; \
+            "the directory is on {kind}, where mappings of other machines don't see what is written; \
              write to a local disk, or force it if all readers are on this machine"
         ))),
     }
 }
 
 pub(in crate::table) fn take_lock(medium: &Medium, path: &Path) -> Result<Lock> {
-    let take = || Lock::take(medium, path).map_err(|e| Error::io("locking the folder", &e));
+    let take = || Lock::take(medium, path).map_err(|e| Error::io("locking the directory", &e));
     let mut lock = take()?;
     for _ in 0..20 {
         // `table_stat` holds the lock for an instant.
@@ -51,6 +62,13 @@ pub(in crate::table) fn take_lock(medium: &Medium, path: &Path) -> Result<Lock> 
         let who = writer.map_or("another process".into(), |pid| format!("process {pid}"));
         Error::new(ErrorKind::Busy, format!("the table is being written by {who}; a table has one writer at a time"))
     })
+}
+
+pub(super) fn refuse_file(path: &Path) -> Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    Err(Error::argument("a table is a directory, and this is a file; choose another path"))
 }
 
 pub(super) fn refuse_twins(schema: &Schema) -> Result<()> {
@@ -78,10 +96,11 @@ pub(super) fn sorted_column(schema: &Schema, name: &str) -> Result<usize> {
     let found = schema.fields().iter().position(|field| field.name() == name);
     let missing = || Error::new(ErrorKind::ColumnNotFound, format!("sorted_by: there is no column '{name}'"));
     let column = found.ok_or_else(missing)?;
-    let data_type = schema.field(column).data_type();
-    if order::has_order(data_type) {
+    let field = schema.field(column);
+    if order::has_order(field.data_type()) {
         Ok(column)
     } else {
+        let data_type = field_type_name(field);
         Err(Error::argument(format!("sorted_by: column '{name}' is {data_type}, which has no order here")))
     }
 }
@@ -216,8 +235,9 @@ fn indexed_columns(schema: &Schema, names: &[String]) -> Result<Vec<u32>> {
         let found = schema.fields().iter().position(|field| field.name() == name);
         let missing = || Error::new(ErrorKind::ColumnNotFound, format!("index: there is no column '{name}'"));
         let column = found.ok_or_else(missing)?;
-        let data_type = schema.field(column).data_type();
-        if !has_zones(data_type) {
+        let field = schema.field(column);
+        if !has_zones(field.data_type()) {
+            let data_type = field_type_name(field);
             return Err(Error::argument(format!("index: column '{name}' is {data_type}, which has no order here")));
         }
         if columns.contains(&(column as u32)) {
@@ -269,7 +289,7 @@ pub(super) fn not_durable(medium: &Medium, path: &Path, starts: &[u64], plan: &A
 /// Brings the sealed segments `starts` to the disk, with their names: a dense file put behind them is valid after a
 /// power cut, whatever is left of them.
 pub(in crate::table) fn bring_to_disk(medium: &Medium, path: &Path, starts: &[u64]) -> Result<()> {
-    medium.sync_folder(path).map_err(|e| Error::io("syncing the folder", &e).at(path))?;
+    medium.sync_folder(path).map_err(|e| Error::io("syncing the directory", &e).at(path))?;
     let pending = open_all(medium, path, chain::not_durable(path, starts)?, None)?;
     let cut = pending.into_iter().map(|segment| Ok((segment.clone(), segment.visible()?)));
     make_durable(&cut.collect::<Result<Vec<_>>>()?, Durably::InPlace)

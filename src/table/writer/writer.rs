@@ -13,7 +13,8 @@ use super::change::changed;
 use super::growing::{Durably, Growing, OPEN, SEALED, SegmentShape, Shared};
 use super::opening::{
     FIRST_ROWS, dictionary_counter, first_guess, first_segment, give_name, known_settings, live_segment, no_table,
-    not_durable, read_entries, refuse_remote, refuse_twins, replace_name, take_lock, with_dictionaries,
+    not_durable, not_made, read_entries, refuse_file, refuse_remote, refuse_twins, replace_name, take_lock,
+    with_dictionaries,
 };
 use super::options::{Sync, WriterOptions};
 use super::prepared;
@@ -107,18 +108,16 @@ impl Writer {
             match options.medium.make_folder(path) {
                 // Another process was faster, and is creating the table.
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => (),
-                made => made.map(|()| is_named = true).map_err(|e| Error::io("making the table's folder", &e))?,
+                made => made.map(|()| is_named = true).map_err(|e| not_made(path, &e))?,
             }
         }
-        if !path.is_dir() {
-            return Err(Error::argument("a table is a folder, and this is a file; choose another path"));
-        }
+        refuse_file(path)?;
         // The process may change its working directory, and the path may be a symbolic link.
-        let path = &std::fs::canonicalize(path).map_err(|e| Error::io("finding the table's folder", &e))?;
+        let path = &std::fs::canonicalize(path).map_err(|e| Error::io("finding the table's directory", &e))?;
         refuse_remote(path, options.force)?;
         let lock = take_lock(&options.medium, path)?;
         let options = &WriterOptions { medium: lock.medium().clone(), ..options.clone() };
-        remove_parts(&options.medium, path).map_err(|e| Error::io("syncing the folder that the table is in", &e))?;
+        remove_parts(&options.medium, path).map_err(|e| Error::io("syncing the directory that the table is in", &e))?;
         match prepared::open(&options.medium, path)? {
             Some(chain) => prepared::of_home(&options.medium, Writer::reopen(path, chain, schema, options, lock)),
             None if std::fs::read_dir(path).is_ok_and(|mut files| files.next().is_some()) => Err(chain::foreign(path)),
@@ -126,7 +125,7 @@ impl Writer {
                 if !is_named {
                     // Whoever made it may have been killed before its name was on the disk.
                     let synced = options.medium.sync_name(path);
-                    synced.map_err(|e| Error::io("syncing the folder that the table is in", &e))?;
+                    synced.map_err(|e| Error::io("syncing the directory that the table is in", &e))?;
                 }
                 Writer::create(path, schema, options, lock)
             }
@@ -139,7 +138,7 @@ impl Writer {
         let live = first_segment(&options.medium, path, &plan, 0, options.settings(&plan)?)?;
         give_name(&live, path)?;
         // A created table survives a power cut.
-        lock.sync().map_err(|e| Error::io("syncing the folder", &e))?;
+        lock.sync().map_err(|e| Error::io("syncing the directory", &e))?;
         let entries = plan.dictionaries.iter().map(PlanDictionary::no_entries).collect();
         Writer::start(path, plan, (Vec::new(), live), entries, options, lock)
     }
