@@ -295,6 +295,7 @@ endif
 # The jars with sources and documentation, into dist/. Their library asks for no C library newer than that of the wheel.
 JVM_TARGET := x86_64-unknown-linux-gnu
 jars: $(BIN)/python
+	@[ -n "$(JDK)" ] && command -v mvn > /dev/null || { echo 'make: jars needs Maven, and a JDK from 22 on: set JAVA_HOME' >&2; exit 1; }
 	$(BIN)/pip install --quiet cargo-zigbuild ziglang
 	PATH="$(abspath $(BIN)):$$PATH" cargo zigbuild --release --package arrowwood-c --target $(JVM_TARGET).$(GLIBC)
 	install -d $(JVM_NATIVES)-release/linux-x86_64 dist
