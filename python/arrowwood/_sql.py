@@ -73,6 +73,7 @@ def sql(query: str, /, **tables: Any) -> "_arrowwood.Dataset":
         except (duckdb.CatalogException, duckdb.BinderException) as problem:
             path = _missing_path(str(problem), query, sources)
             if path is None:
+                _note_missing_file(problem, query)
                 raise
         _refuse_other_case(path, query)
         _add(sources, path, _arrowwood.open(path))
@@ -169,6 +170,14 @@ def _missing_path(problem: str, query: str, sources: _Sources) -> str | None:
             is_new = sources.get(name.casefold(), ("", None))[0] != name
             return name if is_new and name in _spellings(name, query) and _is_path(name) else None
     return None
+
+
+def _note_missing_file(problem: Exception, query: str) -> None:
+    """DuckDB says that there is no such table; where the name can only be that of a file, neither is that there."""
+    for wording in _MISSING:
+        found = wording.match(str(problem))
+        if found is not None and found[1] in _spellings(found[1], query) and re.search(r"[/.]", found[1]):
+            problem.add_note(f"There is no file {found[1]!r} either; relative paths begin in {os.getcwd()}.")
 
 
 def _is_path(name: str) -> bool:

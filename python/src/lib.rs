@@ -120,6 +120,12 @@ mod _arrowwood {
         Ok(arrowwood::local_path(&text)?.unwrap_or(text))
     }
 
+    /// The message of an exception, and what was added to it.
+    fn with_notes(problem: &Bound<'_, PyAny>) -> String {
+        let notes = problem.getattr("__notes__").and_then(|notes| notes.extract::<Vec<String>>()).unwrap_or_default();
+        std::iter::once(problem.to_string()).chain(notes).collect::<Vec<_>>().join(" ")
+    }
+
     /// The parts of the package used by the command: `sql`, `read_parquet` and `write`.
     struct Package;
 
@@ -128,7 +134,7 @@ mod _arrowwood {
         fn ask(call: impl FnOnce(Python<'_>) -> PyResult<Bound<'_, PyAny>>) -> Result<arrowwood::Dataset, String> {
             Python::attach(|py| {
                 let answer = call(py).and_then(|answer| Ok(answer.cast::<dataset::Dataset>()?.get().inner().clone()));
-                answer.map_err(|problem| problem.value(py).to_string())
+                answer.map_err(|problem| with_notes(problem.value(py)))
             })
         }
     }

@@ -178,8 +178,12 @@ def test_errors_come_as_the_engine_words_them(stocks_file, tmp_path):
         ds.sql("selec 1")
     with pytest.raises(duckdb.BinderException, match='"prize" not found'):
         ds.sql("select prize from self")
-    with pytest.raises(duckdb.CatalogException, match="nowhere"):
+    with pytest.raises(duckdb.CatalogException, match="nowhere") as caught:
         ds.sql('select * from "nowhere/"')
+    assert caught.value.__notes__ == [f"There is no file 'nowhere/' either; relative paths begin in {os.getcwd()}."]
+    with pytest.raises(duckdb.CatalogException) as caught:
+        ds.sql("select * from nowhere")
+    assert not hasattr(caught.value, "__notes__")
     with pytest.raises(aw.InvalidArgument, match="no statement"):
         ds.sql(" ")
     with pytest.raises(aw.NotFound, match="nowhere"):
@@ -259,7 +263,7 @@ def test_the_command(ticks, tmp_path):
 
 
 def test_the_command_fails_on_one_line(tmp_path):
-    for query, wanted in [("selec 1", "syntax error"), ('select * from "nowhere/"', "nowhere")]:
+    for query, wanted in [("selec 1", "syntax error"), ('select * from "nowhere/"', "There is no file 'nowhere/' either")]:
         done = command("sql", query, cwd=tmp_path)
         assert done.returncode == 1 and done.stdout == ""
         assert done.stderr.startswith("arrowwood: ") and done.stderr.count("\n") == 1 and wanted in done.stderr
