@@ -1,5 +1,6 @@
 """Servers that run as long as a block of code: of tables, and of the page that shows one."""
 
+import atexit
 import os
 import signal
 import subprocess
@@ -51,6 +52,13 @@ class Running:
         # What is not read would stop the server when the pipe is full.
         self._reader = threading.Thread(target=self._read, name="arrowwood-serve", daemon=True)
         self._reader.start()
+        self._owner = os.getpid()
+        atexit.register(self._close_at_exit)
+
+    def _close_at_exit(self) -> None:
+        """Stop it with the process that has started it, and not with a fork of that."""
+        if os.getpid() == self._owner:
+            self.close()
 
     def _read(self) -> None:
         assert self._process.stderr is not None, "a pipe"
@@ -60,6 +68,7 @@ class Running:
 
     def close(self) -> None:
         """Stop it. Does nothing when it was stopped before."""
+        atexit.unregister(self._close_at_exit)
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
         self._process.wait()

@@ -140,6 +140,24 @@ def test_what_is_wrong_says_so(server, db):
         aw.serve("/nowhere")
 
 
+def test_a_server_ends_with_its_process(tmp_path):
+    """It went on for ever where a script forgot to close it. A fork that ends does not end it."""
+    script = """
+import os
+import arrowwood as aw
+
+server = aw.serve(".")
+if os.fork() == 0:
+    raise SystemExit
+os.wait()
+print(server.connect().tables(), server.url)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("[] http://")
+    with pytest.raises(aw.IoError, match="refused"):
+        aw.connect(done.stdout.split()[1]).tables()
+
+
 def test_tokens_have_rights(tmp_path):
     (tmp_path / "data").mkdir()
     file = tmp_path / "tokens.json"
