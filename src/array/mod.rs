@@ -38,7 +38,7 @@ pub(crate) use validate::{check_null_counts, is_trivial};
 #[doc(hidden)]
 pub use value::zone_advice;
 pub use value::{Items, Members, Value};
-pub(crate) use value::{field_value, key, value};
+pub(crate) use value::{field_value, key, stored_value, value};
 #[cfg(feature = "table")]
 pub(crate) use widen::narrowed;
 pub(crate) use widen::{is_wider, widened};

@@ -213,13 +213,23 @@ impl<'a> Members<'a> {
 
 /// The value of row `row` of a field, with extension types decoded.
 pub(crate) fn field_value<'a>(field: &Field, array: &'a Unchecked, row: usize) -> Result<Value<'a>> {
-    let stored = cell(array, row)?;
-    Ok(match (field.extension_type_name(), stored) {
+    Ok(meant(field, cell(array, row)?))
+}
+
+/// The value of a field of fixed width that is stored as `bytes` and isn't null; `None` for other types.
+pub(crate) fn stored_value<'a>(field: &'a Field, bytes: &'a [u8]) -> Result<Option<Value<'a>>> {
+    Ok(fixed(field.data_type(), bytes, 0)?.map(|stored| meant(field, stored)))
+}
+
+/// What a stored value of a field stands for.
+#[inline]
+fn meant<'a>(field: &Field, stored: Value<'a>) -> Value<'a> {
+    match (field.extension_type_name(), stored) {
         (Some("arrow.uuid"), Value::Bytes(bytes)) => bytes.try_into().map_or(Value::Bytes(bytes), Value::Uuid),
         (Some("arrow.bool8"), Value::Int(byte)) => Value::Bool(byte != 0),
         // JSON is text and a tensor a list already; unknown extensions keep their storage type.
         (_, stored) => stored,
-    })
+    }
 }
 
 /// The value of row `row` of an array, checked or not.
@@ -243,47 +253,69 @@ fn cell(array: &Unchecked, row: usize) -> Result<Value<'_>> {
 pub(crate) fn slot(array: &Unchecked, row: usize) -> Result<Value<'_>> {
     use DataType::*;
     let at = array.offset() + row;
+    if let Some(value) = fixed(array.data_type(), first_buffer(array), at)? {
+        return Ok(value);
+    }
     Ok(match array.data_type() {
-        Null => Value::Null,
         Boolean => Value::Bool(bit(array, 0, at)?),
-        Int8 => Value::Int(i8::from_le_bytes(load(array, 0, at)?).into()),
-        Int16 => Value::Int(i16::from_le_bytes(load(array, 0, at)?).into()),
-        Int32 => Value::Int(i32::from_le_bytes(load(array, 0, at)?).into()),
-        Int64 => Value::Int(i64::from_le_bytes(load(array, 0, at)?)),
-        UInt8 => Value::UInt(u8::from_le_bytes(load(array, 0, at)?).into()),
-        UInt16 => Value::UInt(u16::from_le_bytes(load(array, 0, at)?).into()),
-        UInt32 => Value::UInt(u32::from_le_bytes(load(array, 0, at)?).into()),
-        UInt64 => Value::UInt(u64::from_le_bytes(load(array, 0, at)?)),
-        Float16 => Value::Float32(half::f16::from_le_bytes(load(array, 0, at)?).to_f32()),
-        Float32 => Value::Float32(f32::from_le_bytes(load(array, 0, at)?)),
-        Float64 => Value::Float64(f64::from_le_bytes(load(array, 0, at)?)),
-        Decimal32(_, scale) => decimal(i32::from_le_bytes(load(array, 0, at)?), *scale),
-        Decimal64(_, scale) => decimal(i64::from_le_bytes(load(array, 0, at)?), *scale),
-        Decimal128(_, scale) => decimal(i128::from_le_bytes(load(array, 0, at)?), *scale),
-        Decimal256(_, scale) => Value::Decimal { digits: i256::from_le_bytes(load(array, 0, at)?), scale: *scale },
-        Date32 => Value::Date(i32::from_le_bytes(load(array, 0, at)?).into()),
-        Date64 => Value::Date(i64::from_le_bytes(load(array, 0, at)?).div_euclid(86_400_000)),
-        Time32(unit) => Value::Time(i32::from_le_bytes(load(array, 0, at)?).into(), *unit),
-        Time64(unit) => Value::Time(i64::from_le_bytes(load(array, 0, at)?), *unit),
-        Timestamp(unit, tz) => Value::Timestamp(i64::from_le_bytes(load(array, 0, at)?), *unit, tz.as_deref()),
-        Duration(unit) => Value::Duration(i64::from_le_bytes(load(array, 0, at)?), *unit),
-        Interval(unit) => interval(array, *unit, at)?,
         Utf8 | LargeUtf8 | Utf8View => Value::Str(text(bytes(array, at)?)?),
         Binary | LargeBinary | BinaryView => Value::Bytes(bytes(array, at)?),
-        FixedSizeBinary(width) => Value::Bytes(fixed_bytes(array, at, *width)?),
         List(_) | LargeList(_) | ListView(_) | LargeListView(_) | FixedSizeList(..) => Value::List(items(array, at)?),
         Map(..) => Value::Map(items(array, at)?),
         Struct(_) => Value::Struct(Members { array, row }),
         Union(fields, mode) => union(array, fields, *mode, at)?,
         Dictionary(..) => cell(child(array, 0)?, bounded_key(array, at)?)?,
         RunEndEncoded(..) => cell(child(array, 1)?, run_of(child(array, 0)?, at)?)?,
+        Null => Value::Null,
+        other => return Err(Error::internal(format!("a value of type {other}"))),
     })
+}
+
+/// Value `at` of `values`, the only buffer of a type of fixed width; `None` for other types.
+#[inline]
+fn fixed<'a>(data_type: &'a DataType, values: &'a [u8], at: usize) -> Result<Option<Value<'a>>> {
+    use DataType::*;
+    Ok(Some(match data_type {
+        Int8 => Value::Int(i8::from_le_bytes(element(values, at)?).into()),
+        Int16 => Value::Int(i16::from_le_bytes(element(values, at)?).into()),
+        Int32 => Value::Int(i32::from_le_bytes(element(values, at)?).into()),
+        Int64 => Value::Int(i64::from_le_bytes(element(values, at)?)),
+        UInt8 => Value::UInt(u8::from_le_bytes(element(values, at)?).into()),
+        UInt16 => Value::UInt(u16::from_le_bytes(element(values, at)?).into()),
+        UInt32 => Value::UInt(u32::from_le_bytes(element(values, at)?).into()),
+        UInt64 => Value::UInt(u64::from_le_bytes(element(values, at)?)),
+        Float16 => Value::Float32(half::f16::from_le_bytes(element(values, at)?).to_f32()),
+        Float32 => Value::Float32(f32::from_le_bytes(element(values, at)?)),
+        Float64 => Value::Float64(f64::from_le_bytes(element(values, at)?)),
+        Decimal32(_, scale) => decimal(i32::from_le_bytes(element(values, at)?), *scale),
+        Decimal64(_, scale) => decimal(i64::from_le_bytes(element(values, at)?), *scale),
+        Decimal128(_, scale) => decimal(i128::from_le_bytes(element(values, at)?), *scale),
+        Decimal256(_, scale) => Value::Decimal { digits: i256::from_le_bytes(element(values, at)?), scale: *scale },
+        Date32 => Value::Date(i32::from_le_bytes(element(values, at)?).into()),
+        Date64 => Value::Date(i64::from_le_bytes(element(values, at)?).div_euclid(86_400_000)),
+        Time32(unit) => Value::Time(i32::from_le_bytes(element(values, at)?).into(), *unit),
+        Time64(unit) => Value::Time(i64::from_le_bytes(element(values, at)?), *unit),
+        Timestamp(unit, tz) => Value::Timestamp(i64::from_le_bytes(element(values, at)?), *unit, tz.as_deref()),
+        Duration(unit) => Value::Duration(i64::from_le_bytes(element(values, at)?), *unit),
+        Interval(unit) => interval(values, *unit, at)?,
+        FixedSizeBinary(width) => Value::Bytes(fixed_bytes(values, at, *width)?),
+        _ => return Ok(None),
+    }))
+}
+
+fn first_buffer(array: &Unchecked) -> &[u8] {
+    array.buffers().first().map_or(&[][..], |buffer| buffer.as_slice())
 }
 
 /// Element `at` of buffer `buffer`, whatever its alignment.
 #[inline]
 fn load<const N: usize>(array: &Unchecked, buffer: usize, at: usize) -> Result<[u8; N]> {
-    let bytes = array.buffers().get(buffer).map_or(&[][..], |b| b.as_slice());
+    element(array.buffers().get(buffer).map_or(&[][..], |b| b.as_slice()), at)
+}
+
+/// Element `at` of `bytes`, whatever its alignment.
+#[inline]
+fn element<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N]> {
     let start = at.checked_mul(N);
     start
         .and_then(|start| bytes.get(start..)?.first_chunk())
@@ -307,20 +339,20 @@ fn decimal<'a>(digits: impl Into<i128>, scale: i8) -> Value<'a> {
     Value::Decimal { digits: i256::from_i128(digits.into()), scale }
 }
 
-fn interval(array: &Unchecked, unit: IntervalUnit, at: usize) -> Result<Value<'_>> {
+fn interval<'a>(values: &[u8], unit: IntervalUnit, at: usize) -> Result<Value<'a>> {
     let mut months = 0;
     let mut days = 0;
     let mut nanoseconds = 0;
     match unit {
-        IntervalUnit::YearMonth => months = i32::from_le_bytes(load(array, 0, at)?),
+        IntervalUnit::YearMonth => months = i32::from_le_bytes(element(values, at)?),
         IntervalUnit::DayTime => {
-            days = i32::from_le_bytes(load(array, 0, 2 * at)?);
-            nanoseconds = i64::from(i32::from_le_bytes(load(array, 0, 2 * at + 1)?)) * 1_000_000;
+            days = i32::from_le_bytes(element(values, 2 * at)?);
+            nanoseconds = i64::from(i32::from_le_bytes(element(values, 2 * at + 1)?)) * 1_000_000;
         }
         IntervalUnit::MonthDayNano => {
-            months = i32::from_le_bytes(load(array, 0, 4 * at)?);
-            days = i32::from_le_bytes(load(array, 0, 4 * at + 1)?);
-            nanoseconds = i64::from_le_bytes(load(array, 0, 2 * at + 1)?);
+            months = i32::from_le_bytes(element(values, 4 * at)?);
+            days = i32::from_le_bytes(element(values, 4 * at + 1)?);
+            nanoseconds = i64::from_le_bytes(element(values, 2 * at + 1)?);
         }
     }
     Ok(Value::Interval { months, days, nanoseconds, unit })
@@ -330,13 +362,12 @@ fn text(bytes: &[u8]) -> Result<&str> {
     std::str::from_utf8(bytes).map_err(|e| Error::invalid(format!("a string is not UTF-8: {e}")))
 }
 
-fn fixed_bytes(array: &Unchecked, at: usize, width: i32) -> Result<&[u8]> {
+fn fixed_bytes(values: &[u8], at: usize, width: i32) -> Result<&[u8]> {
     let width = fixed_size(width)?;
-    let buffer = array.buffers().first().map_or(&[][..], |b| b.as_slice());
     let range = at.checked_mul(width).and_then(|start| Some(start..start.checked_add(width)?));
     range
-        .and_then(|range| buffer.get(range))
-        .ok_or_else(|| Error::invalid(format!("value {at} of {width} bytes in a buffer of {} bytes", buffer.len())))
+        .and_then(|range| values.get(range))
+        .ok_or_else(|| Error::invalid(format!("value {at} of {width} bytes in a buffer of {} bytes", values.len())))
 }
 
 /// The bytes of a string or binary value.

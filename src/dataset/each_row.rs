@@ -35,7 +35,7 @@ impl Dataset {
             while ahead.len() < AHEAD
                 && let Some(row) = rows.next()
             {
-                ahead.push_back(self.row(row));
+                ahead.push_back(self.row(row).map(Row::of_many));
                 let of = |number: Option<usize>| number.and_then(|number| ahead.get(number)?.as_ref().ok());
                 let loaded = guard(|| {
                     of(ahead.len().checked_sub(1)).inspect(|row| row.load_soon());

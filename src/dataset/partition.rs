@@ -99,6 +99,10 @@ impl Source for WithConstants {
         if column < self.stored_columns() { self.stored.check(batch, column) } else { Ok(()) }
     }
 
+    fn stored_value(&self, batch: usize, row: usize, column: usize, width: usize) -> Option<&[u8]> {
+        if column < self.stored_columns() { self.stored.stored_value(batch, row, column, width) } else { None }
+    }
+
     fn plain<'a>(
         &'a self,
         batch: usize,

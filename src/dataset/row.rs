@@ -3,9 +3,9 @@
 use arrow_schema::Schema;
 
 use super::source::Location;
-use crate::array::{Unchecked, Value, field_value, load_soon, load_text_soon};
+use crate::array::{Unchecked, Value, field_value, load_soon, load_text_soon, stored_value};
 use crate::error::{Error, Result};
-use crate::map::{ChangeCheck, watched};
+use crate::map::{self, ChangeCheck, watched};
 use crate::types::is_text_or_binary;
 
 /// One row of a dataset.
@@ -15,16 +15,24 @@ pub struct Row<'a> {
     at: Location<'a>,
     /// The selected columns of the location, if the row is seen through a view.
     seen: Option<&'a [usize]>,
+    /// Whether it is one of many rows: values are read from where they are stored, as far as that is known, without an array for
+    /// each column of each batch.
+    is_one_of_many: bool,
 }
 
 impl<'a> Row<'a> {
     pub(crate) fn new(schema: &'a Schema, at: Location<'a>) -> Row<'a> {
-        Row { schema, at, seen: None }
+        Row { schema, at, seen: None, is_one_of_many: false }
     }
 
     /// A row of a view: columns `columns` of the location `at`.
     pub(super) fn of_view(schema: &'a Schema, at: Location<'a>, columns: &'a [usize]) -> Row<'a> {
-        Row { schema, at, seen: Some(columns) }
+        Row { schema, at, seen: Some(columns), is_one_of_many: false }
+    }
+
+    /// The same row, as one of many that lie anywhere.
+    pub(super) fn of_many(self) -> Row<'a> {
+        Row { is_one_of_many: true, ..self }
     }
 
     /// The number of values.
@@ -55,6 +63,11 @@ impl<'a> Row<'a> {
         if let Some(constant) = piece.source.constant(number) {
             return field_value(field, constant.one(), 0);
         }
+        if let Some(bytes) = self.stored_bytes(column, number)
+            && let Some(value) = stored_value(field, bytes)?
+        {
+            return Ok(value);
+        }
         field_value(field, piece.source.column(batch, number)?, index)
             .map_err(|e| e.context(format_args!("batch {batch}, column '{}'", field.name())))
     }
@@ -68,9 +81,23 @@ impl<'a> Row<'a> {
         }
     }
 
+    /// The bytes of column number `column`, which has the number `number` in the source, if they are known without an array.
+    #[inline]
+    fn stored_bytes(&self, column: usize, number: usize) -> Option<&'a [u8]> {
+        let Location { piece, batch, index } = self.at;
+        let width =
+            if self.is_one_of_many { self.schema.field(column).data_type().primitive_width()? } else { return None };
+        piece.source.stored_value(batch, index, number, width)
+    }
+
     /// Asks the processor for the values, without waiting for them; for texts only where they are.
     pub(super) fn load_soon(&self) {
-        (0..self.len()).filter_map(|column| self.stored(column)).for_each(|(array, row)| load_soon(array, row));
+        for column in 0..self.len() {
+            match self.number(column).and_then(|number| self.stored_bytes(column, number)) {
+                Some(bytes) => map::load_soon(bytes),
+                None => self.stored(column).into_iter().for_each(|(array, row)| load_soon(array, row)),
+            }
+        }
     }
 
     /// Asks the processor for texts, without waiting for them.

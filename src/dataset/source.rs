@@ -80,6 +80,12 @@ pub(crate) trait Source: Debug + Send + Sync {
         Ok(())
     }
 
+    /// The bytes of row `row` of a column of a primitive type, in which no value is null: found as by `plain`, without
+    /// making arrays. `None` if they are not known so: use `column`.
+    fn stored_value(&self, _batch: usize, _row: usize, _column: usize, _width: usize) -> Option<&[u8]> {
+        None
+    }
+
     /// The dictionary of a column's keys, checked as by `checked`, if all batches are known to share it.
     fn dictionary(&self, _column: usize) -> Result<Option<ArrayData>> {
         Ok(None)

@@ -18,7 +18,7 @@ use crate::types::{Role, type_name};
 
 /// The start of a column's share of a record batch's lists.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Cursor {
+struct Cursor {
     node: usize,
     buffer: usize,
     variadic: usize,
@@ -31,7 +31,18 @@ pub(super) struct Batch {
     pub version: i16,
     /// Offset in the file and length of the body.
     pub body: (usize, usize),
-    starts: Vec<Cursor>,
+    /// The start of each column, in half the bytes: there may be millions of batches.
+    starts: Box<[[u32; 3]]>,
+}
+
+impl Cursor {
+    fn packed(self) -> Result<[u32; 3]> {
+        let numbers = [self.node, self.buffer, self.variadic].map(u32::try_from);
+        match numbers {
+            [Ok(node), Ok(buffer), Ok(variadic)] => Ok([node, buffer, variadic]),
+            _ => Err(Error::invalid(format!("a record batch of {} buffers", self.buffer))),
+        }
+    }
 }
 
 impl Batch {
@@ -45,26 +56,31 @@ impl Batch {
         let mut at = Cursor::default();
         let mut starts = Vec::with_capacity(columns.len());
         for column in columns {
-            starts.push(at);
+            starts.push(at.packed()?);
             at = skip(at, column.share, version, &header)?;
         }
         expect_count("field nodes", at.node, header.nodes.len())?;
         expect_count("buffers", at.buffer, header.buffers.len())?;
         expect_count("variadic buffer counts", at.variadic, header.variadics.len())?;
         expect_no_overlap(&header, body.1)?;
-        Ok(Batch { header, version, body, starts })
+        Ok(Batch { header, version, body, starts: starts.into() })
     }
 
     /// Returns the numbers of a column's first field node and buffer.
     pub(super) fn start_of(&self, column: usize) -> Option<(usize, usize)> {
-        self.starts.get(column).map(|start| (start.node, start.buffer))
+        self.cursor(column).map(|start| (start.node, start.buffer))
+    }
+
+    fn cursor(&self, column: usize) -> Option<Cursor> {
+        let [node, buffer, variadic] = self.starts.get(column)?.map(|number| number as usize);
+        Some(Cursor { node, buffer, variadic })
     }
 
     /// Returns the bytes of each buffer of a column, without those that don't lie in the body.
     pub(super) fn buffers_of(&self, column: usize) -> impl Iterator<Item = Range<usize>> + '_ {
         let buffers = self.header.buffers.as_slice();
-        let first = self.starts.get(column).map_or(buffers.len(), |start| start.buffer);
-        let behind = self.starts.get(column + 1).map_or(buffers.len(), |next| next.buffer);
+        let start_of = |column| self.cursor(column).map_or(buffers.len(), |start| start.buffer);
+        let (first, behind) = (start_of(column), start_of(column + 1));
         let (body, body_len) = self.body;
         let inside = move |&(offset, len): &(i64, i64)| {
             let start = usize::try_from(offset).ok()?;
@@ -128,7 +144,7 @@ pub(super) struct Decoder<'a> {
 impl Decoder<'_> {
     /// Decodes column `number` of `batch`, whose node is `column`.
     pub(in crate::ipc) fn column(&self, batch: &Batch, column: &Node, number: usize) -> Result<Unchecked> {
-        let start = batch.starts.get(number).copied().unwrap_or_default();
+        let start = batch.cursor(number).unwrap_or_default();
         let mut walk = ColumnWalk { decoder: self, batch, at: start };
         let array = walk.node(column)?;
         if array.len() != batch.header.rows {

@@ -99,6 +99,34 @@ impl<'a> PlainBatch<'a> {
         Ok(())
     }
 
+    /// See [`Source::stored_value`](crate::dataset::Source::stored_value). The first call finds the offsets of all columns, so that
+    /// the header is read once.
+    #[inline]
+    pub(super) fn value(
+        &self,
+        (row, column, width): (usize, usize, usize),
+        header: impl FnOnce() -> Result<Cow<'a, Batch>>,
+    ) -> Option<&'a [u8]> {
+        let word = self.kept?.get(column)?;
+        if word.load(Ordering::Relaxed) == 0 {
+            self.find_all(&*header().ok()?);
+        }
+        let found = ValueOffset::unpacked(word.load(Ordering::Relaxed)).filter(|found| !found.has_nulls)?;
+        let start = found.offset.checked_add(row.checked_mul(width)?)?;
+        self.data.bytes.get(start, width).ok()?
+    }
+
+    /// Caches the offsets of all columns of primitive types.
+    #[cold]
+    fn find_all(&self, header: &Batch) {
+        let columns = self.data.schema.columns.iter().enumerate().zip(self.kept.unwrap_or_default());
+        for ((column, node), kept) in columns.filter(|(_, kept)| kept.load(Ordering::Relaxed) == 0) {
+            let Some(width) = node.data_type().primitive_width() else { continue };
+            let found = value_offset(self.data, header, column, width);
+            kept.store(found.map_or(ValueOffset::NONE, ValueOffset::packed), Ordering::Relaxed);
+        }
+    }
+
     #[inline]
     fn values(&self, found: ValueOffset, width: usize) -> Result<Option<Plain<'a>>> {
         let Some(len) = self.rows.checked_mul(width) else { return Ok(None) };

@@ -168,6 +168,10 @@ impl Source for Shard {
         self.ipc()?.checked(batch, column)
     }
 
+    fn stored_value(&self, batch: usize, row: usize, column: usize, width: usize) -> Option<&[u8]> {
+        self.ipc().ok()?.stored_value(batch, row, column, width)
+    }
+
     fn plain<'a>(
         &'a self,
         batch: usize,

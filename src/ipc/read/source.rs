@@ -489,6 +489,16 @@ impl Source for Ipc {
         batch_of.columns(&mut columns.into_iter(), || self.header(batch), into)
     }
 
+    #[inline]
+    fn stored_value(&self, batch: usize, row: usize, column: usize, width: usize) -> Option<&[u8]> {
+        if !self.knows_all() || self.data.bytes.fetch().is_some() {
+            return None;
+        }
+        let kept = self.offsets.of_batch(batch, self.data.schema.columns.len(), || self.known_batches());
+        let batch_of = PlainBatch { data: &self.data, kept, rows: row + 1 };
+        batch_of.value((row, column, width), || self.header(batch))
+    }
+
     fn dictionary(&self, column: usize) -> Result<Option<ArrayData>> {
         let Some(node) = self.data.schema.columns.get(column) else { return Ok(None) };
         let Some((id, values)) = &node.dictionary else { return Ok(None) };
