@@ -585,6 +585,37 @@ fn damaged_names_of_positions_are_told() {
     }
 }
 
+/// Each name is compared with those before it, so a file that says that it has one position must not make anybody compare
+/// the thousands of names that fit beside it.
+#[test]
+fn no_more_names_are_compared_than_there_are_positions() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("ticks");
+    let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+    let mut writer = Writer::open(&table, Some(schema), &WriterOptions::default()).unwrap();
+    writer.append_row(&[Value::Int(1)]).unwrap();
+    let names: Vec<String> = (0..200).map(|number| format!("{number:03}")).collect();
+    let positions: Vec<(&str, i64)> = names.iter().map(|name| (&name[..], 7)).collect();
+    writer.commit_with(&positions).unwrap();
+    writer.close().unwrap();
+    let path = table.join(format!("{:020}.arrow", 0));
+    let mut bytes = std::fs::read(&path).unwrap();
+    let (live, record) = (of_header(&bytes, 40), of_header(&bytes, 48));
+    // Counters: rows, and bytes of names.
+    for at in (0..4).map(|number| live + 4096 + number * record) {
+        if bytes[at..at + 8] == [0; 8] {
+            continue;
+        }
+        bytes[at + 44..at + 48].copy_from_slice(&1u32.to_le_bytes());
+        bytes[at + 12..at + 16].fill(0);
+        let crc = crc32c::crc32c(&bytes[at..at + 64 + 8 * (2 + 1)]);
+        bytes[at + 12..at + 16].copy_from_slice(&crc.to_le_bytes());
+    }
+    std::fs::write(&path, bytes).unwrap();
+    let refused = open(&table).unwrap().positions().unwrap_err();
+    assert!(refused.message().contains("expected 1 different ones in 800 bytes, got 1 and 796 bytes"), "{refused}");
+}
+
 /// A footer says when it was published, so that its place is not used again too soon. Where the clock was set back since,
 /// each of them seems to be of a time to come: the next writer goes on all the same.
 #[test]

@@ -275,7 +275,8 @@ impl Segment {
         self.mapping.read_at(self.header.regions[place.region].offset as usize, &mut bytes)?;
         let mut names = Vec::new();
         let mut rest = &bytes[..];
-        while let Some((&len, more)) = rest.split_first() {
+        // No more than there are positions: each name is compared with all before it.
+        while let Some((&len, more)) = rest.split_first().filter(|_| names.len() < record.positions.len()) {
             let Some((name, more)) = more.split_at_checked(len.into()) else { break };
             let Ok(name) = std::str::from_utf8(name) else { break };
             let is_name = !name.is_empty() && !name.chars().any(char::is_control);
