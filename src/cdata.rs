@@ -349,6 +349,8 @@ struct Producer {
     dataset: Dataset,
     shape: StreamShape,
     export: Export,
+    /// The reason why no array was made of a batch.
+    failed: Option<Error>,
     /// Kept until the next call, as the interface requires.
     error: Option<CString>,
 }
@@ -356,7 +358,7 @@ struct Producer {
 impl Producer {
     fn new(dataset: Dataset, shape: StreamShape, export: Export) -> Result<Producer> {
         let batches = dataset.batches().collect::<Result<Vec<_>>>()?.into_iter();
-        Ok(Producer { batches, dataset, shape, export, error: None })
+        Ok(Producer { batches, dataset, shape, export, failed: None, error: None })
     }
 
     fn schema(&self) -> Result<FFI_ArrowSchema> {
@@ -366,10 +368,16 @@ impl Producer {
         }
     }
 
-    /// The next array, or a released one at the end.
+    /// The next array, or a released one at the end. After an error it is the same error, as who goes on behind a missing
+    /// batch would take the later ones for its rows.
     fn next(&mut self) -> Result<FFI_ArrowArray> {
+        if let Some(e) = &self.failed {
+            return Err(e.clone());
+        }
         let Some(batch) = self.batches.next() else { return Ok(FFI_ArrowArray::empty()) };
-        exported(&batch, self.shape, self.export)
+        let array = exported(&batch, self.shape, self.export);
+        self.failed = array.as_ref().err().cloned();
+        array
     }
 
     /// Stores an error for `get_last_error`, and returns its code.
@@ -435,8 +443,12 @@ fn with_producer(stream: *mut FFI_ArrowArrayStream, call: impl FnOnce(&mut Produ
     // SAFETY: `private_data` is the Box of `stream()`, still owned by the stream (release sets `release` to None and
     // consumers must not call after), and nobody else holds a reference while the one consumer calls.
     let producer = unsafe { &mut *private.cast::<Producer>() };
-    let guarded = std::panic::AssertUnwindSafe(|| call(producer));
-    std::panic::catch_unwind(guarded).unwrap_or(EINVAL)
+    let guarded = std::panic::AssertUnwindSafe(|| call(&mut *producer));
+    std::panic::catch_unwind(guarded).unwrap_or_else(|_| {
+        let e = Error::internal("exporting an array panicked");
+        producer.failed = Some(e.clone());
+        producer.outcome(Err(e), |()| ())
+    })
 }
 
 unsafe extern "C" fn get_schema(stream: *mut FFI_ArrowArrayStream, out: *mut FFI_ArrowSchema) -> c_int {
@@ -495,6 +507,7 @@ impl Dataset {
 
 #[cfg(test)]
 mod tests {
+    use arrow_array::ffi_stream::ArrowArrayStreamReader;
     use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
     use arrow_buffer::Buffer;
 
@@ -513,12 +526,25 @@ mod tests {
         Open::new().bytes(Bytes::from(Buffer::from_vec(bytes).slice(shift))).unwrap()
     }
 
+    /// Makes a text that is no UTF-8.
+    fn damage(bytes: &mut [u8]) {
+        let at = bytes.windows(4).position(|four| four == b"pear").unwrap();
+        bytes[at] = 0xff;
+    }
+
+    /// A consumer that goes on after an error must not take the batch behind the missing one for the next rows.
+    #[test]
+    fn a_stream_ends_with_its_first_error() {
+        let whole = Dataset::concat(&[opened(0, |_| ()), opened(0, damage), opened(0, |_| ())]).unwrap();
+        let mut reader = ArrowArrayStreamReader::try_new(whole.export_stream().unwrap()).unwrap();
+        assert_eq!(reader.next().unwrap().unwrap().num_rows(), 3);
+        let errors: Vec<String> = (0..3).map(|_| reader.next().unwrap().unwrap_err().to_string()).collect();
+        assert!(!errors[0].is_empty() && errors.iter().all(|e| *e == errors[0]), "{errors:?}");
+    }
+
     #[test]
     fn structure_only_hands_out_what_is_damaged() {
-        let dataset = opened(0, |bytes| {
-            let at = bytes.windows(4).position(|four| four == b"pear").unwrap();
-            bytes[at] = 0xff;
-        });
+        let dataset = opened(0, damage);
         let column = dataset.column("text").unwrap();
         assert_eq!(column.chunks_with(Export::new()).unwrap_err().kind(), ErrorKind::InvalidData);
         assert_eq!(dataset.export_batch(0, Export::new()).unwrap_err().kind(), ErrorKind::InvalidData);
