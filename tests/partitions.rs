@@ -456,24 +456,29 @@ fn a_new_partition_fits_each_of_the_others() {
     assert_eq!(["n", "x", "y"].map(type_of), [DataType::Int64, DataType::Utf8, DataType::Int64]);
 }
 
-/// Hidden files beside it are called by its name and more.
+/// Hidden files beside a directory are called by its name and more; where that is too long they are inside.
 #[test]
-fn the_longest_name_of_a_partition_leaves_room_for_its_next_segments() {
+fn a_partition_has_any_name_that_a_directory_has() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path();
     let options = WriterOptions { segment_rows: Some(8), ..WriterOptions::default() };
     let new = |value: &str| partition_writer(table, &[("k", Value::Str(value))], Some(schema()), &options);
-    let longest = "v".repeat(226);
-    let mut writer = new(&longest).unwrap();
-    for from in 0..5 {
-        append(&mut writer, from * 8..from * 8 + 8);
+    for length in [226, 227, 253] {
+        let value = "v".repeat(length);
+        let mut writer = new(&value).unwrap();
+        for from in 0..5 {
+            append(&mut writer, from * 8..from * 8 + 8);
+        }
+        writer.rollback();
+        writer.close().unwrap();
+        arrowwood::compact(table.join(format!("k={value}")), |_, _| ()).unwrap();
+        append(&mut new(&value).unwrap(), 40..44);
+        assert_eq!(open(table).unwrap().len().unwrap(), 44);
+        assert!(arrowwood::check(table.join(format!("k={value}")), |_, _| ()).unwrap().is_good());
+        assert!(drop_partition(table, &[("k", Value::Str(&value))]).unwrap());
     }
-    writer.close().unwrap();
-    arrowwood::compact(table.join(format!("k={longest}")), |_, _| ()).unwrap();
-    assert_eq!(open(table).unwrap().len().unwrap(), 40);
-    let told = new(&"v".repeat(227)).unwrap_err();
-    assert!(told.kind() == ErrorKind::InvalidArgument && told.to_string().contains("229 bytes"), "{told}");
-    assert!(drop_partition(table, &[("k", Value::Str(&longest))]).unwrap());
+    let told = new(&"v".repeat(254)).unwrap_err();
+    assert!(told.kind() == ErrorKind::InvalidArgument && told.to_string().contains("256 bytes"), "{told}");
 }
 
 /// Links to a directory above would otherwise be followed for ever.

@@ -1,7 +1,5 @@
 //! The requirements that existing partitions put on a new one: their schema and their keys.
 
-use std::ffi::OsStr;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,12 +11,7 @@ use crate::array::Value;
 use crate::dataset::union_of;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::ReadOptions;
-use crate::map::Medium;
 use crate::table::{Writer, WriterOptions, holds_table, open_table};
-
-/// The longest name in bytes of a directory with a writer. File systems mostly take 255: hidden files beside it are called
-/// `.NAME.` and up to 25 bytes more, such as `00000000000000000008.next`.
-const LONGEST_WRITTEN: usize = 228;
 
 /// Opens the partition of `table` with these values for writing, or creates it if there is a schema, or another
 /// partition to take the schema from. A partition is a table of its own, with one writer at a time. Partition columns
@@ -27,7 +20,7 @@ const LONGEST_WRITTEN: usize = 228;
 ///
 /// # Errors
 /// As [`Writer::open`] and [`partition_path`]; `SchemaMismatch` if other partitions have other columns; `InvalidArgument` if
-/// `table` is a table without partitions, or the last directory's name would have more than 228 bytes.
+/// `table` is a table without partitions.
 pub fn partition_writer(
     table: impl AsRef<Path>,
     partition: &[(&str, Value<'_>)],
@@ -36,7 +29,6 @@ pub fn partition_writer(
 ) -> Result<Writer> {
     let root = table.as_ref();
     let path = partition_path(root, partition)?;
-    check_name(&path)?;
     let names: Vec<&str> = partition.iter().map(|(name, _)| *name).collect();
     let mut options = options.clone();
     options.dictionary.retain(|name| !names.contains(&name.as_str()));
@@ -63,32 +55,12 @@ pub fn partition_writer(
     };
     if stored.is_some() && !holds_table(&path)? {
         let parent = path.parent().unwrap_or(root);
-        make_levels(&options.medium, root, parent)
+        options
+            .medium
+            .make_levels(root, parent)
             .map_err(|e| Error::io("making the partition's directory", &e).at(parent))?;
     }
     Writer::open(path, stored, &options)
-}
-
-/// Makes the directories from `root` to `parent`, the one of a new partition. Their names are on the disk before its rows
-/// are: whoever made them may have been killed before.
-fn make_levels(medium: &Medium, root: &Path, parent: &Path) -> io::Result<()> {
-    medium.make_folders(parent)?;
-    let levels = parent.ancestors().take_while(|level| level.starts_with(root));
-    levels.into_iter().try_for_each(|level| medium.sync_name(level))
-}
-
-/// Refuses the directory of a partition whose next segments could get no name: they are called after it until they are
-/// used.
-fn check_name(path: &Path) -> Result<()> {
-    let length = path.file_name().map_or(0, OsStr::len);
-    if length <= LONGEST_WRITTEN {
-        return Ok(());
-    }
-    let message = format!(
-        "the partition's directory would have a name of {length} bytes, more than the {LONGEST_WRITTEN} that leave room \
-         for names of files beside it; use a shorter value"
-    );
-    Err(Error::argument(message).at(path))
 }
 
 /// `schema` without the columns named `names`.

@@ -249,8 +249,25 @@ impl Medium {
             return Ok(());
         }
         path.parent().map_or(Ok(()), |above| self.make_folders(above))?;
+        self.make_or_sync(path)
+    }
+
+    /// As [`make_folders`](Medium::make_folders). Names of directories that are there are brought to the disk too, from
+    /// `root` on: whoever made them may have been killed before.
+    ///
+    /// # Errors
+    /// Those of the system, or of the witness.
+    pub fn make_levels(&self, root: &Path, path: &Path) -> io::Result<()> {
+        if path == Path::new("") || !path.starts_with(root) {
+            return self.make_folders(path);
+        }
+        path.parent().map_or(Ok(()), |above| self.make_levels(root, above))?;
+        if path.is_dir() { self.sync_name(path) } else { self.make_or_sync(path) }
+    }
+
+    /// Makes a directory; where another process was faster, brings its name to the disk.
+    fn make_or_sync(&self, path: &Path) -> io::Result<()> {
         match self.make_folder(path) {
-            // Another process was faster.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => self.sync_name(path),
             made => made,
         }
@@ -349,17 +366,28 @@ impl Medium {
         Ok(part)
     }
 
+    /// Calls `make` with unused hidden names of an incomplete file in `folder` until there was none of that name; returns
+    /// what it made, and the name.
+    pub(crate) fn with_part_name<T>(
+        &self,
+        folder: &Path,
+        make: impl Fn(&Path) -> io::Result<T>,
+    ) -> io::Result<(T, PathBuf)> {
+        loop {
+            let path = self.hidden(folder, &part_suffix());
+            match make(&path) {
+                // Left by a killed process that had our process id.
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => (),
+                made => return Ok((made?, path)),
+            }
+        }
+    }
+
     /// The file has a hidden name, so that listings of the directory don't show it.
     pub(crate) fn named_part(&self, folder: &Path, mode: u32) -> io::Result<(File, PathBuf)> {
         self.tell(Act::Make { folder })?;
-        let (file, path) = loop {
-            let path = self.hidden(folder, &part_suffix());
-            match self.at(&path).open(libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, mode) {
-                // Left by a killed process that had our process id.
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => (),
-                opened => break (opened?, path),
-            }
-        };
+        let (file, path) =
+            self.with_part_name(folder, |path| self.at(path).open(libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, mode))?;
         self.tell(Act::Made { file: inode(&file)?, path: Some(&path) })?;
         Ok((file, path))
     }

@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::mapping::Mapping;
 use crate::medium::{Act, Medium, inode};
 use crate::mode::Mode;
-use crate::parts::{part_suffix, take_over};
+use crate::parts::take_over;
 use crate::watch::{ChangeCheck, FixedBytes, Watch, WatchedFile, settle};
 use crate::{os, sys};
 
@@ -168,14 +168,8 @@ impl Store {
     /// Those of the system, or of the witness.
     pub fn replace(&self, path: &Path) -> io::Result<()> {
         std::fs::metadata(path).map_or(Ok(()), |there| take_over(&self.file, &there))?;
-        let part = loop {
-            let part = self.medium.hidden(path.parent().unwrap_or(Path::new(".")), &part_suffix());
-            match self.name(&part) {
-                // Left by a killed process that had our process id.
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => (),
-                named => break named.map(|()| part)?,
-            }
-        };
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let ((), part) = self.medium.with_part_name(folder, |part| self.name(part))?;
         let renamed = self.medium.rename(&part, path);
         if renamed.is_err() {
             *self.part() = Some(part);

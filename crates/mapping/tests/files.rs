@@ -177,6 +177,25 @@ impl Witness for Refusal {
     }
 }
 
+/// Each name reaches the disk once: of a directory that is made, and of one that somebody made who was killed.
+#[test]
+fn directories_of_levels_are_synced_once() {
+    let root = tempfile::tempdir().unwrap();
+    let there = root.path().join("table");
+    fs::create_dir(&there).unwrap();
+    for (new, expected) in [("a/b", ["table", "a"]), ("a/c", ["table", "a"])] {
+        let refusal = Arc::new(Refusal { at: usize::MAX, seen: Mutex::default() });
+        Medium::watched(refusal.clone()).make_levels(&there, &there.join(new)).unwrap();
+        assert!(there.join(new).is_dir());
+        let seen = refusal.seen.lock().unwrap();
+        let synced: Vec<&String> = seen.iter().filter(|act| act.starts_with("SyncFolder")).collect();
+        for name in expected {
+            assert_eq!(synced.iter().filter(|act| act.contains(&format!("/{name}\""))).count(), 1, "{seen:?}");
+        }
+        assert_eq!(synced.len(), 3, "{seen:?}");
+    }
+}
+
 /// Refuses to rename.
 #[derive(Debug)]
 struct NoRename;
