@@ -6,7 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_array::{
+    ArrayRef, Date32Array, Date64Array, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray,
+    TimestampSecondArray,
+};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrowwood::simulate::{Act, Medium, Witness};
 use arrowwood::{
@@ -479,6 +482,44 @@ fn a_partition_has_any_name_that_a_directory_has() {
     }
     let told = new(&"v".repeat(254)).unwrap_err();
     assert!(told.kind() == ErrorKind::InvalidArgument && told.to_string().contains("256 bytes"), "{told}");
+}
+
+/// Times that the calendar doesn't have were rows of partitions called `month=` and `day=106751991167 days`.
+#[test]
+fn times_beyond_the_calendar_are_in_no_partition() {
+    let by = |function: &str| -> [PartitionBy; 1] { [format!("{function}(t)").parse().unwrap()] };
+    let n: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+    let times: [ArrayRef; 5] = [
+        Arc::new(TimestampSecondArray::from(vec![i64::MAX])),
+        Arc::new(TimestampSecondArray::from(vec![i64::MIN])),
+        Arc::new(TimestampMillisecondArray::from(vec![i64::MIN])),
+        Arc::new(Date32Array::from(vec![i32::MAX])),
+        Arc::new(Date64Array::from(vec![i64::MIN])),
+    ];
+    let split = |time: &ArrayRef, function: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let batch = RecordBatch::try_from_iter([("t", time.clone()), ("n", n.clone())]).unwrap();
+        let options = WriterOptions::default();
+        let mut writer = PartitionedWriter::new(folder.path(), batch.schema(), &by(function), &options).unwrap();
+        let appended = writer.append_dataset(&Dataset::try_from(vec![batch]).unwrap());
+        let closed = writer.close();
+        let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        appended.and(closed).map(|()| names[0].to_str().unwrap().to_owned()).map_err(|e| (e, names.len()))
+    };
+    for (time, function) in times.iter().flat_map(|time| ["day", "month", "year"].map(|function| (time, function))) {
+        let (e, directories) = split(time, function).unwrap_err();
+        assert!(e.kind() == ErrorKind::InvalidArgument && e.message().contains("calendar"), "{e}");
+        assert_eq!(directories, 0);
+    }
+    // Days before the year 0, and behind 9999.
+    for (days, expected) in [
+        (-719_529, ["day=-0001-12-31", "month=-0001-12", "year=-0001"]),
+        (2_932_897, ["day=+10000-01-01", "month=+10000-01", "year=+10000"]),
+    ] {
+        let time: ArrayRef = Arc::new(Date32Array::from(vec![days]));
+        assert_eq!(["day", "month", "year"].map(|function| split(&time, function).unwrap()), expected);
+    }
+    assert_eq!(partition_path("t", &[("d", Value::Date(i64::MAX))]).unwrap_err().kind(), ErrorKind::InvalidArgument);
 }
 
 /// Links to a directory above would otherwise be followed for ever.

@@ -3,6 +3,8 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use chrono::NaiveDate;
+
 use crate::array::Value;
 use crate::error::{Error, Result};
 
@@ -19,7 +21,7 @@ pub type PartitionKey = (String, Option<String>);
 ///
 /// # Errors
 /// `InvalidArgument` without columns, for empty or duplicate names, for values without a text of one line (floats,
-/// times, bytes, nested values), and for names of more than 255 bytes.
+/// times, bytes, nested values), for days beyond the calendar, and for names of more than 255 bytes.
 pub fn partition_path(table: impl AsRef<Path>, partition: &[(&str, Value<'_>)]) -> Result<PathBuf> {
     if partition.is_empty() {
         return Err(Error::argument("a partition needs a column and its value, such as host=a1"));
@@ -39,6 +41,13 @@ pub(super) fn text_of(key: &str, value: &Value<'_>) -> Result<Option<String>> {
     match value {
         Value::Null => Ok(None),
         Value::Str(text) => Ok(Some((*text).to_owned())),
+        Value::Date(days) if !is_in_calendar(*days) => {
+            let message = format!(
+                "partition column '{key}': expected a date of the calendar, got {days} days since 1970, which has no year; \
+                 leave such rows out, or split them by another column"
+            );
+            Err(Error::argument(message))
+        }
         Value::Int(_) | Value::UInt(_) | Value::Bool(_) | Value::Date(_) => Ok(Some(value.to_string())),
         other => {
             let message = format!(
@@ -48,6 +57,11 @@ pub(super) fn text_of(key: &str, value: &Value<'_>) -> Result<Option<String>> {
             Err(Error::argument(message))
         }
     }
+}
+
+/// Whether a day, counted from 1970, has a date: the calendar has half a million years.
+fn is_in_calendar(days: i64) -> bool {
+    i32::try_from(days).ok().and_then(NaiveDate::from_epoch_days).is_some()
 }
 
 pub(super) fn directory_name(key: &str, value: Option<&str>) -> Result<String> {
