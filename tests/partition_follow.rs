@@ -56,6 +56,48 @@ fn polled(follower: &mut FollowPartitions, polls: usize) -> (Vec<String>, Vec<Er
     (found, errors)
 }
 
+/// New partitions that can't be opened, or don't fit the others, kept all new ones from being seen.
+#[test]
+fn a_new_partition_that_cannot_be_read_does_not_hide_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path();
+    write(table, "a", 0..1);
+    let mut follower = follower_of(table);
+    assert_eq!(polled(&mut follower, 2).0, ["a0"]);
+    let dataset = open(table).unwrap();
+    fs::create_dir(table.join("host=b")).unwrap();
+    fs::write(table.join("host=b/x.arrow"), "garbage").unwrap();
+    let schema = Some(Arc::new(parse_schema("n: utf8").unwrap()));
+    Writer::open(table.join("host=c"), schema, &small(8)).unwrap().close().unwrap();
+    fs::create_dir(table.join("host=d")).unwrap();
+    let elsewhere =
+        Writer::open(table.join("host=d/day=1"), Some(Arc::new(parse_schema("n: int64").unwrap())), &small(8));
+    elsewhere.unwrap().close().unwrap();
+    write_beside(table, "e", 5..7);
+    let (found, errors) = polled(&mut follower, 6);
+    assert_eq!(found, ["e5", "e6"]);
+    assert!(errors.len() > 1 && errors.iter().all(|kind| *kind == ErrorKind::InvalidData), "{errors:?}");
+    // A snapshot has all partitions, or is refused.
+    assert_eq!(dataset.refresh().unwrap_err().kind(), ErrorKind::InvalidData);
+    assert!(!dataset.is_newest());
+    fs::remove_dir_all(table.join("host=b")).unwrap();
+    let (_, errors) = polled(&mut follower, 3);
+    assert!(errors.iter().all(|kind| *kind == ErrorKind::SchemaMismatch) && !errors.is_empty(), "{errors:?}");
+    fs::remove_dir_all(table.join("host=c")).unwrap();
+    fs::remove_dir_all(table.join("host=d")).unwrap();
+    write(table, "b", 8..9);
+    assert_eq!(polled(&mut follower, 4), (vec!["b8".to_owned()], Vec::new()));
+    assert_eq!(dataset.refresh().unwrap().len().unwrap(), 4);
+}
+
+/// As `write`, whatever the other partitions are.
+fn write_beside(table: &Path, name: &str, numbers: std::ops::Range<i64>) {
+    let schema = Some(Arc::new(parse_schema("n: int64").unwrap()));
+    let mut writer = Writer::open(table.join(format!("host={name}")), schema, &small(8)).unwrap();
+    writer.append(&rows(numbers)).unwrap();
+    writer.close().unwrap();
+}
+
 /// Its numbers are used again: whoever goes on can't know which rows those are.
 #[test]
 fn a_partition_that_was_made_again_is_an_error_that_stays_and_others_go_on() {

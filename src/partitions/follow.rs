@@ -338,7 +338,8 @@ impl FollowPartitions {
         }
         self.partitions = looked;
         self.has_missed = true;
-        Ok(())
+        // The others are followed meanwhile.
+        self.partitions.left_out()
     }
 
     /// Follows the listed partitions, each from `from` on if it is new.

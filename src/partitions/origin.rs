@@ -49,6 +49,8 @@ pub(super) struct Partitions {
     /// The directories of partitions, and those without a file, whose writer may be about to create one.
     listed: Vec<Listed>,
     leaves: Vec<Leaf>,
+    /// The first reason why new directories are not among them.
+    failed: Option<Error>,
 }
 
 /// A new partition.
@@ -67,6 +69,8 @@ struct Found {
     new: Vec<NewLeaf>,
     /// The numbers of known ones.
     known: Vec<usize>,
+    /// The first reason why others can't be opened.
+    failed: Option<Error>,
 }
 
 /// Opens the dataset of the partitions in `root`, with the types of `given` for the columns named there; `None` if
@@ -82,6 +86,7 @@ pub(crate) fn open_partitions(root: &Path, given: &Schema, opener: Arc<dyn OpenL
         return Ok(None);
     }
     let found = look(&root, opener.as_ref(), &[])?;
+    found.failed.clone().map_or(Ok(()), Err)?;
     let Some(first) = found.new.first() else {
         return Err(Error::new(ErrorKind::NotFound, "no partition has a file yet").at(&root));
     };
@@ -91,10 +96,17 @@ pub(crate) fn open_partitions(root: &Path, given: &Schema, opener: Arc<dyn OpenL
         return Err(Error::new(ErrorKind::SchemaMismatch, message).at(&root));
     }
     let schema = with_fields(first.stored.schema(), fields.iter());
-    let mut partitions =
-        Partitions { root, opener, fields: fields.into(), schema, listed: Vec::new(), leaves: Vec::new() };
+    let mut partitions = Partitions {
+        root,
+        opener,
+        fields: fields.into(),
+        schema,
+        listed: Vec::new(),
+        leaves: Vec::new(),
+        failed: None,
+    };
     partitions.take(found)?;
-    Ok(Some(partitions.dataset()))
+    Ok(Some(partitions.complete()?.dataset()))
 }
 
 /// The partition columns of a piece with their values; empty if it is of no partition.
@@ -137,6 +149,12 @@ fn fields_of(found: &Found, keys: &[PartitionKey], given: &Schema) -> Result<Vec
     names.iter().enumerate().map(field).collect()
 }
 
+impl Found {
+    fn fail(&mut self, why: Error) {
+        self.failed.get_or_insert(why);
+    }
+}
+
 /// Finds all partitions below `root`, and opens those that `known` does not have.
 fn look(root: &Path, opener: &dyn OpenLeaf, known: &[Leaf]) -> Result<Found> {
     let known: HashMap<&Path, (usize, FileId)> =
@@ -154,10 +172,10 @@ fn look(root: &Path, opener: &dyn OpenLeaf, known: &[Leaf]) -> Result<Found> {
                     Some(&(number, identity)) if FileId::of(&child.path) == Some(identity) => {
                         found.known.push(number);
                     }
-                    _ => {
-                        let keys = child.keys_below(&keys)?;
-                        candidates.push((child, keys));
-                    }
+                    _ => match child.keys_below(&keys) {
+                        Ok(keys) => candidates.push((child, keys)),
+                        Err(e) => found.fail(e),
+                    },
                 }
             }
         }
@@ -168,12 +186,17 @@ fn look(root: &Path, opener: &dyn OpenLeaf, known: &[Leaf]) -> Result<Found> {
             open_child(opener, &child.path)
         });
         for ((child, keys), opened) in candidates.into_iter().zip(opened) {
-            match opened? {
-                DirectoryContents::Rows(identity, stored) => {
+            match opened {
+                Ok(DirectoryContents::Rows(identity, stored)) => {
                     found.new.push(NewLeaf { path: child.path, identity, keys, stored })
                 }
-                DirectoryContents::Partitions => level.push((child.path, keys)),
-                DirectoryContents::Nothing(listed) => found.listed.extend(listed),
+                Ok(DirectoryContents::Partitions) => level.push((child.path, keys)),
+                Ok(DirectoryContents::Nothing(listed)) => found.listed.extend(listed),
+                Err(e) => {
+                    // What is there in place of a known one may go on with its rows.
+                    found.known.extend(known.get(child.path.as_path()).map(|&(number, _)| number));
+                    found.fail(e);
+                }
             }
         }
     }
@@ -285,20 +308,23 @@ impl Partitions {
         self.leaves.iter_mut().try_for_each(|leaf| leaf.fit(&own))
     }
 
-    /// Continues with the listed partitions: the known ones that still exist, and the new ones.
+    /// Continues with the listed partitions: the known ones that still exist, and the new ones that fit them.
     fn take(&mut self, found: Found) -> Result<()> {
         let known = found.known.iter().map(|&number| self.leaves[number].clone()).collect::<Vec<_>>();
-        self.leaves = known;
+        let older = std::mem::replace(&mut self.leaves, known);
         let before = self.schema.clone();
         let mut included: Option<SchemaRef> = None;
+        self.failed = found.failed;
         for new in found.new {
-            let leaf = self.leaf(new)?;
-            // Most have the schema of the previous one.
-            if !included.as_ref().is_some_and(|known| Arc::ptr_eq(known, leaf.stored.schema())) {
-                self.include(leaf.stored.schema(), &leaf.path)?;
-                included = Some(leaf.stored.schema().clone());
+            let path = new.path.clone();
+            match self.included(new, &mut included) {
+                Ok(leaf) => self.leaves.push(leaf),
+                Err(e) => {
+                    // As long as what is in its place can't be used, a known one stays.
+                    self.leaves.extend(older.iter().find(|leaf| leaf.path == path).cloned());
+                    self.failed.get_or_insert(e);
+                }
             }
-            self.leaves.push(leaf);
         }
         if before.fields() != self.schema.fields() {
             self.fit_all()?;
@@ -317,6 +343,17 @@ impl Partitions {
         self.leaves = ordered.into_iter().map(|(_, leaf)| leaf).collect();
         self.listed = found.listed;
         Ok(())
+    }
+
+    /// A partition, without pieces yet, whose columns are among those of all now. `included` is the schema of the one
+    /// before: most have the same.
+    fn included(&mut self, new: NewLeaf, included: &mut Option<SchemaRef>) -> Result<Leaf> {
+        let leaf = self.leaf(new)?;
+        if !included.as_ref().is_some_and(|known| Arc::ptr_eq(known, leaf.stored.schema())) {
+            self.include(leaf.stored.schema(), &leaf.path)?;
+            *included = Some(leaf.stored.schema().clone());
+        }
+        Ok(leaf)
     }
 
     /// A partition, without pieces yet.
@@ -363,12 +400,13 @@ impl Partitions {
         self.listed.iter().map(Listed::path)
     }
 
-    /// Whether the same directories exist.
+    /// Whether the same directories exist, and each that is a partition was opened.
     pub(super) fn is_settled(&self) -> bool {
-        !self.listed.iter().any(Listed::may_have_changed)
+        self.failed.is_none() && !self.listed.iter().any(Listed::may_have_changed)
     }
 
-    /// The current partitions; known ones keep their rows.
+    /// The current partitions; known ones keep their rows. Those that can't be opened, or don't fit the others, are left
+    /// out: [`complete`](Partitions::complete) tells why.
     pub(super) fn looked(&self) -> Result<Partitions> {
         let mut newer = self.clone();
         if !self.is_settled() {
@@ -377,9 +415,22 @@ impl Partitions {
         Ok(newer)
     }
 
+    /// The partitions, if none was left out.
+    ///
+    /// # Errors
+    /// The reason why the first one was.
+    pub(super) fn complete(self) -> Result<Partitions> {
+        self.left_out().map(|()| self)
+    }
+
+    /// As [`complete`](Partitions::complete).
+    pub(super) fn left_out(&self) -> Result<()> {
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
     #[cfg(feature = "table")]
     fn refreshed(&self) -> Result<Partitions> {
-        let mut newer = self.looked()?;
+        let mut newer = self.looked()?.complete()?;
         let mut is_changed = false;
         for number in 0..newer.leaves.len() {
             if !newer.leaves[number].stored.is_newest() {
@@ -400,7 +451,7 @@ impl Partitions {
 
     #[cfg(not(feature = "table"))]
     fn refreshed(&self) -> Result<Partitions> {
-        self.looked()
+        self.looked()?.complete()
     }
 }
 
