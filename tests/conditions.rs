@@ -368,3 +368,26 @@ fn many_numbers_are_searched_for() {
     check(&dataset, &col("c").is_in([f64::NAN; 20]), &none);
     check(&dataset, &col("c").is_in((0..20).map(|number| 4_097 + 2 * number)), &none);
 }
+
+/// Against the search of Rust's standard library: all short texts of two letters in one another.
+#[test]
+fn texts_stand_in_others_where_they_do() {
+    let of = |length: usize| {
+        (0..1 << length)
+            .map(move |bits| (0..length).map(|at| if bits >> at & 1 == 1 { 'b' } else { 'a' }).collect::<String>())
+    };
+    let mut texts: Vec<Option<String>> = (0..=7).flat_map(of).map(Some).collect();
+    texts.insert(3, None);
+    texts.push(Some("ab".repeat(40) + "aab" + &"ab".repeat(40)));
+    let plain: ArrayRef = Arc::new(StringArray::from(texts.clone()));
+    let keys: Vec<Option<usize>> = (0..texts.len()).rev().map(Some).collect();
+    let columns = [("x", plain.clone()), ("keyed", keyed(plain, &keys, true)), ("row", numbers(texts.len()))];
+    let dataset = dataset(&columns, &[100]);
+    for wanted in (0..=5).flat_map(of).chain(["baaba".to_owned(), "ab".repeat(41), "ü".to_owned()]) {
+        let found = |text: &Option<String>| text.as_ref().map(|text| text.contains(&wanted));
+        let expected: Vec<Option<bool>> = texts.iter().map(found).collect();
+        check(&dataset, &col("x").contains(&wanted), &expected);
+        let reversed: Vec<Option<bool>> = texts.iter().rev().map(found).collect();
+        check(&dataset, &col("keyed").contains(&wanted), &reversed);
+    }
+}

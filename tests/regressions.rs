@@ -554,3 +554,12 @@ fn the_first_row_of_none_takes_no_memory() {
     let e = soon(|| rows.aggregate::<&str>(&[]).column(&name, Function::First).finish().map(|_| ())).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Unsupported, "{e}");
 }
+
+/// It took the product of both lengths, and half an hour for these.
+#[test]
+fn a_text_is_looked_for_in_linear_time() {
+    let text = "a".repeat(16 << 20);
+    let wanted = "a".repeat(8 << 20) + "b";
+    let dataset = single(Arc::new(StringArray::from(vec![text])));
+    soon(move || assert_eq!(dataset.filter(&col("c").contains(wanted)).unwrap().len().unwrap(), 0));
+}

@@ -3,10 +3,12 @@
 //! `x > 2.5` of integers is `3 ≤ x ≤ largest`, `x != 7` is not `7 ≤ x ≤ 7`: one loop handles all of them.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use arrow_buffer::i256;
 use arrow_schema::{DataType, TimeUnit};
 use hashbrown::HashSet;
+use memchr::memmem::Finder;
 
 use super::literal::{Literal, Operator, Owned};
 use super::predicate::TextMatch;
@@ -26,7 +28,7 @@ pub(in crate::compute) enum Test {
     /// A float within inclusive bounds.
     Floats(f64, f64),
     Text(Operator, Vec<u8>),
-    Matches(TextMatch, Vec<u8>),
+    Matches(TextTest),
     /// One of some texts.
     Texts(HashSet<Vec<u8>>),
     /// One of some integers, or digits of decimals, in order.
@@ -35,6 +37,33 @@ pub(in crate::compute) enum Test {
     OneOfFloats(Vec<f64>),
     Not(Box<Test>),
     Any(Vec<Test>),
+}
+
+/// A text that stands somewhere in another.
+#[derive(Clone, Debug)]
+pub(in crate::compute) enum TextTest {
+    StartsWith(Vec<u8>),
+    EndsWith(Vec<u8>),
+    /// Found in time that is linear in both lengths.
+    Contains(Arc<Finder<'static>>),
+}
+
+impl TextTest {
+    fn of(place: TextMatch, text: &str) -> TextTest {
+        match place {
+            TextMatch::StartsWith => TextTest::StartsWith(text.into()),
+            TextMatch::EndsWith => TextTest::EndsWith(text.into()),
+            TextMatch::Contains => TextTest::Contains(Arc::new(Finder::new(text).into_owned())),
+        }
+    }
+
+    fn holds(&self, bytes: &[u8]) -> bool {
+        match self {
+            TextTest::StartsWith(text) => bytes.starts_with(text),
+            TextTest::EndsWith(text) => bytes.ends_with(text),
+            TextTest::Contains(finder) => finder.find(bytes).is_some(),
+        }
+    }
 }
 
 impl Test {
@@ -82,7 +111,7 @@ impl Test {
                 Value::Uuid(found) => operator.holds(found.as_slice().cmp(text)),
                 _ => false,
             },
-            Test::Matches(place, text) => matches!(value, Value::Str(found) if place.holds(found.as_bytes(), text)),
+            Test::Matches(text) => matches!(value, Value::Str(found) if text.holds(found.as_bytes())),
             Test::Texts(texts) => match value {
                 Value::Str(found) => texts.contains(found.as_bytes()),
                 Value::Bytes(found) => texts.contains(*found),
@@ -104,7 +133,7 @@ impl Test {
     pub(super) fn matches(name: &str, data_type: &DataType, place: TextMatch, text: &str) -> Result<Test> {
         match data_type {
             DataType::Dictionary(_, values) => Test::matches(name, values, place, text),
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Ok(Test::Matches(place, text.into())),
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Ok(Test::Matches(TextTest::of(place, text))),
             other => {
                 let message = format!("column '{name}' of type {} is no text that {place} {text:?}", type_name(other));
                 Err(Error::argument(message))

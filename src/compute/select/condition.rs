@@ -85,8 +85,8 @@ impl Columns<'_> {
                 Condition::Test(column, Test::matches(name, data_type, *place, text)?)
             }
             PredicateNode::Pair(a, operator, b) => self.pair(a, *operator, b)?,
-            PredicateNode::And(parts) => balanced(parts, &|part| self.condition(part), Condition::And)?,
-            PredicateNode::Or(parts) => balanced(parts, &|part| self.condition(part), Condition::Or)?,
+            PredicateNode::And(chain) => balanced(&chain.parts(), &|part| self.condition(part), Condition::And)?,
+            PredicateNode::Or(chain) => balanced(&chain.parts(), &|part| self.condition(part), Condition::Or)?,
             PredicateNode::Not(a) => Condition::Not(self.condition(a)?.into()),
             PredicateNode::TooDeep => return Err(too_deep()),
         })

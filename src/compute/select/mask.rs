@@ -9,10 +9,9 @@ use half::f16;
 use hashbrown::HashSet;
 use multiversion::multiversion;
 
-use super::compare::{Test, has_float};
+use super::compare::{Test, TextTest, has_float};
 use super::literal::Operator;
 use super::numbers::{load_floats, load_integers};
-use super::predicate::TextMatch;
 use crate::array::access::{Bits, Keys, Texts, dictionary_of, fixed_values};
 use crate::array::value;
 use crate::compute::kernels::Number;
@@ -254,7 +253,7 @@ fn passes(array: &ArrayData, rows: &Range<usize>, test: &Test) -> Result<Mask> {
             let found = load_floats(array, rows, false)?.each(rows.len());
             return Ok(Mask::collect(rows.len(), |row| has_float(wanted, found[row])));
         }
-        (Test::Matches(place, bytes), _) => return matching(&Texts::of(array)?, rows, *place, bytes),
+        (Test::Matches(wanted), _) => return matching(&Texts::of(array)?, rows, wanted),
         (Test::Range(low, high), Boolean) => {
             let bits = Bits::of(array);
             let low = *low <= i256::ZERO;
@@ -378,10 +377,11 @@ fn texts(texts: &Texts<'_>, rows: &Range<usize>, operator: Operator, wanted: &[u
     }
 }
 
-fn matching(texts: &Texts<'_>, rows: &Range<usize>, place: TextMatch, wanted: &[u8]) -> Result<Mask> {
-    match place {
-        TextMatch::StartsWith => each_text(texts, rows, |bytes| bytes.starts_with(wanted)),
-        other => each_text(texts, rows, |bytes| other.holds(bytes, wanted)),
+fn matching(texts: &Texts<'_>, rows: &Range<usize>, wanted: &TextTest) -> Result<Mask> {
+    match wanted {
+        TextTest::StartsWith(text) => each_text(texts, rows, |bytes| bytes.starts_with(text)),
+        TextTest::EndsWith(text) => each_text(texts, rows, |bytes| bytes.ends_with(text)),
+        TextTest::Contains(finder) => each_text(texts, rows, |bytes| finder.find(bytes).is_some()),
     }
 }
 

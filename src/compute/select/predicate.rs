@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::{BitAnd, BitOr, Not};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::expression::Expression;
 use super::literal::{Literal, Operator};
@@ -87,25 +88,6 @@ pub(in crate::compute) enum TextMatch {
     EndsWith,
 }
 
-impl TextMatch {
-    /// Whether `wanted` stands there in `bytes`.
-    #[inline]
-    pub(super) fn holds(self, bytes: &[u8], wanted: &[u8]) -> bool {
-        match self {
-            TextMatch::StartsWith => bytes.starts_with(wanted),
-            TextMatch::EndsWith => bytes.ends_with(wanted),
-            TextMatch::Contains => match wanted {
-                [] => true,
-                [first, rest @ ..] => {
-                    let last = bytes.len().saturating_sub(rest.len());
-                    let mut starts = bytes[..last].iter().enumerate();
-                    starts.any(|(at, byte)| byte == first && bytes[at + 1..].starts_with(rest))
-                }
-            },
-        }
-    }
-}
-
 impl fmt::Display for TextMatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -125,13 +107,14 @@ impl fmt::Display for TextMatch {
 ///
 /// What is right of `&` or `|` is computed only of rows about which the left has not decided. Any number of predicates may be
 /// combined by `&`, or by `|`; inside of one another, as of `!`, or of `&` in `|`, there are at most 500.
+/// A clone is cheap, and shares what it is made of.
 #[derive(Clone, Debug)]
-pub struct Predicate(pub(super) PredicateNode, usize);
+pub struct Predicate(pub(super) Arc<PredicateNode>, usize);
 
 /// The most predicates inside of one another.
 pub(super) const DEEPEST: usize = 500;
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) enum PredicateNode {
     Compare(Expression, Operator, Literal),
     IsIn(Expression, Vec<Literal>),
@@ -139,21 +122,26 @@ pub(super) enum PredicateNode {
     Matches(Expression, TextMatch, String),
     /// A comparison of two expressions, of which none is a literal.
     Pair(Expression, Operator, Expression),
-    And(Vec<PredicateNode>),
-    Or(Vec<PredicateNode>),
-    Not(Box<PredicateNode>),
+    And(PredicateChain),
+    Or(PredicateChain),
+    Not(Arc<PredicateNode>),
     /// More predicates inside of one another than fit the stack.
     TooDeep,
 }
 
 impl PredicateNode {
+    /// Whether it is made of others.
+    fn is_combined(&self) -> bool {
+        matches!(self, PredicateNode::And(_) | PredicateNode::Or(_) | PredicateNode::Not(_))
+    }
+
     /// Necessary conditions on column `name`: its comparisons combined by `and`.
     pub(super) fn comparisons_with(&self, name: &str) -> Vec<(Operator, Literal)> {
         match self {
             PredicateNode::Compare(column, operator, literal) if column.name() == Some(name) => {
                 vec![(*operator, literal.clone())]
             }
-            PredicateNode::And(parts) => parts.iter().flat_map(|part| part.comparisons_with(name)).collect(),
+            PredicateNode::And(chain) => chain.parts().iter().flat_map(|part| part.comparisons_with(name)).collect(),
             _ => Vec::new(),
         }
     }
@@ -161,29 +149,76 @@ impl PredicateNode {
 
 impl Predicate {
     fn of(node: PredicateNode) -> Predicate {
-        Predicate(node, 0)
+        Predicate(node.into(), 0)
     }
 
     /// A predicate of `depth` levels.
     fn deep(depth: usize, node: PredicateNode) -> Predicate {
-        if depth <= DEEPEST { Predicate(node, depth) } else { Predicate(PredicateNode::TooDeep, DEEPEST) }
+        if depth <= DEEPEST { Predicate(node.into(), depth) } else { Predicate(PredicateNode::TooDeep.into(), DEEPEST) }
     }
 
-    /// All parts of both, combined by `combine`; `parts` finds those of what was combined by it before.
+    /// All parts of both, combined by `combine`; `chain` finds those of what was combined by it before.
     fn with(
         self,
         other: Predicate,
-        parts: impl Fn(&mut PredicateNode) -> Option<&mut Vec<PredicateNode>>,
-        combine: impl FnOnce(Vec<PredicateNode>) -> PredicateNode,
+        chain: impl Fn(&PredicateNode) -> Option<&PredicateChain>,
+        combine: impl FnOnce(PredicateChain) -> PredicateNode,
     ) -> Predicate {
-        let apart = |Predicate(mut node, depth)| match parts(&mut node) {
-            Some(parts) => (depth - levels(parts.len()), std::mem::take(parts)),
-            None => (depth, vec![node]),
+        let apart = |Predicate(node, depth)| match chain(&node) {
+            Some(chain) => (depth - levels(chain.len), chain.clone()),
+            None => (depth, PredicateChain::of(vec![node])),
         };
-        let (own, mut all) = apart(self);
+        let (own, all) = apart(self);
         let (others, more) = apart(other);
-        all.extend(more);
-        Predicate::deep(own.max(others) + levels(all.len()), combine(all))
+        let all = all.with(&more);
+        Predicate::deep(own.max(others) + levels(all.len), combine(all))
+    }
+}
+
+/// Predicates that are combined by the same operator, in order. Chains that go on from one another share their parts: each
+/// begins with the first part and has some of them. So a chain of comparisons that grows one by one takes linear time and
+/// memory, also where each of its steps is kept.
+#[derive(Clone)]
+pub(super) struct PredicateChain {
+    shared: Arc<Mutex<Vec<Arc<PredicateNode>>>>,
+    len: usize,
+}
+
+impl PredicateChain {
+    fn of(parts: Vec<Arc<PredicateNode>>) -> PredicateChain {
+        PredicateChain { len: parts.len(), shared: Arc::new(Mutex::new(parts)) }
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Vec<Arc<PredicateNode>>> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn parts(&self) -> Vec<Arc<PredicateNode>> {
+        self.shared()[..self.len].to_vec()
+    }
+
+    /// The parts of this chain, followed by those of `more`.
+    fn with(self, more: &PredicateChain) -> PredicateChain {
+        // Not while the parts are locked, which may be the same.
+        let more = more.parts();
+        let mut parts = self.shared();
+        // Another one may have gone on from this one; and what is made of others may be made of it: they would hold each other.
+        let is_simple = |part: &Arc<PredicateNode>| !part.is_combined();
+        if parts.len() > self.len || !more.iter().all(is_simple) {
+            let mut own = parts[..self.len].to_vec();
+            own.extend(more);
+            return PredicateChain::of(own);
+        }
+        parts.extend(more);
+        let len = parts.len();
+        drop(parts);
+        PredicateChain { len, ..self }
+    }
+}
+
+impl fmt::Debug for PredicateChain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.parts()).finish()
     }
 }
 
@@ -194,7 +229,7 @@ fn levels(leaves: usize) -> usize {
 
 /// What `make` makes of each of `parts`, two by two combined by `combine`: as few levels as there can be.
 pub(super) fn balanced<T>(
-    parts: &[PredicateNode],
+    parts: &[Arc<PredicateNode>],
     make: &dyn Fn(&PredicateNode) -> Result<T>,
     combine: fn(Box<T>, Box<T>) -> T,
 ) -> Result<T> {
@@ -222,7 +257,7 @@ impl BitAnd for Predicate {
     fn bitand(self, other: Predicate) -> Predicate {
         self.with(
             other,
-            |node| if let PredicateNode::And(parts) = node { Some(parts) } else { None },
+            |node| if let PredicateNode::And(chain) = node { Some(chain) } else { None },
             PredicateNode::And,
         )
     }
@@ -232,7 +267,7 @@ impl BitOr for Predicate {
     type Output = Predicate;
 
     fn bitor(self, other: Predicate) -> Predicate {
-        self.with(other, |node| if let PredicateNode::Or(parts) = node { Some(parts) } else { None }, PredicateNode::Or)
+        self.with(other, |node| if let PredicateNode::Or(chain) = node { Some(chain) } else { None }, PredicateNode::Or)
     }
 }
 
@@ -240,7 +275,7 @@ impl Not for Predicate {
     type Output = Predicate;
 
     fn not(self) -> Predicate {
-        Predicate::deep(self.1 + 1, PredicateNode::Not(self.0.into()))
+        Predicate::deep(self.1 + 1, PredicateNode::Not(self.0))
     }
 }
 
@@ -262,14 +297,52 @@ impl fmt::Display for PredicateNode {
                 write!(f, "{of} is in [{}{more}]", shown.join(", "))
             }
             PredicateNode::IsNull(of) => write!(f, "{of} is null"),
-            PredicateNode::And(parts) => joined(f, parts, " & "),
-            PredicateNode::Or(parts) => joined(f, parts, " | "),
+            PredicateNode::And(chain) => joined(f, &chain.parts(), " & "),
+            PredicateNode::Or(chain) => joined(f, &chain.parts(), " | "),
             PredicateNode::Not(a) => write!(f, "~({a})"),
             PredicateNode::TooDeep => f.write_str("…"),
         }
     }
 }
 
-fn joined(f: &mut fmt::Formatter<'_>, parts: &[PredicateNode], by: &str) -> fmt::Result {
+fn joined(f: &mut fmt::Formatter<'_>, parts: &[Arc<PredicateNode>], by: &str) -> fmt::Result {
     parts.iter().enumerate().try_for_each(|(number, part)| write!(f, "{}({part})", if number > 0 { by } else { "" }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::col;
+    use super::*;
+
+    /// Each step of a loop as in Python, which keeps what it combines, copied all parts before it.
+    #[test]
+    fn steps_of_a_chain_share_their_parts() {
+        let part = |number: i64| col("n").ne(number);
+        let shown = |numbers: &[i64]| {
+            numbers.iter().map(|&number| format!("({})", part(number))).collect::<Vec<_>>().join(" & ")
+        };
+        let chain = |predicate: &Predicate| match &*predicate.0 {
+            PredicateNode::And(chain) => chain.clone(),
+            other => panic!("{other}"),
+        };
+        let mut steps = vec![part(0) & part(1)];
+        (2..50).for_each(|number| steps.push(steps[steps.len() - 1].clone() & part(number)));
+        let last = chain(&steps[48]);
+        for (number, step) in steps.iter().enumerate() {
+            assert!(Arc::ptr_eq(&chain(step).shared, &last.shared));
+            assert_eq!(step.to_string(), shown(&(0..number as i64 + 2).collect::<Vec<_>>()));
+        }
+        // Two that go on from one, and one that is combined with itself.
+        let (one, other) = (steps[0].clone() & part(7), steps[0].clone() & part(8));
+        assert_eq!([one.to_string(), other.to_string()], [shown(&[0, 1, 7]), shown(&[0, 1, 8])]);
+        let twice = one.clone() & one.clone();
+        assert_eq!(twice.to_string(), shown(&[0, 1, 7, 0, 1, 7]));
+        // Its own parts in it, below another one.
+        let nested = twice.clone() & !twice.clone() & (twice.clone() | part(9));
+        assert_eq!(nested.to_string(), format!("{twice} & (~({twice})) & (({twice}) | {})", shown(&[9])));
+        assert!(format!("{nested:?}").starts_with("Predicate(And(["));
+        let shared = [&twice, &nested].map(|predicate| Arc::downgrade(&chain(predicate).shared));
+        drop((steps, last, one, other, twice, nested));
+        assert!(shared.iter().all(|shared| shared.upgrade().is_none()));
+    }
 }

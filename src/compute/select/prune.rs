@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use arrow_schema::DataType;
 
-use super::compare::Test;
+use super::compare::{Test, TextTest};
 use super::expression::Expression;
 use super::literal::Operator;
-use super::predicate::{Predicate, PredicateNode, TextMatch, balanced, too_deep};
+use super::predicate::{Predicate, PredicateNode, balanced, too_deep};
 use crate::array::Value;
 use crate::dataset::{Bound, ConstantColumn, Dataset, Key, Piece, Zone, Zones};
 use crate::error::{Error, Result};
@@ -124,8 +124,8 @@ impl Sieve {
             Ok::<_, Error>(test(name, data_type).map_or(Sieve::Unknown, |test| Sieve::Test(number, test)))
         };
         Ok(match node {
-            PredicateNode::And(parts) => balanced(parts, &sieve, Sieve::And)?,
-            PredicateNode::Or(parts) => balanced(parts, &sieve, Sieve::Or)?,
+            PredicateNode::And(chain) => balanced(&chain.parts(), &sieve, Sieve::And)?,
+            PredicateNode::Or(chain) => balanced(&chain.parts(), &sieve, Sieve::Or)?,
             PredicateNode::Not(a) => Sieve::Not(sieve(a)?.into()),
             PredicateNode::TooDeep => return Err(too_deep()),
             // What can't be compared is an error where values are looked at.
@@ -244,7 +244,7 @@ fn of_bounds(test: &Test, bounds: &(Bound, Bound)) -> Possible {
             _ => ANYTHING,
         },
         // What starts with a text comes behind it, and before the next text of that length.
-        Test::Matches(TextMatch::StartsWith, text) => match (&least.key, &most.key) {
+        Test::Matches(TextTest::StartsWith(text)) => match (&least.key, &most.key) {
             (Key::Bytes(_), Key::Bytes(_)) => {
                 let is_before = match next_text(text) {
                     Some(next) => of_texts(Operator::Lt, &next, least, most).is_true,
