@@ -228,13 +228,27 @@ impl<'a> Aggregation<'a> {
                 Some(predicate) if self.rows.is_none() => &self.dataset.bounded(predicate)?,
                 _ => self.dataset,
             };
-            for number in plan.count_in_sets(bounded, self.watch)? {
-                if let Some(column) = self.outputs[number].of.as_ref().and_then(|(of, _)| of.name()) {
-                    plan.distinct.push((number, self.distinct(column)?));
-                }
+            let others = plan.count_in_sets(bounded, self.watch)?;
+            self.count_distinct(&mut plan, others)?;
+            if let Some(found) = plan.run(bounded, self.watch)? {
+                return Ok(found);
             }
-            plan.run(bounded, self.watch)
+            // There are many more groups than in the first rows.
+            let mut plan = GroupPlan::of(self)?;
+            let all = plan.asked_distinct();
+            self.count_distinct(&mut plan, all)?;
+            plan.run(bounded, self.watch)?.ok_or_else(|| Error::internal("sets of integers that nobody asked for"))
         })
+    }
+
+    /// Counts the distinct values of the outputs `numbers`.
+    fn count_distinct(&self, plan: &mut GroupPlan, numbers: Vec<usize>) -> Result<()> {
+        for number in numbers {
+            if let Some(column) = self.outputs[number].of.as_ref().and_then(|(of, _)| of.name()) {
+                plan.distinct.push((number, self.distinct(column)?));
+            }
+        }
+        Ok(())
     }
 
     fn check_names(&self) -> Result<()> {
@@ -263,7 +277,7 @@ pub(super) struct GroupPlan {
     /// Numbers of distinct values, by the number of their output.
     distinct: Vec<(usize, ArrayData)>,
     /// The most bytes that groups may take.
-    memory: Option<u64>,
+    pub memory: Option<u64>,
 }
 
 /// A column of the result.
@@ -359,9 +373,13 @@ impl GroupPlan {
         number
     }
 
-    fn run(&self, dataset: &Dataset, watch: Option<AggregationWatch<'_>>) -> Result<Dataset> {
+    /// The groups; `None` if there are too many for sets of their integers.
+    fn run(&self, dataset: &Dataset, watch: Option<AggregationWatch<'_>>) -> Result<Option<Dataset>> {
         let (frame, found) = self.grouped(dataset, watch)?;
-        self.finish(dataset, &frame, &found)
+        if found.tables.iter().any(GroupTable::is_too_large) {
+            return Ok(None);
+        }
+        self.finish(dataset, &frame, &found).map(Some)
     }
 
     /// The number of a column, or of what is computed, and the type of its values.
@@ -474,6 +492,9 @@ impl GroupPlan {
                     done = self.block(frame, block, None, &mut GroupMemory::default())?;
                 }
                 table.add(frame.block_start(block), &done.groups, &done.states)?;
+            }
+            if table.is_too_large() {
+                return Ok(());
             }
         }
         Ok(())

@@ -345,7 +345,7 @@ impl<'a> BlockColumns<'_, 'a> {
     }
 
     fn distinct(&self, range: IntegerRange, column: usize) -> Result<IntegerSets> {
-        let mut sets = IntegerSets::empty(range, self.groups.count() + 1);
+        let mut sets = IntegerSets::of_block(range, self.groups.count() + 1, self.frame.block_rows());
         self.each_number(column, |rows| {
             let valid = Mask::valid(rows.array, &rows.rows);
             let is_null = |row: &usize| valid.as_ref().is_some_and(|valid| !valid.is_set(*row));

@@ -20,8 +20,10 @@ const RESULT: u64 = 16;
 /// The memory that the groups of an aggregation take.
 #[derive(Debug)]
 pub(super) struct GroupCost {
-    /// The bytes of a group.
+    /// The bytes of a group, without its sets.
     group: u64,
+    /// The bytes of its sets of integers. They are given up where there are many groups, so new ones don't count.
+    sets: u64,
     /// The bytes that are kept of each row.
     row: u64,
     /// The most bytes that may be taken, where somebody has said so.
@@ -33,10 +35,12 @@ pub(super) struct GroupCost {
 impl GroupCost {
     /// `is_any_new` tells whether each of the first rows may be a new group.
     pub(super) fn of(keys: usize, kinds: &[StateKind], most: Option<u64>, is_any_new: bool) -> GroupCost {
-        let states: usize = kinds.iter().map(StateKind::bytes).sum();
+        let is_set = |kind: &&StateKind| matches!(kind, StateKind::Distinct { .. });
+        let sets: usize = kinds.iter().filter(is_set).map(StateKind::bytes).sum();
+        let states = kinds.iter().map(StateKind::bytes).sum::<usize>() - sets;
         let group = GROUP + keys as u64 * KEY + states as u64 + kinds.len() as u64 * RESULT;
         let row = kinds.iter().filter(|kind| matches!(kind, StateKind::Values(_))).count() as u64 * 16;
-        GroupCost { group, row, most, before: (!is_any_new).then_some(0) }
+        GroupCost { group, sets: sets as u64, row, most, before: (!is_any_new).then_some(0) }
     }
 
     /// Checks that there is memory for rows `rows` of `of`, before which there are `groups` groups.
@@ -49,8 +53,10 @@ impl GroupCost {
         // Rows go on as those before them, or a little worse.
         let new = self.before.map_or(len, |before| len.min(groups.saturating_sub(before).saturating_mul(2).max(FEW)));
         self.before = Some(groups);
-        let bytes =
-            |groups: u64, rows: u64| groups.saturating_mul(self.group).saturating_add(rows.saturating_mul(self.row));
+        let sets = groups.saturating_mul(self.sets);
+        let bytes = |groups: u64, rows: u64| {
+            groups.saturating_mul(self.group).saturating_add(rows.saturating_mul(self.row)).saturating_add(sets)
+        };
         let (taken, needed) = (bytes(groups, rows.start), bytes(groups.saturating_add(new), rows.end));
         if self.most.is_none() && needed <= LITTLE {
             return Ok(());

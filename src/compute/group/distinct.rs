@@ -15,6 +15,8 @@ use crate::error::{Error, Result};
 
 /// The most bits of all groups' sets for each row of a block: clearing and merging them takes less time than the rows.
 const SET_BITS_A_ROW: usize = 64;
+/// The most bytes of all sets.
+const SETS: u64 = 1 << 28;
 
 impl Aggregation<'_> {
     /// The number of distinct values of `column` in each group, of any type: groups of that column as well, and then groups of those.
@@ -40,6 +42,11 @@ impl Aggregation<'_> {
 }
 
 impl GroupPlan {
+    /// The numbers of the outputs of which distinct values are asked.
+    pub(super) fn asked_distinct(&self) -> Vec<usize> {
+        (0..self.outputs.len()).filter(|&number| self.outputs[number].function == Function::NUnique).collect()
+    }
+
     /// Lets distinct integers be counted in sets, where these take little memory beside the rows. Returns the numbers of the outputs
     /// of which distinct values are still to be counted.
     pub(super) fn count_in_sets(
@@ -47,8 +54,7 @@ impl GroupPlan {
         dataset: &Dataset,
         watch: Option<AggregationWatch<'_>>,
     ) -> Result<Vec<usize>> {
-        let is_asked = |&number: &usize| self.outputs[number].function == Function::NUnique;
-        let mut asked: Vec<usize> = (0..self.outputs.len()).filter(is_asked).collect();
+        let mut asked = self.asked_distinct();
         if asked.is_empty() {
             return Ok(asked);
         }
@@ -59,15 +65,16 @@ impl GroupPlan {
             return Ok(asked);
         }
         let most = SET_BITS_A_ROW * frame.rows().min(block_rows(groups) as u64) as usize / groups;
+        let memory = self.memory.map_or(SETS, |memory| SETS.min(memory / 4)) as usize / asked.len();
         let mut found = Vec::new();
         for &number in &asked {
             let output = &self.outputs[number];
             let Some(column) = output.column.filter(|_| is_integer(&output.of)) else { continue };
             let is_stored_once = is_stored_once(dataset.schema().field(column));
             let tell = || tell(watch, &frame, 0, 0);
-            if let Some(range) = if is_stored_once { IntegerRange::of(dataset, column, most, tell)? } else { None } {
-                found.push((number, StateKind::Distinct { range, column }));
-            }
+            let range = if is_stored_once { IntegerRange::of(dataset, column, most, tell)? } else { None };
+            let range = range.map(|range| range.within(memory)).filter(|range| range.fits(groups));
+            found.extend(range.map(|range| (number, StateKind::Distinct { range, column })));
         }
         for (number, kind) in found {
             asked.retain(|other| *other != number);

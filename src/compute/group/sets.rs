@@ -15,6 +15,8 @@ pub(in crate::compute) struct IntegerRange {
     first: i128,
     /// The distance of the last from the first.
     width: usize,
+    /// The most groups that have sets: the first rows don't tell how many there are, and sets of more would take too much.
+    most_groups: usize,
 }
 
 /// A set of integers of a range, and whether null is in it, for each of some groups.
@@ -25,7 +27,12 @@ pub(super) struct IntegerSets {
     words: Vec<u64>,
     /// Whether a number was outside of the range.
     is_outside: bool,
+    /// Whether there were too many groups. There are no bits then.
+    is_too_large: bool,
 }
+
+/// The most words of a block's sets for each of its rows. Those of as many groups as the first block has are one.
+const WORDS_A_ROW: usize = 4;
 
 impl IntegerRange {
     /// That of all values of column `column`, of integers; `None` where sets would have more than `most` bits. Calls `tell` before
@@ -53,12 +60,23 @@ impl IntegerRange {
                 (Some(first), Some(last), Some(range)) => (first.min(range.first), last.max(range.last())),
                 _ => return Err(Error::internal(format!("{least} and {greatest} are no integers"))),
             };
-            range = usize::try_from(last - first).ok().map(|width| IntegerRange { first, width });
+            range = usize::try_from(last - first).ok().map(|width| IntegerRange { first, width, most_groups: 0 });
             if range.is_none_or(|range| range.width >= most || range.words() * 64 > most) {
                 return Ok(None);
             }
         }
-        Ok(Some(range.unwrap_or(IntegerRange { first: 0, width: 0 })).filter(|range| range.words() * 64 <= most))
+        let range = range.unwrap_or(IntegerRange { first: 0, width: 0, most_groups: 0 });
+        Ok(Some(range).filter(|range| range.words() * 64 <= most))
+    }
+
+    /// The range, with sets that take at most `most` bytes.
+    pub(super) fn within(self, most: usize) -> IntegerRange {
+        IntegerRange { most_groups: most / self.bytes(), ..self }
+    }
+
+    /// Whether so many groups may have sets.
+    pub(super) fn fits(&self, groups: usize) -> bool {
+        groups <= self.most_groups
     }
 
     fn last(&self) -> i128 {
@@ -91,8 +109,24 @@ fn integer(value: &Value<'_>) -> Option<i128> {
 }
 
 impl IntegerSets {
+    /// Those of `groups` groups, or none if these are too many.
     pub(super) fn empty(range: IntegerRange, groups: usize) -> IntegerSets {
-        IntegerSets { range, words: vec![0; groups * range.words()], is_outside: false }
+        IntegerSets::within(range, groups, range.most_groups.saturating_mul(range.words()))
+    }
+
+    /// Those of `groups` groups of a block of `rows` rows, or none if these are too many.
+    pub(super) fn of_block(range: IntegerRange, groups: usize, rows: usize) -> IntegerSets {
+        IntegerSets::within(range, groups, rows.saturating_mul(WORDS_A_ROW))
+    }
+
+    fn within(range: IntegerRange, groups: usize, most: usize) -> IntegerSets {
+        let words = groups.checked_mul(range.words()).filter(|&words| words <= most);
+        IntegerSets { range, words: vec![0; words.unwrap_or(0)], is_outside: false, is_too_large: words.is_none() }
+    }
+
+    /// Whether there were too many groups: then nothing is known of any of them.
+    pub(super) fn is_too_large(&self) -> bool {
+        self.is_too_large
     }
 
     #[inline(always)]
@@ -119,6 +153,11 @@ impl IntegerSets {
 
     /// Merges each group of `others` into group `to` here, of `count` groups.
     pub(super) fn merge(&mut self, to: &[usize], count: usize, others: &IntegerSets) {
+        if self.is_too_large || others.is_too_large || !self.range.fits(count) {
+            self.is_too_large = true;
+            self.words = Vec::new();
+            return;
+        }
         let width = self.range.words();
         self.words.resize((count * width).max(self.words.len()), 0);
         for (&group, other) in to.iter().zip(others.words.chunks_exact(width)) {
@@ -135,7 +174,7 @@ impl IntegerSets {
         if self.is_outside {
             return Err(Error::internal("an integer is outside of the range of its column"));
         }
-        self.words.drain(..self.range.words());
+        self.words.drain(..self.range.words().min(self.words.len()));
         Ok(self)
     }
 
@@ -219,5 +258,52 @@ mod tests {
                 prop_assert_eq!(counts(some.clone(), column), counts(some, "again"), "{}", column);
             }
         }
+    }
+
+    fn numbers(all: impl Iterator<Item = i64>) -> ArrayRef {
+        Arc::new(Int64Array::from_iter_values(all))
+    }
+
+    fn counts(dataset: &Dataset, by: &[&str], memory: u64) -> Vec<String> {
+        let found = dataset.aggregate(by).column("n", Function::NUnique).memory(memory).finish().unwrap();
+        found.column("n").unwrap().values().map(|value| value.unwrap().to_string()).collect()
+    }
+
+    #[test]
+    fn a_null_entry_and_a_null_key_are_one_value() {
+        let entries = Int64Array::from(vec![Some(7), None, Some(9)]);
+        let keys = UInt8Array::from(vec![Some(0), Some(1), Some(2), None, Some(1), Some(0)]);
+        let entry: ArrayRef = Arc::new(DictionaryArray::<UInt8Type>::new(keys, Arc::new(entries)));
+        let batch = RecordBatch::try_from_iter_with_nullable([
+            ("k", numbers([0, 0, 0, 1, 1, 1].into_iter()), false),
+            ("n", entry, true),
+        ]);
+        let dataset = Dataset::try_from(vec![batch.unwrap()]).unwrap();
+        assert_eq!(counts(&dataset, &["k"], 1 << 28), ["3", "2"]);
+        assert_eq!(counts(&dataset, &[], 1 << 28), ["3"]);
+    }
+
+    /// A set of many bits was taken for that of each of the 65,536 groups for which there is always room.
+    #[test]
+    fn large_sets_of_few_groups_need_no_more_memory_than_they_take() {
+        let columns =
+            [("k", numbers((0..100_000).map(|row| row % 2))), ("n", numbers((0..100_000).map(|row| row * 5)))];
+        let dataset = Dataset::try_from(vec![RecordBatch::try_from_iter(columns).unwrap()]).unwrap();
+        assert_eq!(counts(&dataset, &["k"], 1 << 28), ["50000", "50000"]);
+        assert_eq!(counts(&dataset, &[], 1 << 28), ["100000"]);
+    }
+
+    /// The first rows are of one group, and all others of groups of their own: sets as large as those of the first would take
+    /// ten gigabytes.
+    #[test]
+    fn sets_are_given_up_where_there_are_more_groups_than_at_first() {
+        let key = |row: i64| (row - 20_000).max(0);
+        let value = |row: i64| if row < 20_000 { row % 100 * 8_000 } else { row };
+        let columns = [("k", numbers((0..120_000).map(key))), ("n", numbers((0..120_000).map(value)))];
+        let dataset = Dataset::try_from(vec![RecordBatch::try_from_iter(columns).unwrap()]).unwrap();
+        let found = counts(&dataset, &["k"], 1 << 28);
+        // Row 20,000 is of the first group, too.
+        assert_eq!(found.len(), 100_000);
+        assert!(found[0] == "101" && found[1..].iter().all(|count| count == "1"));
     }
 }

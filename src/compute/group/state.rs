@@ -453,6 +453,11 @@ impl<'a> GroupState<'a> {
         })
     }
 
+    /// Whether there were too many groups for it.
+    pub(super) fn is_too_large(&self) -> bool {
+        matches!(self, GroupState::Distinct(sets) if sets.is_too_large())
+    }
+
     /// The row of each group's text, or its first or last row; none of other kinds.
     pub(super) fn rows(&self) -> Vec<Option<u64>> {
         match self {

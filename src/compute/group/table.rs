@@ -71,6 +71,11 @@ impl<'a> GroupTable<'a> {
         GroupTable { keys, firsts, states, ..GroupTable::new(1, &[]) }
     }
 
+    /// Whether there were too many groups for one of the states.
+    pub(super) fn is_too_large(&self) -> bool {
+        self.states.iter().any(GroupState::is_too_large)
+    }
+
     /// Whether all of these groups are known already.
     pub(super) fn knows(&self, groups: &Groups<'a>) -> bool {
         (0..groups.count()).all(|number| match groups.cells_of(number) {
