@@ -117,13 +117,26 @@ impl Builder {
         check_values(&plan, row)?;
         let mut keys = std::mem::take(&mut self.row_keys);
         let put = find_keys(&plan, &mut self.entries, row, &mut keys).and_then(|()| {
-            if !has_room(&plan, &self.entries, row, &keys, &self.live.now.counters, &self.limits) {
+            if !self.has_room(&plan, row, &keys) {
                 self.roll()?;
+                if !self.has_room(&plan, row, &keys) {
+                    return Err(too_large());
+                }
             }
             put_row(&mut self.live, &plan, &self.entries, row, &keys)
         });
         self.row_keys = keys;
+        if put.is_err() {
+            // Values of a row that was not appended would take the keys of others. Full batches have dictionaries of their own.
+            let known: Vec<usize> =
+                plan.dictionaries.iter().map(|own| self.live.now.counters[own.entries] as usize).collect();
+            forget(&mut self.entries, &known);
+        }
         put
+    }
+
+    fn has_room(&self, plan: &Plan, row: &[Value<'_>], keys: &[u32]) -> bool {
+        has_room(plan, &self.entries, row, keys, &self.live.now.counters, &self.limits)
     }
 
     pub(super) fn append_arrays(&mut self, fields: &[FieldRef], arrays: &[ArrayData], rows: usize) -> Result<()> {
@@ -167,7 +180,7 @@ impl Builder {
     /// Finishes the batch and begins a new one.
     fn roll(&mut self) -> Result<()> {
         if self.live.now.counters[0] == 0 {
-            return Err(Error::argument("a single row is larger than its column's type can hold"));
+            return Err(too_large());
         }
         let next = Gathered::new(self.live.plan.clone())?;
         let full = std::mem::replace(&mut self.live, next);
@@ -194,6 +207,10 @@ impl Builder {
         }
         Dataset::from_batches(self.schema, self.done)
     }
+}
+
+fn too_large() -> Error {
+    Error::argument("a single row is larger than its column's type can hold")
 }
 
 /// Leaves `known` values in each dictionary: those of rows that were refused would take the keys of others.
@@ -275,4 +292,48 @@ pub(super) fn batch(schema: &SchemaRef, rows: usize, arrays: Vec<ArrayData>) -> 
     let columns = arrays.into_iter().map(to_array).collect();
     let made = RecordBatch::try_new_with_options(schema.clone(), columns, &options);
     made.map_err(|e| Error::invalid(e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_schema::{DataType, Field, Schema};
+
+    use super::*;
+
+    fn builder(data_type: &DataType) -> Builder {
+        let field = |name| Field::new(name, data_type.clone(), true);
+        Builder::new(Arc::new(Schema::new(vec![field("a"), field("b")]))).unwrap()
+    }
+
+    /// Behind other rows it began a batch of its own, in which its offset did not fit.
+    #[test]
+    fn a_row_that_fits_no_batch_is_refused_behind_others_too() {
+        for data_type in [DataType::Utf8, DataType::Utf8View] {
+            let mut builder = builder(&data_type);
+            let most = 20;
+            builder.limits.iter_mut().skip(1).for_each(|limit| *limit = most);
+            let long = "x".repeat(most as usize + 1);
+            for rows in 0..2 {
+                let refused = builder.append_row(&[Value::Null, Value::Str(&long)]).unwrap_err();
+                assert!(refused.message().contains("larger than its column"), "{refused}");
+                assert_eq!(builder.rows(), rows);
+                builder.append_row(&[Value::Str("short"), Value::Str(&long[1..])]).unwrap();
+            }
+            let found = builder.finish().unwrap();
+            assert_eq!((found.len().unwrap(), found.column("b").unwrap().null_count().unwrap()), (2, 0));
+        }
+    }
+
+    /// Each refused row took a key of the other column.
+    #[test]
+    fn rows_that_are_refused_take_no_keys() {
+        let mut builder = builder(&DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8)));
+        let texts: Vec<String> = (0..200).map(|number| number.to_string()).collect();
+        texts[..128].iter().for_each(|text| builder.append_row(&[Value::Str("0"), Value::Str(text)]).unwrap());
+        texts[128..]
+            .iter()
+            .for_each(|text| drop(builder.append_row(&[Value::Str(text), Value::Str(text)]).unwrap_err()));
+        texts[..128].iter().for_each(|text| builder.append_row(&[Value::Str(text), Value::Str("0")]).unwrap());
+        assert_eq!(builder.finish().unwrap().len().unwrap(), 256);
+    }
 }
