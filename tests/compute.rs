@@ -340,3 +340,14 @@ fn quantiles_are_those_of_sorted_values_at_each_size() {
         }
     }
 }
+
+/// An iterator may do anything after its end.
+#[test]
+fn numbers_of_rows_are_not_asked_for_after_their_end() {
+    let n: ArrayRef = Arc::new(Int64Array::from_iter_values(0..20));
+    let dataset = Dataset::try_from(vec![RecordBatch::try_from_iter([("n", n)]).unwrap()]).unwrap();
+    let mut numbers = [Some(3), Some(5), None, Some(7)].into_iter();
+    let rows = dataset.each_row(std::iter::from_fn(|| numbers.next().flatten()));
+    let found: Vec<_> = rows.map(|row| row.unwrap().get(0).unwrap().to_string()).collect();
+    assert_eq!(found, ["3", "5"]);
+}

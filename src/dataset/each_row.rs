@@ -29,7 +29,8 @@ impl Dataset {
     /// # Errors
     /// For a row: as [`row`](Dataset::row).
     pub fn each_row<I: IntoIterator<Item = u64>>(&self, rows: I) -> impl Iterator<Item = Result<Row<'_>>> + use<'_, I> {
-        let mut rows = rows.into_iter();
+        // It is asked again while rows that it gave are left.
+        let mut rows = rows.into_iter().fuse();
         let mut ahead: VecDeque<Result<Row<'_>>> = VecDeque::with_capacity(AHEAD);
         std::iter::from_fn(move || {
             while ahead.len() < AHEAD
