@@ -57,7 +57,7 @@ impl TextTest {
         }
     }
 
-    fn holds(&self, bytes: &[u8]) -> bool {
+    pub(super) fn holds(&self, bytes: &[u8]) -> bool {
         match self {
             TextTest::StartsWith(text) => bytes.starts_with(text),
             TextTest::EndsWith(text) => bytes.ends_with(text),

@@ -243,19 +243,25 @@ fn of_bounds(test: &Test, bounds: &(Bound, Bound)) -> Possible {
             }
             _ => ANYTHING,
         },
-        // What starts with a text comes behind it, and before the next text of that length.
-        Test::Matches(TextTest::StartsWith(text)) => match (&least.key, &most.key) {
-            (Key::Bytes(_), Key::Bytes(_)) => {
-                let is_before = match next_text(text) {
-                    Some(next) => of_texts(Operator::Lt, &next, least, most).is_true,
-                    None => true,
-                };
-                Possible { is_true: is_before && of_texts(Operator::Ge, text, least, most).is_true, is_false: true }
-            }
-            _ => ANYTHING,
-        },
-        Test::Matches(..) => ANYTHING,
+        Test::Matches(test) => of_match(test, bounds),
     }
+}
+
+/// What a match may be for texts of which these are the smallest and the largest.
+fn of_match(test: &TextTest, (least, most): &(Bound, Bound)) -> Possible {
+    let (Key::Bytes(first), Key::Bytes(last)) = (&least.key, &most.key) else { return ANYTHING };
+    // One text, which says all.
+    if first == last && !least.is_cut && !most.is_cut {
+        let is_true = test.holds(first);
+        return Possible { is_true, is_false: !is_true };
+    }
+    let TextTest::StartsWith(text) = test else { return ANYTHING };
+    // What starts with a text comes behind it, and before the next text of that length.
+    let is_before = match next_text(text) {
+        Some(next) => of_texts(Operator::Lt, &next, least, most).is_true,
+        None => true,
+    };
+    Possible { is_true: is_before && of_texts(Operator::Ge, text, least, most).is_true, is_false: true }
 }
 
 /// The first text behind all that start with `text`, if there is one.
