@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrowwood::{Dataset, Predicate};
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::SortOptions;
-use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Statistics, internal_err};
 use datafusion::error::Result;
@@ -73,7 +73,9 @@ pub struct Scan {
 impl Scan {
     pub(crate) fn of(request: Request) -> Result<Scan> {
         let Request { snapshot, columns, schema, conditions, limit, splits, is_copied } = request;
-        let is_settled = |condition: &&Condition| is_settled(&snapshot, condition);
+        let order = order_of(&snapshot, &schema, &conditions);
+        let keys = keys_of(&snapshot);
+        let is_settled = |condition: &Condition| is_settled(order.as_ref(), &keys, condition);
         let left: Vec<_> = conditions.iter().filter(|c| c.is_exact && !is_settled(c)).collect();
         let condition = all(left.iter().copied());
         let mut rows = match all(&conditions) {
@@ -90,7 +92,7 @@ impl Scan {
                 read.push(number);
             }
         }
-        let sorted = sorted_column(&snapshot, &schema);
+        let sorted = order.and_then(|field| sorted_column(&field, &schema));
         let rows = rows.select_at(&read).map_err(external)?;
         let len = rows.len().map_err(external)?;
         if len <= CHUNK && len < snapshot.len().map_err(external)? {
@@ -126,19 +128,32 @@ impl Scan {
     }
 }
 
-/// Whether [`Dataset::narrowed`] leaves exactly the rows of the condition.
-fn is_settled(snapshot: &Dataset, condition: &Condition) -> bool {
-    let sorted = snapshot.sorted_by().filter(|field| *field.data_type() != DataType::Date64);
-    let is_bounds = sorted.is_some_and(|field| condition.bounded.as_ref() == Some(field.name()));
-    if is_bounds && snapshot.is_ascending() {
-        return true;
-    }
-    let partitions = snapshot.partitions();
-    let is_key = |name: &String| {
-        partitions.first().is_some_and(|first| first.keys.iter().any(|(key, _)| key == name))
-            && snapshot.schema().field_with_name(name).is_ok_and(|field| is_compared_whole(field.data_type()))
+/// The column in whose order all rows are, if it is shown or has bounds. Other queries need not look at the ends of segments.
+fn order_of(snapshot: &Dataset, schema: &SchemaRef, conditions: &[Condition]) -> Option<FieldRef> {
+    let is_of_use = |field: &FieldRef| {
+        schema.column_with_name(field.name()).is_some()
+            || conditions.iter().any(|condition| condition.bounded.as_ref() == Some(field.name()))
     };
-    condition.columns.iter().all(is_key)
+    snapshot.sorted_by().filter(is_of_use).filter(|_| snapshot.is_ascending())
+}
+
+/// The columns of partitions whose values say all about their rows.
+fn keys_of(snapshot: &Dataset) -> Vec<String> {
+    // Partitions know their columns by the names that these had.
+    if snapshot.is_renamed() {
+        return Vec::new();
+    }
+    let is_compared =
+        |name: &String| snapshot.schema().field_with_name(name).is_ok_and(|field| is_compared_whole(field.data_type()));
+    let first = snapshot.partitions().into_iter().next();
+    first.into_iter().flat_map(|first| first.keys).map(|(name, _)| name).filter(is_compared).collect()
+}
+
+/// Whether [`Dataset::narrowed`] leaves exactly the rows of the condition.
+fn is_settled(order: Option<&FieldRef>, keys: &[String], condition: &Condition) -> bool {
+    let sorted = order.filter(|field| *field.data_type() != DataType::Date64);
+    let is_bounds = sorted.is_some_and(|field| condition.bounded.as_ref() == Some(field.name()));
+    is_bounds || condition.columns.iter().all(|name| keys.contains(name))
 }
 
 /// Whether the condition on a partition's value says all about its rows.
@@ -150,11 +165,10 @@ fn is_compared_whole(data_type: &DataType) -> bool {
     values.is_integer() || matches!(values, DataType::Utf8 | DataType::Date32)
 }
 
-/// The number among those of `schema` of the column in whose order all rows are, as DataFusion orders them.
-fn sorted_column(snapshot: &Dataset, schema: &SchemaRef) -> Option<usize> {
-    let field = snapshot.sorted_by()?;
+/// The number in `schema` of the column in whose order all rows are, if DataFusion orders them so.
+fn sorted_column(field: &FieldRef, schema: &SchemaRef) -> Option<usize> {
     let (number, _) = schema.column_with_name(field.name()).filter(|_| is_ordered_alike(field.data_type()))?;
-    snapshot.is_ascending().then_some(number)
+    Some(number)
 }
 
 /// Whether DataFusion orders values of a sorted column as its table does: not NaN, nor the milliseconds of a day.

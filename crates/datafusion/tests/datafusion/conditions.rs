@@ -329,3 +329,30 @@ async fn partitions_that_a_condition_excludes_are_left_out() {
     writer.commit().unwrap();
     assert_eq!(number(&context, "select count(*) from t where rack = 7").await, 5);
 }
+
+/// A column may have the name that another had when the partitions were opened.
+#[tokio::test]
+async fn conditions_on_renamed_columns_of_partitions_are_applied() {
+    let folder = tempfile::tempdir().unwrap();
+    for (number, host) in [7, 8].into_iter().enumerate() {
+        let rows = batch(100 * number as i64, 100);
+        let keys = [("host", Value::Int(host))];
+        let mut writer =
+            partition_writer(folder.path(), &keys, Some(rows.schema()), &WriterOptions::default()).unwrap();
+        writer.append(&rows).unwrap();
+        writer.commit().unwrap();
+    }
+    let rows = arrowwood::open(folder.path()).unwrap().select(&["id", "host"]).unwrap();
+    for names in [["id", "host"], ["host", "id"]] {
+        let context = context(2);
+        register(&context, "t", Table::new(rows.with_names(&names).unwrap()).unwrap());
+        for (shown, count) in [(names[0], 1), (names[1], 100)] {
+            assert_eq!(
+                number(&context, &format!("select count(*) from t where {shown} = 7")).await,
+                count,
+                "{names:?}"
+            );
+            assert_eq!(number(&context, &format!("select count({}) from t where {shown} = 7", names[1])).await, count);
+        }
+    }
+}
