@@ -7,5 +7,6 @@ mod conditions;
 mod hosts;
 mod live;
 mod plans;
+mod random;
 mod support;
 mod tpch;

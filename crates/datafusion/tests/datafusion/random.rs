@@ -1,0 +1,227 @@
+//! Conditions at random, of columns of many types, over files, tables, indexed tables and partitions: the same rows as those of
+//! DataFusion in its own memory.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrowwood::{Value, WriterOptions, partition_writer};
+use datafusion::arrow::array::*;
+use datafusion::arrow::datatypes::*;
+use datafusion::prelude::SessionContext;
+
+use crate::support::*;
+
+const WORDS: [&str; 8] = ["", "a", "ab", "abc", "b", "ü", "50%", "a_c"];
+
+/// Columns, and what each is compared with.
+const COLUMNS: &[(&str, &[&str])] = &[
+    ("ts", &["arrow_cast(100, 'Int64')", "0", "1999", "2000", "-1", "9223372036854775807"]),
+    ("tiny", &["arrow_cast(-128, 'Int8')", "arrow_cast(127, 'Int8')", "0", "5", "-129", "1.5"]),
+    ("small", &["arrow_cast(255, 'UInt8')", "arrow_cast(0, 'UInt8')", "7", "-1", "256"]),
+    ("x", &["0.0", "-0.0", "1.5", "'NaN'::double", "'inf'::double", "'-inf'::double", "-'NaN'::double", "1"]),
+    ("y", &["0.0::float", "-0.0::float", "1.5::float", "'NaN'::float", "0.1"]),
+    ("flag", &["true", "false", "null"]),
+    ("text", &["'a'", "''", "'ab'", "'zz'", "'ü'"]),
+    ("large", &["arrow_cast('a', 'LargeUtf8')", "''", "'b'"]),
+    ("seen", &["arrow_cast('abc', 'Utf8View')", "'a'", "''"]),
+    ("key", &["'a'", "'abc'", "''", "'nowhere'", "arrow_cast('b', 'Dictionary(Int32, Utf8)')"]),
+    ("holes", &["'a'", "'b'", "''"]),
+    ("codes", &["arrow_cast(3, 'Int64')", "3", "100"]),
+    ("day", &["date '1970-01-01'", "date '1970-01-20'", "date '1969-01-01'", "timestamp '1970-01-02 12:00:00'"]),
+    ("milli", &["arrow_cast(86400000, 'Date64')", "date '1970-01-05'"]),
+    ("price", &["1.25", "arrow_cast(1.25, 'Decimal128(15, 2)')", "-5", "0.005", "1e30"]),
+    ("wide", &["arrow_cast(1.25, 'Decimal256(50, 3)')", "2"]),
+    ("wall", &["timestamp '1970-01-01 00:00:07'", "timestamp '1970-01-01 00:00:07.0005'", "date '1970-01-02'"]),
+    ("zoned", &["arrow_cast(7000, 'Timestamp(Microsecond, Some(\"UTC\"))')", "timestamp '1970-01-01 00:00:00.007'"]),
+    ("time", &["arrow_cast(7000, 'Time64(Microsecond)')", "time '00:00:01'"]),
+    ("took", &["arrow_cast(7, 'Duration(Millisecond)')", "arrow_cast(7, 'Duration(Second)')"]),
+    ("bytes", &["x'61'", "x''", "x'6162'"]),
+    ("fixed", &["arrow_cast(x'61626364', 'FixedSizeBinary(4)')"]),
+    ("list", &["[1, 2]"]),
+    ("id", &["100", "3000", "0"]),
+];
+/// Those of text.
+const TEXTS: [&str; 5] = ["text", "large", "seen", "key", "host"];
+const PATTERNS: [&str; 14] = ["", "%", "%%", "a", "a%", "%b", "%b%", "a_", "_", "50\\%", "%\\%", "a\\_c", "%a%c", "ü%"];
+/// Those of partitions.
+const KEYS: &[(&str, &[&str])] =
+    &[("host", &["'a'", "'b'", "'ab'", "''"]), ("rack", &["arrow_cast(1, 'Int64')", "0", "7", "null"])];
+
+/// Rows that a table takes; of a file, dictionaries with nulls among their values.
+fn batch(rows: std::ops::Range<i64>, is_file: bool) -> RecordBatch {
+    let each = || rows.clone();
+    let some = |n: i64, every: i64| n % every != 1;
+    let word = |n: i64| WORDS[(n * 5 % 8) as usize];
+    let float = |n: i64| match n % 9 {
+        0 => f64::NAN,
+        1 => -f64::NAN,
+        2 => 0.0,
+        3 => -0.0,
+        4 => f64::INFINITY,
+        5 => f64::NEG_INFINITY,
+        _ => (n % 20) as f64 / 4.0 - 1.0,
+    };
+    let decimals = || each().map(|n| some(n, 5).then_some(i128::from(n % 1000) - 500));
+    let wide = decimals().map(|n| n.map(|n| datafusion::arrow::datatypes::i256::from_i128(n * 10)));
+    // Entries that are null, and keys that are: in files alone.
+    let holes = StringArray::from(vec![Some("a"), (!is_file).then_some("c"), Some("b"), Some("")]);
+    let key = |n: i64, every: i64, key: i64| (some(n, every) && (is_file || key != 1)).then_some(key);
+    let hole_keys = Int8Array::from_iter(each().map(|n| key(n, 7, n % 4).map(|key| key as i8)));
+    let codes = Int64Array::from(vec![Some(3), (!is_file).then_some(0), Some(-3), Some(100)]);
+    let code_keys = UInt8Array::from_iter(each().map(|n| key(n, 6, n / 10 % 4).map(|key| key as u8)));
+    let fixed = each().map(|n| some(n, 4).then(|| if n % 2 == 0 { *b"abcd" } else { *b"abce" }));
+    let lists = each().map(|n| some(n, 5).then(|| (0..n % 3).map(Some)));
+    let milli = Date64Array::from_iter(each().map(|n| some(n, 9).then_some(n / 50 * 86_400_000)));
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("ts", Arc::new(Int64Array::from_iter_values(each().map(|n| n / 3)))),
+        ("tiny", Arc::new(Int8Array::from_iter(each().map(|n| some(n, 4).then_some((n % 256 - 128) as i8))))),
+        ("small", Arc::new(UInt8Array::from_iter(each().map(|n| some(n, 5).then_some((n % 256) as u8))))),
+        ("x", Arc::new(Float64Array::from_iter(each().map(|n| some(n, 13).then(|| float(n)))))),
+        ("y", Arc::new(Float32Array::from_iter(each().map(|n| some(n, 11).then(|| float(n + 3) as f32))))),
+        ("flag", Arc::new(BooleanArray::from_iter(each().map(|n| some(n, 3).then_some(n % 2 == 0))))),
+        ("text", Arc::new(StringArray::from_iter(each().map(|n| some(n, 6).then(|| word(n)))))),
+        ("large", Arc::new(LargeStringArray::from_iter(each().map(|n| some(n, 6).then(|| word(n / 7)))))),
+        ("seen", Arc::new(StringViewArray::from_iter(each().map(|n| some(n, 7).then(|| word(n + 1)))))),
+        ("key", Arc::new(each().map(|n| some(n, 8).then(|| word(n / 100))).collect::<DictionaryArray<Int32Type>>())),
+        ("holes", Arc::new(DictionaryArray::new(hole_keys, Arc::new(holes)))),
+        ("codes", Arc::new(DictionaryArray::new(code_keys, Arc::new(codes)))),
+        ("day", Arc::new(Date32Array::from_iter(each().map(|n| some(n, 9).then_some((n / 50) as i32))))),
+        ("milli", Arc::new(milli)),
+        ("price", Arc::new(Decimal128Array::from_iter(decimals()).with_precision_and_scale(15, 2).unwrap())),
+        ("wide", Arc::new(Decimal256Array::from_iter(wide).with_precision_and_scale(50, 3).unwrap())),
+        ("wall", Arc::new(TimestampMillisecondArray::from_iter(each().map(|n| some(n, 4).then_some(n * 1000))))),
+        (
+            "zoned",
+            Arc::new(
+                TimestampMicrosecondArray::from_iter(each().map(|n| some(n, 4).then_some(n))).with_timezone("UTC"),
+            ),
+        ),
+        ("time", Arc::new(Time64MicrosecondArray::from_iter(each().map(|n| some(n, 5).then_some(n))))),
+        ("took", Arc::new(DurationMillisecondArray::from_iter(each().map(|n| some(n, 5).then_some(n % 20))))),
+        ("bytes", Arc::new(BinaryArray::from_iter(each().map(|n| some(n, 5).then(|| word(n + 2).as_bytes()))))),
+        ("fixed", Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(fixed, 4).unwrap())),
+        ("list", Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists))),
+        ("id", Arc::new(Int64Array::from_iter_values(each()))),
+    ];
+    let nullable = columns.into_iter().map(|(name, array)| (name, array, name != "ts" && name != "id"));
+    RecordBatch::try_from_iter_with_nullable(nullable).unwrap()
+}
+
+const PARTS: [std::ops::Range<i64>; 3] = [0..3_500, 3_500..3_501, 3_501..6_000];
+
+/// Numbers at random.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, most: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % most
+    }
+
+    fn of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+        &all[self.below(all.len())]
+    }
+
+    fn comparison(&mut self, columns: &[(&str, &[&str])]) -> String {
+        let (name, literals) = *self.of(columns);
+        let literal = *self.of(literals);
+        let other = *self.of(literals);
+        let no = *self.of(&["", "not "]);
+        match self.below(12) {
+            0 => format!("{name} is {no}null"),
+            1 => format!("{name} {no}between {literal} and {other}"),
+            2 => format!("{name} {no}in ({literal}, {other})"),
+            3 => format!("{name} {no}in ({literal}, null)"),
+            4 => format!("{name} is {no}distinct from {literal}"),
+            5 if name == "flag" => format!("{}flag", no),
+            5 | 6 if TEXTS.contains(&name) => format!("{name} {no}like '{}'", self.of(&PATTERNS)),
+            7 => format!("{literal} {} {name}", self.of(&["=", "<>", "<", "<=", ">", ">="])),
+            _ => format!("{name} {} {literal}", self.of(&["=", "<>", "<", "<=", ">", ">="])),
+        }
+    }
+
+    fn condition(&mut self, columns: &[(&str, &[&str])], depth: usize) -> String {
+        match if depth == 0 { 0 } else { self.below(6) } {
+            0 | 1 => self.comparison(columns),
+            2 => format!("not ({})", self.condition(columns, depth - 1)),
+            3 => format!("({} or {})", self.condition(columns, depth - 1), self.condition(columns, depth - 1)),
+            _ => format!("({} and {})", self.condition(columns, depth - 1), self.condition(columns, depth - 1)),
+        }
+    }
+}
+
+/// The answer as text, or that there is none.
+async fn answer(context: &SessionContext, sql: &str) -> Result<Vec<String>, String> {
+    let found = ask(context, sql).await.map_err(|e| e.to_string())?;
+    let shown = datafusion::arrow::util::pretty::pretty_format_batches(&found).unwrap().to_string();
+    Ok(shown.lines().filter(|line| line.starts_with('|')).skip(1).map(str::to_owned).collect())
+}
+
+/// Asks both about conditions at random.
+async fn compare(memory: &SessionContext, others: &[SessionContext], columns: &[(&str, &[&str])], seed: u64) {
+    let mut random = Random(seed);
+    let mut known = 0;
+    for _ in 0..400 {
+        let condition = random.condition(columns, 3);
+        let limit = random.below(50);
+        for sql in [
+            format!("select count(*), sum(id), sum(id * id % 1009), min(ts), max(ts) from t where {condition}"),
+            format!("select id, ts from t where {condition} order by ts desc, id limit {limit}"),
+            format!("select ts, count(*) from t where {condition} group by ts order by ts nulls first limit {limit}"),
+        ] {
+            // What DataFusion can't compare is nobody's.
+            let Ok(wanted) = answer(memory, &sql).await else { continue };
+            known += 1;
+            for context in others {
+                let found = answer(context, &sql).await;
+                assert_eq!(found.as_ref(), Ok(&wanted), "{sql}\n{}", plan(context, &sql).await);
+            }
+        }
+    }
+    assert!(known > 600, "{known} of 1200 questions have an answer");
+}
+
+fn written(path: &Path, options: WriterOptions) -> SessionContext {
+    write_table(&PARTS.map(|rows| batch(rows, false)), path, options);
+    over(path)
+}
+
+#[tokio::test]
+async fn random_conditions_select_the_rows_that_datafusion_selects() {
+    let folder = tempfile::tempdir().unwrap();
+    let [file, table, indexed, wordy] =
+        ["rows.arrow", "table", "indexed", "wordy"].map(|name| folder.path().join(name));
+    write_file(&PARTS.map(|rows| batch(rows, true)), &file);
+    let sorted = WriterOptions { sorted_by: Some("ts".into()), segment_rows: Some(1_500), ..WriterOptions::default() };
+    let names = COLUMNS.iter().map(|(name, _)| *name).filter(|name| *name != "list");
+    let index = Some(names.map(str::to_owned).collect());
+    let zones = WriterOptions { index, zone_rows: Some(64), ..WriterOptions::default() };
+    let by_id = WriterOptions { sorted_by: Some("id".into()), segment_rows: Some(2_000), ..zones.clone() };
+    let others = [over(&file), written(&table, sorted), written(&indexed, zones), written(&wordy, by_id)];
+    compare(&in_memory(&PARTS.map(|rows| batch(rows, true))), &others, COLUMNS, 1).await;
+}
+
+#[tokio::test]
+async fn random_conditions_on_partitions_select_the_rows_that_datafusion_selects() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut all = Vec::new();
+    let places =
+        [(Some("a"), Some(1)), (Some("ab"), Some(0)), (None, Some(1)), (Some("50%"), None), (Some("ü"), Some(7))];
+    for ((host, rack), start) in places.into_iter().zip((0i64..).step_by(400)) {
+        let rows = batch(start..start + 400, false);
+        let keys = [("host", host.map_or(Value::Null, Value::Str)), ("rack", rack.map_or(Value::Null, Value::Int))];
+        let options = WriterOptions { sorted_by: Some("ts".into()), ..WriterOptions::default() };
+        let mut writer = partition_writer(folder.path(), &keys, Some(rows.schema()), &options).unwrap();
+        writer.append(&rows).unwrap();
+        writer.commit().unwrap();
+        let hosts: ArrayRef = Arc::new(StringArray::from(vec![host; 400]));
+        let racks: ArrayRef = Arc::new(Int64Array::from(vec![rack; 400]));
+        let columns = rows.schema_ref().fields().iter().map(|field| field.name().clone()).zip(rows.columns().to_vec());
+        let columns = columns.chain([("host".into(), hosts), ("rack".into(), racks)]);
+        all.push(RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).unwrap());
+    }
+    let memory = in_memory(&all);
+    let others = [over(folder.path())];
+    compare(&memory, &others, KEYS, 2).await;
+    compare(&memory, &others, &[KEYS, COLUMNS].concat(), 3).await;
+}
