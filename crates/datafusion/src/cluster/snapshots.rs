@@ -45,12 +45,18 @@ impl Snapshots {
     /// Fixes the rows of a query.
     ///
     /// # Errors
-    /// Where too many queries have begun, or the query has.
+    /// Where too many queries have begun, or half as many of this caller, or the query has.
     pub fn fix(&self, caller: &str, query: &[u8], tables: HashMap<String, Arc<Dataset>>) -> Result<()> {
         let mut queries = self.lock();
         queries.retain(|_, fixed| fixed.since.elapsed() < PATIENCE);
         if queries.len() >= MOST {
             return exec_err!("{MOST} queries have begun on this server within two minutes; ask again later");
+        }
+        let own = queries.keys().filter(|(known, _)| !caller.is_empty() && known == caller).count();
+        if own >= MOST / 2 {
+            return exec_err!(
+                "{own} queries of this token have begun on this server within two minutes; ask again later"
+            );
         }
         let key = (caller.to_owned(), query.to_vec());
         if queries.contains_key(&key) {
@@ -89,5 +95,20 @@ impl Asked {
             Some(rows) => Ok(rows.clone()),
             None => exec_err!("the query has not begun on this server, or too long ago: ask again"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caller_leaves_room_for_others() {
+        let snapshots = Snapshots::new();
+        let fix = |caller: &str, number: usize| snapshots.fix(caller, &number.to_le_bytes(), HashMap::new());
+        (0..MOST / 2).for_each(|number| fix("61", number).unwrap());
+        assert!(fix("61", MOST).unwrap_err().to_string().contains("of this token"));
+        (0..MOST / 2).for_each(|number| fix("62", number).unwrap());
+        assert!(fix("63", 0).unwrap_err().to_string().contains("on this server"));
     }
 }

@@ -43,6 +43,12 @@ pub(crate) struct ClusterTable {
 }
 
 impl ClusterTable {
+    /// All rows. A server may say anything.
+    fn rows(&self) -> usize {
+        let rows = self.shares.iter().map(|share| share.rows).fold(0, u64::saturating_add);
+        usize::try_from(rows).unwrap_or(usize::MAX)
+    }
+
     fn is_exact(&self, filter: &Expr) -> Option<bool> {
         Condition::of(filter, &self.sample).map(|condition| condition.is_exact)
     }
@@ -75,8 +81,7 @@ impl TableProvider for ClusterTable {
 
     fn statistics(&self) -> Option<Statistics> {
         let mut known = Statistics::new_unknown(&self.schema);
-        let rows = self.shares.iter().map(|share| share.rows).sum::<u64>();
-        known.num_rows = Precision::Exact(usize::try_from(rows).ok()?);
+        known.num_rows = Precision::Exact(self.rows());
         Some(known)
     }
 
@@ -98,8 +103,7 @@ impl TableProvider for ClusterTable {
             }
         }
         let mut statistics = Statistics::new_unknown(&schema);
-        let rows = self.shares.iter().map(|share| share.rows).sum::<u64>();
-        let rows = usize::try_from(rows).unwrap_or(usize::MAX);
+        let rows = self.rows();
         let is_whole = filters.is_empty() && limit.is_none();
         statistics.num_rows = if is_whole { Precision::Exact(rows) } else { Precision::Inexact(rows) };
         Ok(Arc::new(ClusterScan {
@@ -198,5 +202,27 @@ impl ExecutionPlan for ClusterScan {
             None => Ok(self.statistics.clone()),
             Some(_) => Ok(Arc::new(Statistics::new_unknown(&self.schema))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::datatypes::Schema;
+
+    use super::*;
+
+    #[test]
+    fn counts_of_servers_that_lie_do_not_overflow() {
+        let schema: SchemaRef = Arc::new(Schema::empty());
+        let share = Share { url: Url::parse("http://127.0.0.1:1").unwrap(), process: vec![1], rows: u64::MAX };
+        let table = ClusterTable {
+            name: "t".into(),
+            sample: Dataset::from_batches(schema.clone(), Vec::new()).unwrap(),
+            schema,
+            query: Vec::new(),
+            shares: vec![share.clone(), share].into(),
+            partitions: 1,
+        };
+        assert_eq!(table.statistics().unwrap().num_rows, Precision::Exact(usize::MAX));
     }
 }
