@@ -27,7 +27,7 @@ pub(crate) fn failed(doing: &str, e: &object_store::Error) -> Error {
                 () if cause.starts_with("Requested ") => {
                     (ErrorKind::InvalidData, "the store sent another range of bytes than was asked for".into())
                 }
-                () if cause.contains("416") => {
+                () if cause.contains("status code: 416") => {
                     (ErrorKind::InvalidData, "the store says that it has no bytes there (416)".into())
                 }
                 () if all.contains("169.254.169.254") => {

@@ -26,11 +26,11 @@ pub(crate) struct Location {
 
 impl Location {
     pub(crate) fn parse(text: &str) -> Result<Location> {
-        let wrong = |what: String| Error::new(ErrorKind::InvalidArgument, what).at(text);
+        let wrong = |what: String| Error::new(ErrorKind::InvalidArgument, what).at(without_secrets(text));
         let no_url = |e| wrong(format!("expected a URL such as s3://BUCKET/PATH or file:///PATH: {e}"));
         let mut url = Url::parse(text).map_err(no_url)?;
         if url.scheme() == "s3a" {
-            url = Url::parse(&format!("s3{}", &text[3..])).map_err(no_url)?;
+            url = Url::parse(&url.as_str().replacen("s3a", "s3", 1)).map_err(no_url)?;
         }
         if url.scheme() == "s3" && url.host_str().is_none_or(str::is_empty) {
             return Err(wrong("expected s3://BUCKET/PATH".into()));
@@ -64,12 +64,14 @@ impl Location {
 
     /// The place of `name` in this folder.
     pub(crate) fn child(&self, name: &str) -> Location {
-        let mut url = self.url.clone();
-        if let Ok(mut segments) = url.path_segments_mut() {
-            segments.pop_if_empty().push(name);
-        }
+        self.listed(self.path.clone().join(name))
+    }
+
+    /// The object of this folder that the store lists as `path`.
+    pub(crate) fn listed(&self, path: Path) -> Location {
         let folder = self.name.trim_end_matches('/');
-        Location { name: format!("{folder}/{name}"), path: self.path.clone().join(name), url }
+        let name = format!("{folder}/{}", path.filename().unwrap_or_default());
+        Location { name, path, url: self.url.clone() }
     }
 
     /// The store, whose connections belong to the runtime that uses them.
@@ -110,6 +112,18 @@ impl Location {
     }
 }
 
+/// The text of what may be a URL, without user, password and signature.
+fn without_secrets(text: &str) -> String {
+    let shown = text.split(['?', '#']).next().unwrap_or_default();
+    match shown.split_once("://") {
+        Some((scheme, rest)) => {
+            let (host, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
+            format!("{scheme}://{}{path}", host.rsplit('@').next().unwrap_or_default())
+        }
+        None => shown.into(),
+    }
+}
+
 /// How objects are read and written.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -126,5 +140,20 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options { cache: None, timeout: Duration::from_secs(30), poison: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_place_is_told_without_secrets() {
+        for text in ["http://user:hush@[broken/a?X-Amz-Signature=hush", "s3://user:hush@/a?hush", "no url?hush#hush"] {
+            let error = Location::parse(text).unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("hush"), "{error:?}");
+        }
+        assert_eq!(Location::parse("S3A://bucket/a b").unwrap().name, "s3://bucket/a%20b");
+        assert_eq!(Location::parse(" s3a://bucket/a").unwrap().name, "s3://bucket/a");
     }
 }

@@ -63,8 +63,8 @@ fn open_folder(location: &Location, how: Open, options: &Options) -> Result<Opti
     let objects = list(location, options).map_err(|e| e.at(&location.name))?;
     let opened = each(&objects, |object| open_object(object, how, options))?;
     if let Some(starts) = objects.iter().map(first_row).collect::<Option<Vec<_>>>() {
-        let spans: Result<Vec<_>> = starts.iter().zip(&opened).map(|(&at, rows)| Ok(at..at + rows.len()?)).collect();
-        check_order(&objects, &spans?)?;
+        let spans = objects.iter().zip(starts).zip(&opened).map(|((object, at), rows)| span(object, at, rows));
+        check_order(&objects, &spans.collect::<Result<Vec<_>>>()?)?;
     }
     match &opened[..] {
         [] => Ok(None),
@@ -77,6 +77,15 @@ fn open_folder(location: &Location, how: Open, options: &Options) -> Result<Opti
 pub(crate) fn first_row(object: &Location) -> Option<u64> {
     let digits = object.path.filename()?.strip_suffix(".arrow")?;
     (digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit())).then(|| digits.parse().ok())?
+}
+
+/// The numbers of the rows of an object whose first row has number `start`.
+///
+/// # Errors
+/// `InvalidData` for a name that no object of a table has.
+pub(crate) fn span(object: &Location, start: u64, rows: &Dataset) -> Result<Range<u64>> {
+    let beyond = || Error::new(ErrorKind::InvalidData, "it is called by a row that no table has").at(&object.name);
+    Ok(start..start.checked_add(rows.len()?).ok_or_else(beyond)?)
 }
 
 /// Checks that the objects of a table have consecutive rows: two pushes at the same time may write over each other's.
@@ -140,8 +149,9 @@ pub(crate) fn list(location: &Location, options: &Options) -> Result<Vec<Locatio
             count += 1;
             let found = found.map_err(|e| failed("listing the folder", &e))?;
             let mut inside = found.location.prefix_match(&folder.path).into_iter().flatten();
-            let name = inside.next().map(|part| part.as_ref().to_owned());
-            names.extend(name.filter(|name| name.ends_with(".arrow") && inside.next().is_none()));
+            let is_own = inside.next().is_some_and(|name| name.as_ref().ends_with(".arrow")) && inside.next().is_none();
+            drop(inside);
+            names.extend(is_own.then_some(found.location));
             if count > MOST {
                 return Err(Error::new(ErrorKind::Unsupported, format!("the folder has more than {MOST} objects")));
             }
@@ -149,5 +159,42 @@ pub(crate) fn list(location: &Location, options: &Options) -> Result<Vec<Locatio
         names.sort_unstable();
         Ok(names)
     })?;
-    Ok(names.iter().map(|name| location.child(name)).collect())
+    // As the store calls them: to make a path of a name would escape it.
+    Ok(names.into_iter().map(|path| location.listed(path)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+    use arrowwood::{WriteOptions, write};
+
+    use super::*;
+
+    #[test]
+    fn objects_with_odd_names_are_listed_and_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let names = ["a b.arrow", "a[1].arrow", "a~b.arrow", "day=1#2.arrow", "ü.arrow"];
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+        let rows = Dataset::try_from(vec![RecordBatch::try_from_iter([("n", numbers)]).unwrap()]).unwrap();
+        names.iter().for_each(|name| write(&rows, folder.path().join(name), &WriteOptions::default()).unwrap());
+        let location = Location::parse(&format!("file://{}/", folder.path().display())).unwrap();
+        let listed = list(&location, &Options::default()).unwrap();
+        assert_eq!(listed.iter().map(|object| object.path.filename().unwrap()).collect::<Vec<_>>(), names);
+        let opened = open_folder(&location, Open::new(), &Options::default()).unwrap().unwrap();
+        assert_eq!(opened.len().unwrap(), 10);
+    }
+
+    #[test]
+    fn names_beyond_all_rows_are_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+        let rows = Dataset::try_from(vec![RecordBatch::try_from_iter([("n", numbers)]).unwrap()]).unwrap();
+        write(&rows, folder.path().join(format!("{}.arrow", u64::MAX)), &WriteOptions::default()).unwrap();
+        let location = Location::parse(&format!("file://{}/", folder.path().display())).unwrap();
+        let error = open_folder(&location, Open::new(), &Options::default()).map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidData);
+        assert!(error.to_string().contains("a row that no table has"), "{error}");
+    }
 }

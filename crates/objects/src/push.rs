@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use crate::failure::failed;
 use crate::location::{Location, Options};
 use crate::object::SLOWEST;
-use crate::open::{check_order, each, first_row, list, open_object};
+use crate::open::{check_order, each, first_row, list, open_object, span};
 use crate::runtime::Threads;
 
 /// Bytes of rows of one object, about, where segments are small.
@@ -76,7 +76,7 @@ pub fn push(
     let location = Location::parse(url)?;
     if !location.is_writable() {
         let message = "a table is pushed to s3://BUCKET/PATH or file:///PATH";
-        return Err(Error::new(ErrorKind::InvalidArgument, message).at(url));
+        return Err(Error::new(ErrorKind::InvalidArgument, message).at(&location.name));
     }
     let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(table);
     let sealed = sealed_rows(table)?.ok_or_else(missing)?;
@@ -86,7 +86,7 @@ pub fn push(
     if there < local.start || there > local.end {
         let Range { start, end } = local;
         let message = format!("the store has rows up to {there}, and the table those from {start} to {end}");
-        return Err(Error::new(ErrorKind::InvalidData, message).at(url));
+        return Err(Error::new(ErrorKind::InvalidData, message).at(&location.name));
     }
     // A power cut may take rows that are not durable, and others get their numbers: the store would keep the old ones.
     let durable = table_stat(table)?.map_or(local.end, |stat| stat.durable_end.min(local.end));
@@ -124,7 +124,7 @@ fn there(location: &Location, rows: &Dataset, options: &Options) -> Result<Optio
                 "its schema is not the one of the table, which was altered or is another; push to another folder";
             return Err(wrong(ErrorKind::SchemaMismatch, message.into()));
         }
-        Ok(start..start + found.len()?)
+        span(object, start, &found)
     })?;
     check_order(&objects, &spans)?;
     Ok(spans.last().map(|last| last.end))
