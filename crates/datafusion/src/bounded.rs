@@ -51,6 +51,8 @@ enum Growth {
     Sum,
     /// The elements of a list as texts, with another between each two.
     Listed,
+    /// A number, after each character or element of one argument was compared with each of the other.
+    Compared,
 }
 
 const FUNCTIONS: &[(&str, Growth)] = &[
@@ -70,7 +72,13 @@ const FUNCTIONS: &[(&str, Growth)] = &[
     ("array_prepend", Growth::Sum),
     ("make_array", Growth::Sum),
     ("array_to_string", Growth::Listed),
+    ("levenshtein", Growth::Compared),
+    ("array_has_all", Growth::Compared),
+    ("array_has_any", Growth::Compared),
 ];
+
+/// The most comparisons of a call, which nothing interrupts: they take some seconds.
+const COMPARISONS: u128 = 4_000_000_000;
 
 /// The most memory of its own that the process may have when a large result is made.
 #[derive(Debug, Default)]
@@ -82,7 +90,7 @@ pub(crate) struct Most {
 
 /// The memory for a result, until it is made and the process has it.
 #[derive(Debug)]
-struct Reserved<'a>(&'a AtomicU64, u64);
+pub(crate) struct Reserved<'a>(&'a AtomicU64, u64);
 
 impl Drop for Reserved<'_> {
     fn drop(&mut self) {
@@ -97,7 +105,7 @@ impl Most {
     }
 
     /// Reserves memory for a result, so that several at once don't take the same.
-    fn reserve(&self, bytes: u128, name: &str) -> Result<Reserved<'_>> {
+    pub fn reserve(&self, bytes: u128, name: &str) -> Result<Reserved<'_>> {
         if bytes < SMALL {
             return Ok(Reserved(&self.reserved, 0));
         }
@@ -201,6 +209,9 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if self.growth == Growth::Compared {
+            check_comparisons(self.name(), &args)?;
+        }
         let _reserved = self.most.reserve(predicted(self.growth, &args)?, self.name())?;
         self.inner.invoke_with_args(args)
     }
@@ -240,9 +251,12 @@ impl Argument {
         bytes.into()
     }
 
-    /// The mean number of elements of a list, those of lists in it included.
-    fn elements(&self) -> u128 {
+    /// The mean number of elements of a list, those of lists in it included; `None` for other values.
+    fn elements(&self) -> Option<u128> {
         let mut inner = self.array.clone();
+        if !inner.data_type().is_nested() {
+            return None;
+        }
         loop {
             inner = match inner.data_type() {
                 DataType::List(_) => inner.as_list::<i32>().values().clone(),
@@ -251,7 +265,7 @@ impl Argument {
                 _ => break,
             };
         }
-        inner.len().div_ceil(self.array.len().max(1)) as u128
+        Some(inner.len().div_ceil(self.array.len().max(1)) as u128)
     }
 
     /// The same with values as whole numbers.
@@ -319,6 +333,19 @@ fn counts(array: &ArrayRef) -> Result<ArrayRef> {
     })
 }
 
+/// Refuses a function that would compare for longer than a query may take.
+fn check_comparisons(name: &str, args: &ScalarFunctionArgs) -> Result<()> {
+    let arguments = args.args.iter().map(Argument::of).collect::<Result<Vec<_>>>()?;
+    let rows = if arguments.iter().all(|argument| argument.is_scalar) { 1 } else { args.number_rows };
+    let parts = |of: &Argument, row| of.elements().unwrap_or_else(|| of.bytes(row));
+    let count = |row| arguments.iter().map(|argument| parts(argument, row)).fold(1, u128::saturating_mul);
+    let count = (0..rows).map(count).fold(0, u128::saturating_add);
+    if count > COMPARISONS {
+        return exec_err!("{name} would compare {count} times; at most {COMPARISONS} are expected");
+    }
+    Ok(())
+}
+
 /// How many bytes a function's result will have, at most.
 fn predicted(growth: Growth, args: &ScalarFunctionArgs) -> Result<u128> {
     let arguments = args.args.iter().map(Argument::of).collect::<Result<Vec<_>>>()?;
@@ -338,7 +365,7 @@ fn predicted(growth: Growth, args: &ScalarFunctionArgs) -> Result<u128> {
             sum(&|row| {
                 let other = other.as_ref().map_or(0, |other| other.bytes(row));
                 let each = between.bytes(row).saturating_add(other).saturating_add(LONGEST);
-                list.bytes(row).saturating_add(list.elements().saturating_mul(each))
+                list.bytes(row).saturating_add(list.elements().unwrap_or(1).saturating_mul(each))
             })
         }
         (Growth::Range, Some(first), second, third) => {
@@ -528,6 +555,27 @@ mod tests {
         }
         let whole = list("date '2020-01-01', date '2021-01-01', interval '1 month 2 days'");
         assert_eq!(context().sql(&whole).await.unwrap().collect().await.unwrap()[0].num_rows(), 1);
+    }
+
+    #[tokio::test]
+    async fn comparisons_that_would_not_end_are_refused() {
+        let answer = async |of: &str| {
+            let rows = context().sql(&format!("select {of} as found")).await?;
+            rows.collect().await
+        };
+        for of in [
+            "levenshtein(repeat('a', 100000), repeat('b', 100000))",
+            "array_has_all(range(0, 100000), range(100000, 200000))",
+            "array_has_any(range(0, 100000), range(100000, 200000))",
+        ] {
+            let error = answer(of).await.unwrap_err().to_string();
+            assert!(error.contains("would compare 10000000000 times"), "{of}: {error}");
+        }
+        for of in ["levenshtein('kitten', 'sitting') = 3", "array_has_all([1, 2], [2])", "array_has_any(['a'], ['a'])"]
+        {
+            let found = answer(of).await.unwrap();
+            assert!(found[0].column(0).as_boolean().value(0), "{of}");
+        }
     }
 
     #[test]

@@ -25,7 +25,7 @@ use crate::memory::QueryPool;
 use crate::served::served;
 use crate::stop::Stop;
 use crate::tables::{CATALOG, QueryCatalogs, SCHEMA};
-use crate::{parameters, statement};
+use crate::{constants, parameters, statement};
 
 /// Batches that are made before somebody takes them.
 const AHEAD: usize = 2;
@@ -139,7 +139,8 @@ async fn planned(state: SessionState, query: SqlQuery) -> Result<SqlPlan> {
     Ok(SqlPlan { schema, parameters })
 }
 
-async fn begun(state: SessionState, query: SqlQuery, stop: &Stop) -> Result<SendableRecordBatchStream> {
+async fn begun(of: Asking, stop: &Stop) -> Result<SendableRecordBatchStream> {
+    let Asking { state, query, most } = of;
     let state = session(&state, &query)?;
     let mut plan = logical(&state, &query).await?;
     let count = parameters::schema(&plan)?.fields().len();
@@ -150,11 +151,14 @@ async fn begun(state: SessionState, query: SqlQuery, stop: &Stop) -> Result<Send
         }
         None => (),
     }
-    if let Some(most) = query.most {
+    // Explanations are no rows of another plan.
+    let is_cut = !matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
+    if let Some(most) = query.most.filter(|_| is_cut) {
         plan = LogicalPlanBuilder::from(plan).limit(0, usize::try_from(most).ok())?.build()?;
     }
-    let physical = served(state.create_physical_plan(&plan).await?, stop)?;
-    execute_stream(physical, state.task_ctx())
+    let physical = state.create_physical_plan(&plan).await?;
+    constants::check(&physical, state.config().batch_size(), &most)?;
+    execute_stream(served(physical, stop)?, state.task_ctx())
 }
 
 /// Aborts what a future does elsewhere when that is dropped.
@@ -190,7 +194,8 @@ impl SqlEngine for QueryEngine {
         let (schema, begun) = oneshot::channel();
         let (sender, batches) = mpsc::channel(AHEAD);
         let stop = Stop::default();
-        let task = self.handle().spawn(run(self.state.clone(), query, stop.clone(), Told { schema, sender }));
+        let of = Asking { state: self.state.clone(), query, most: self.most.clone() };
+        let task = self.handle().spawn(run(of, stop.clone(), Told { schema, sender }));
         let aborted = Aborted { task: task.abort_handle(), stop };
         Box::pin(async move {
             let schema = begun.await.map_err(|_| broken())?.map_err(|e| error_of(&e))?;
@@ -209,10 +214,17 @@ struct Told {
     sender: mpsc::Sender<Result<Option<RecordBatch>>>,
 }
 
-async fn run(state: SessionState, query: SqlQuery, stop: Stop, told: Told) {
+/// A query, and what all queries have.
+struct Asking {
+    state: SessionState,
+    query: SqlQuery,
+    most: Arc<Most>,
+}
+
+async fn run(of: Asking, stop: Stop, told: Told) {
     let Told { schema, sender } = told;
     // Whoever does not listen any more needs nothing.
-    let mut stream = match begun(state, query, &stop).await {
+    let mut stream = match begun(of, &stop).await {
         Ok(stream) => stream,
         Err(e) => return drop(schema.send(Err(e))),
     };
@@ -275,7 +287,9 @@ pub(crate) fn error_of(error: &DataFusionError) -> SqlError {
         DataFusionError::IoError(e) => of_files(e.to_string()),
         DataFusionError::ArrowError(e, _) if matches!(**e, ArrowError::IoError(..)) => of_files(e.to_string()),
         DataFusionError::ResourcesExhausted(message) => SqlError::Memory(message.clone()),
-        DataFusionError::NotImplemented(message) => SqlError::Statement(format!("DataFusion has no {message}")),
+        DataFusionError::NotImplemented(message) => {
+            SqlError::Statement(format!("DataFusion does not do this: {message}"))
+        }
         DataFusionError::External(inner) => match inner.downcast_ref::<arrowwood::Error>() {
             Some(error) => SqlError::Table(error.clone()),
             None => SqlError::Engine(error.strip_backtrace()),

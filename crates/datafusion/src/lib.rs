@@ -54,6 +54,8 @@ mod cluster;
 #[cfg(feature = "engine")]
 mod command;
 mod condition;
+#[cfg(feature = "engine")]
+mod constants;
 mod counted;
 #[cfg(feature = "engine")]
 mod engine;

@@ -4,6 +4,7 @@ mod broken;
 mod cluster;
 mod cluster_tpch;
 mod conditions;
+mod engine;
 mod hosts;
 mod live;
 mod plans;
