@@ -69,7 +69,7 @@ fn batch(rows: std::ops::Range<i64>, is_file: bool) -> RecordBatch {
     let hole_keys = Int8Array::from_iter(each().map(|n| key(n, 7, n % 4).map(|key| key as i8)));
     let codes = Int64Array::from(vec![Some(3), (!is_file).then_some(0), Some(-3), Some(100)]);
     let code_keys = UInt8Array::from_iter(each().map(|n| key(n, 6, n / 10 % 4).map(|key| key as u8)));
-    let fixed = each().map(|n| some(n, 4).then(|| if n % 2 == 0 { *b"abcd" } else { *b"abce" }));
+    let fixed = each().map(|n| some(n, 4).then_some(if n % 2 == 0 { *b"abcd" } else { *b"abce" }));
     let lists = each().map(|n| some(n, 5).then(|| (0..n % 3).map(Some)));
     let milli = Date64Array::from_iter(each().map(|n| some(n, 9).then_some(n / 50 * 86_400_000)));
     let columns: Vec<(&str, ArrayRef)> = vec![
@@ -161,7 +161,7 @@ async fn answer(context: &SessionContext, sql: &str) -> Result<Vec<String>, Stri
 async fn compare(memory: &SessionContext, others: &[SessionContext], columns: &[(&str, &[&str])], seed: u64) {
     let mut random = Random(seed);
     let mut known = 0;
-    for _ in 0..400 {
+    for _ in 0..120 {
         let condition = random.condition(columns, 3);
         let limit = random.below(50);
         for sql in [
@@ -178,7 +178,7 @@ async fn compare(memory: &SessionContext, others: &[SessionContext], columns: &[
             }
         }
     }
-    assert!(known > 600, "{known} of 1200 questions have an answer");
+    assert!(known > 180, "{known} of 360 questions have an answer");
 }
 
 fn written(path: &Path, options: WriterOptions) -> SessionContext {
@@ -193,7 +193,7 @@ async fn random_conditions_select_the_rows_that_datafusion_selects() {
         ["rows.arrow", "table", "indexed", "wordy"].map(|name| folder.path().join(name));
     write_file(&PARTS.map(|rows| batch(rows, true)), &file);
     let sorted = WriterOptions { sorted_by: Some("ts".into()), segment_rows: Some(1_500), ..WriterOptions::default() };
-    let names = COLUMNS.iter().map(|(name, _)| *name).filter(|name| *name != "list");
+    let names = COLUMNS.iter().map(|(name, _)| *name).filter(|name| !["list", "codes"].contains(name));
     let index = Some(names.map(str::to_owned).collect());
     let zones = WriterOptions { index, zone_rows: Some(64), ..WriterOptions::default() };
     let by_id = WriterOptions { sorted_by: Some("id".into()), segment_rows: Some(2_000), ..zones.clone() };
