@@ -140,7 +140,7 @@ def polars(table):
     assert takes(table, "pl.DataFrame(ds.select(['view']))") < 2
     assert takes(table, "pl.DataFrame(ds.select(['text']))") > 15
     assert is_snapshot(table, lambda ds: pl.DataFrame(ds.select(["n"])).height)
-    return "numbers, times, `string_view`", "as handed over", "–"
+    return "numbers, times, `utf8_view`", "as handed over", "–"
 
 
 def polars_scan(table):
@@ -155,7 +155,7 @@ def polars_scan(table):
         aw.scan(table.path).select("n").head(3).collect()
     assert set(asked[0][0]) == {"n", "key"} and asked[0][1] is not None
     assert asked[1][0] == ["n"] and asked[1][2] == 3
-    return "numbers, times, `string_view`", "newest at `aw.scan`", "columns, rows, conditions"
+    return "numbers, times, `utf8_view`", "newest at `aw.scan`", "columns, rows, conditions"
 
 
 def duck(table):
@@ -204,7 +204,7 @@ def dask_frame(table):
         frame = _dask._part(split, None, ["n", "text"], columns=["n"])
         assert list(frame) == ["n"] and table.inside(buffer.address for buffer in buffers(frame["n"].array._pa_array))
         assert is_snapshot(table, lambda ds: len(aw.dask(ds)))
-    return "all but dictionaries, `string_view`", "newest at `aw.dask`", "columns, divisions"
+    return "all but dictionaries, `utf8_view`", "newest at `aw.dask`", "columns, divisions"
 
 
 def hugging_face(table):
