@@ -65,15 +65,14 @@ pub(super) struct PlainBatch<'a> {
     pub data: &'a IpcData,
     /// The cached offsets of its columns; empty if none are cached.
     pub kept: Option<&'a [AtomicU64]>,
-    /// The number of first rows to read.
-    pub rows: usize,
 }
 
 impl<'a> PlainBatch<'a> {
-    /// See [`Source::plain`](crate::dataset::Source::plain). Reads the batch's header if a column's offset is not
-    /// cached.
+    /// The first `rows` rows: see [`Source::plain`](crate::dataset::Source::plain). Reads the batch's header if a column's
+    /// offset is not cached.
     pub(super) fn columns(
         &self,
+        rows: usize,
         columns: Widths<'_>,
         header: impl Fn() -> Result<Cow<'a, Batch>>,
         into: &mut Vec<Option<Plain<'a>>>,
@@ -87,12 +86,11 @@ impl<'a> PlainBatch<'a> {
                 if known.is_none() {
                     known = Some(header()?);
                 }
-                let found = known.as_deref().and_then(|header| value_offset(self.data, header, column, width));
-                word = found.map_or(ValueOffset::NONE, ValueOffset::packed);
+                word = known.as_deref().map_or(ValueOffset::NONE, |header| self.word(header, column, width));
                 kept.inspect(|kept| kept.store(word, Ordering::Relaxed));
             }
             into.push(match ValueOffset::unpacked(word) {
-                Some(found) => self.values(found, width)?,
+                Some(found) => self.values(found, rows, width)?,
                 None => None,
             });
         }
@@ -122,14 +120,18 @@ impl<'a> PlainBatch<'a> {
         let columns = self.data.schema.columns.iter().enumerate().zip(self.kept.unwrap_or_default());
         for ((column, node), kept) in columns.filter(|(_, kept)| kept.load(Ordering::Relaxed) == 0) {
             let Some(width) = node.data_type().primitive_width() else { continue };
-            let found = value_offset(self.data, header, column, width);
-            kept.store(found.map_or(ValueOffset::NONE, ValueOffset::packed), Ordering::Relaxed);
+            kept.store(self.word(header, column, width), Ordering::Relaxed);
         }
     }
 
+    /// What is cached of a column.
+    fn word(&self, header: &Batch, column: usize, width: usize) -> u64 {
+        value_offset(self.data, header, column, width).map_or(ValueOffset::NONE, ValueOffset::packed)
+    }
+
     #[inline]
-    fn values(&self, found: ValueOffset, width: usize) -> Result<Option<Plain<'a>>> {
-        let Some(len) = self.rows.checked_mul(width) else { return Ok(None) };
+    fn values(&self, found: ValueOffset, rows: usize, width: usize) -> Result<Option<Plain<'a>>> {
+        let Some(len) = rows.checked_mul(width) else { return Ok(None) };
         let values = self.data.bytes.get(found.offset, len)?;
         Ok(values.map(|values| Plain { values, has_nulls: found.has_nulls }))
     }

@@ -480,13 +480,13 @@ impl Source for Ipc {
         } else {
             None
         };
-        let batch_of = PlainBatch { data: &self.data, kept, rows };
+        let batch_of = PlainBatch { data: &self.data, kept };
         if self.data.bytes.fetch().is_none() {
-            return batch_of.columns(columns, || self.header(batch), into);
+            return batch_of.columns(rows, columns, || self.header(batch), into);
         }
         let columns: Vec<_> = columns.collect();
         columns.iter().try_for_each(|&(column, _)| self.bring_column(batch, column))?;
-        batch_of.columns(&mut columns.into_iter(), || self.header(batch), into)
+        batch_of.columns(rows, &mut columns.into_iter(), || self.header(batch), into)
     }
 
     #[inline]
@@ -495,7 +495,7 @@ impl Source for Ipc {
             return None;
         }
         let kept = self.offsets.of_batch(batch, self.data.schema.columns.len(), || self.known_batches());
-        let batch_of = PlainBatch { data: &self.data, kept, rows: row + 1 };
+        let batch_of = PlainBatch { data: &self.data, kept };
         batch_of.value((row, column, width), || self.header(batch))
     }
 
