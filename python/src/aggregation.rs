@@ -11,6 +11,7 @@ use crate::errors::{Result, argument, wrong_type};
 use crate::follow::of_table;
 use crate::index::shown;
 use crate::predicate::{Expression, Predicate};
+use crate::progress::interruptible;
 
 #[pymethods]
 impl Dataset {
@@ -49,7 +50,10 @@ impl Dataset {
         let rows = predicate.map_or_else(|| Ok(self.inner().clone()), |predicate| predicate.on(self.inner()))?;
         let asked = asked("aggregate", &rows, by, predicate)?;
         let asked = with_columns(asked, self.inner(), columns)?;
-        Ok(Dataset::new(py.detach(|| asked.finish())?))
+        let groups = interruptible(py, ("aggregating", "rows"), |watch| {
+            asked.watched(&|progress| watch(progress.rows, progress.of)).finish()
+        })?;
+        Ok(Dataset::new(groups))
     }
 }
 

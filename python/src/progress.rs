@@ -1,33 +1,86 @@
 //! Progress on the terminal, drawn by Python.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use arrowwood::ErrorKind;
 use pyo3::prelude::*;
 
-use crate::errors::Result;
+use crate::errors::{Problem, Result};
 
 /// The interval between reports of progress. Each takes the interpreter's lock, which other threads may hold.
 const OFTEN: Duration = Duration::from_millis(100);
 
 /// Hears how much of how much is done.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
+/// Hears how much of how much is done; with an error, the work stops.
+pub type Watch<'a> = &'a (dyn Fn(u64, u64) -> Result<(), arrowwood::Error> + Sync);
 
 /// Runs `work`, during which other Python threads run, with a progress bar of `unit`s on a terminal.
 pub fn watched<T: Send>(
     py: Python<'_>,
-    (doing, unit): (&str, &str),
+    what: (&str, &str),
     work: impl FnOnce(Progress) -> Result<T, arrowwood::Error> + Send,
 ) -> Result<T> {
-    let bar = py.import("arrowwood._progress")?.call_method1("bar", (doing, unit))?;
-    let bar = (!bar.is_none()).then(|| bar.unbind());
-    let mut next = Instant::now();
+    let mut bar = Bar::new(py, what)?;
     let mut draw = |done, total| {
-        let Some(bar) = &bar else { return };
-        if done == total || Instant::now() >= next {
-            // A bar that can't be drawn is no reason to stop the work.
-            Python::attach(|py| drop(bar.call1(py, (done, total))));
-            next = Instant::now() + OFTEN;
+        if bar.is_shown() && (done == total || bar.is_due()) {
+            Python::attach(|py| bar.draw(py, done, total));
         }
     };
     Ok(py.detach(|| work(&mut draw))?)
+}
+
+/// As [`watched`]; a signal stops the work if Python raises an exception for it, as for Ctrl-C.
+pub fn interruptible<T: Send>(
+    py: Python<'_>,
+    what: (&str, &str),
+    work: impl FnOnce(Watch) -> Result<T, arrowwood::Error> + Send,
+) -> Result<T> {
+    let state = Mutex::new((Bar::new(py, what)?, 0));
+    let problem = Problem::default();
+    let watch = |done, total| {
+        let (bar, of) = &mut *state.lock().unwrap_or_else(PoisonError::into_inner);
+        if !bar.is_due() {
+            return Ok(());
+        }
+        *of = total;
+        let stopped = Python::attach(|py| {
+            bar.draw(py, done, total);
+            py.check_signals()
+        });
+        stopped.map_err(|e| arrowwood::Error::new(ErrorKind::Io, problem.keep(e).to_string()))
+    };
+    let done = problem.or(py.detach(|| work(&watch)))?;
+    let (bar, of) = &mut *state.lock().unwrap_or_else(PoisonError::into_inner);
+    bar.draw(py, *of, *of);
+    Ok(done)
+}
+
+/// A bar where somebody looks at standard error.
+struct Bar {
+    bar: Option<Py<PyAny>>,
+    /// The time of the next report.
+    next: Instant,
+}
+
+impl Bar {
+    fn new(py: Python<'_>, (doing, unit): (&str, &str)) -> Result<Bar> {
+        let bar = py.import("arrowwood._progress")?.call_method1("bar", (doing, unit))?;
+        Ok(Bar { bar: (!bar.is_none()).then(|| bar.unbind()), next: Instant::now() + OFTEN })
+    }
+
+    fn is_shown(&self) -> bool {
+        self.bar.is_some()
+    }
+
+    fn is_due(&self) -> bool {
+        Instant::now() >= self.next
+    }
+
+    /// Draws it; a bar that can't be drawn is no reason to stop the work.
+    fn draw(&mut self, py: Python<'_>, done: u64, total: u64) {
+        drop(self.bar.as_ref().map(|bar| bar.call1(py, (done, total))));
+        self.next = Instant::now() + OFTEN;
+    }
 }

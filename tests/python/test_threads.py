@@ -78,15 +78,30 @@ def test_a_forked_worker_reads_its_parents_dataset(tmp_path):
     worker.join()
 
 
-def test_ctrl_c_stops_long_loops(tmp_path):
-    code = "import arrowwood as aw, pyarrow as pa; ds = aw.from_arrow(pa.table({'a': pa.nulls(30_000_000)}))\n"
-    code += "print('go', flush=True); ds.to_pylist()"
+def interrupted(code):
+    """Runs a script, sends it Ctrl-C soon after it says 'go', and returns what it wrote to standard error within seconds."""
     worker = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert worker.stdout.readline() == "go\n"
     time.sleep(0.2)
     worker.send_signal(signal.SIGINT)
     start = time.perf_counter()
-    assert "KeyboardInterrupt" in worker.communicate()[1] and time.perf_counter() - start < 5
+    answer = worker.communicate()[1]
+    assert time.perf_counter() - start < 5
+    return answer
+
+
+def test_ctrl_c_stops_long_loops():
+    code = "import arrowwood as aw, pyarrow as pa; ds = aw.from_arrow(pa.table({'a': pa.nulls(30_000_000)}))\n"
+    code += "print('go', flush=True); ds.to_pylist()"
+    assert "KeyboardInterrupt" in interrupted(code)
+
+
+def test_ctrl_c_stops_an_aggregation():
+    """Of some 10¹⁰ rows, which take far longer than the test waits."""
+    code = "import arrowwood as aw, numpy as np, pyarrow as pa; n = np.arange(1 << 20)\n"
+    code += "ds = aw.concat([aw.from_arrow(pa.table({'n': n, 'key': n % 7}))] * 10_000)\n"
+    code += "print('go', flush=True); ds.aggregate(by='key', mean='n')"
+    assert "KeyboardInterrupt" in interrupted(code)
 
 
 def test_progress_is_drawn_in_terminals_only(monkeypatch, capsys):

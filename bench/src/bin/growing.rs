@@ -233,9 +233,10 @@ fn refresh(folder: &Path) {
     println!("refresh with a new row + its 4 values      {:6.0} ns", median(&mut times));
 }
 
-/// From the writer's commit to another process's sight.
+/// From the writer's commit to another process's sight. Commits come seldom enough for a follower to be woken for each.
 fn latency(folder: &Path, spin: bool) {
     const COUNT: u64 = 3000;
+    let pause = Duration::from_micros(if spin { 100 } else { 1000 });
     let mut writer = writer(folder);
     writer.commit().expect("committed");
     let program = std::env::current_exe().expect("this program");
@@ -248,7 +249,7 @@ fn latency(folder: &Path, spin: bool) {
         let row = [Value::Int(clock()), Value::Str("MSFT"), Value::Float64(1.5), Value::Int(7)];
         writer.append_row(&row).expect("appended");
         writer.commit().expect("committed");
-        let until = Instant::now() + Duration::from_micros(100);
+        let until = Instant::now() + pause;
         while Instant::now() < until {
             std::hint::spin_loop();
         }
