@@ -51,7 +51,7 @@ impl Dataset {
         let asked = asked("aggregate", &rows, by, predicate)?;
         let asked = with_columns(asked, self.inner(), columns)?;
         let groups = interruptible(py, ("aggregating", "rows"), |watch| {
-            asked.watched(&|progress| watch(progress.rows, progress.of)).finish()
+            asked.watched(usize::MAX, &|progress| watch(progress.rows, progress.of)).finish()
         })?;
         Ok(Dataset::new(groups))
     }

@@ -36,6 +36,8 @@ const MEDIANS: u64 = 1 << 25;
 const GROUP: usize = 64;
 const CELL: usize = 24;
 const KEPT: usize = 16;
+/// Rows between two looks at the number of groups. Each may be a group, whose memory is asked for afterwards.
+const STEP: usize = 1 << 20;
 /// The interval of reports.
 const REPORT: Duration = Duration::from_millis(200);
 
@@ -133,7 +135,7 @@ impl Asked {
         while self.by.iter().any(|key| key.starts_with(&free)) {
             free.push('~');
         }
-        let mut asked = rows.aggregate(&self.by).rows(&free).watched(watch);
+        let mut asked = rows.aggregate(&self.by).rows(&free).watched(STEP, watch);
         for (number, (function, column)) in self.of.iter().enumerate() {
             asked = asked.named(&format!("{free}{number}"), column, *function);
         }

@@ -35,9 +35,6 @@ use crate::types::type_name;
 pub(super) const BLOCK: usize = 1 << 14;
 /// Blocks whose groups are held until they are merged.
 const WAVE: usize = 256;
-/// The same where somebody watches, who may have to stop it before it takes too much.
-const WATCHED_WAVE: usize = 64;
-
 /// The same where a block has more groups than `FEW`: the merge of two blocks costs time for each of their groups.
 const MIDDLE: usize = 1 << 17;
 /// The same with more of them, of which the table still fits into a processor's own cache.
@@ -78,7 +75,11 @@ pub struct AggregationProgress {
 
 /// What is told how far an aggregation is, and may stop it.
 #[derive(Clone, Copy)]
-pub(super) struct AggregationWatch<'a>(&'a (dyn Fn(AggregationProgress) -> Result<()> + Sync));
+pub(super) struct AggregationWatch<'a> {
+    watch: &'a (dyn Fn(AggregationProgress) -> Result<()> + Sync),
+    /// The most rows between two calls.
+    rows: usize,
+}
 
 impl fmt::Debug for AggregationWatch<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -190,9 +191,14 @@ impl<'a> Aggregation<'a> {
         self
     }
 
-    /// Calls `watch` before every few million rows. If it returns an error, the aggregation stops with that.
-    pub fn watched(mut self, watch: &'a (dyn Fn(AggregationProgress) -> Result<()> + Sync)) -> Aggregation<'a> {
-        self.watch = Some(AggregationWatch(watch));
+    /// Calls `watch` on the caller's thread before every `rows` rows or so, and at least before every few million. If it returns
+    /// an error, the aggregation stops with that. Many groups take longer in small steps.
+    pub fn watched(
+        mut self,
+        rows: usize,
+        watch: &'a (dyn Fn(AggregationProgress) -> Result<()> + Sync),
+    ) -> Aggregation<'a> {
+        self.watch = Some(AggregationWatch { watch, rows });
         self
     }
 
@@ -474,7 +480,7 @@ impl GroupPlan {
         table: &mut GroupTable<'a>,
     ) -> Result<()> {
         let columns = self.keys.len() + self.kinds.len() + 1;
-        let wave = (if watch.is_some() { WATCHED_WAVE } else { WAVE } * BLOCK / frame.block_rows()).max(1);
+        let wave = (step(watch, WAVE * BLOCK) / frame.block_rows()).max(1);
         let is_any_new = frame.block_rows() == LARGE;
         let mut cost = GroupCost::of(self.keys.len(), &self.kinds, self.memory, is_any_new);
         for start in blocks.clone().step_by(wave) {
@@ -510,8 +516,7 @@ impl GroupPlan {
         let needed = NeededColumns::of(dataset, frame, &self.keys, &self.kinds)?;
         let tables: Vec<_> =
             (0..PARTITIONS).map(|_| Mutex::new(GroupTable::new(self.keys.len(), &self.kinds))).collect();
-        let rows = if watch.is_some() { WATCHED_WAVE * BLOCK } else { needed.wave_rows(dataset) };
-        let size = rows.div_ceil(CHUNK);
+        let size = step(watch, needed.wave_rows(dataset)).div_ceil(CHUNK).max(1);
         let mut cost = GroupCost::of(self.keys.len(), &self.kinds, self.memory, true);
         for start in (0..frame.blocks()).step_by(size) {
             let groups = tables.iter().map(|table| parallel::lock(table).firsts.len()).sum();
@@ -687,9 +692,14 @@ fn rows_of(frame: &Frame<'_>, blocks: &Range<usize>) -> Range<u64> {
     frame.block_start(blocks.start)..frame.rows().min(frame.block_start(blocks.end))
 }
 
+/// The rows of a wave that would have `rows` of them if nobody watched.
+fn step(watch: Option<AggregationWatch<'_>>, rows: usize) -> usize {
+    watch.map_or(rows, |watch| rows.min(watch.rows))
+}
+
 /// Tells how far the aggregation is, before block `block`.
 pub(super) fn tell(watch: Option<AggregationWatch<'_>>, frame: &Frame<'_>, block: usize, groups: usize) -> Result<()> {
-    let Some(AggregationWatch(watch)) = watch else { return Ok(()) };
+    let Some(AggregationWatch { watch, .. }) = watch else { return Ok(()) };
     watch(AggregationProgress { rows: frame.block_start(block), of: frame.rows(), groups })
 }
 
@@ -860,7 +870,7 @@ mod tests {
             seen.lock().unwrap().push((progress.rows, progress.of, progress.groups));
             Ok(())
         };
-        let counted = dataset.aggregate(&["small"]).rows("rows").watched(&watch).finish().unwrap();
+        let counted = dataset.aggregate(&["small"]).rows("rows").watched(1 << 20, &watch).finish().unwrap();
         assert_eq!(cells(&counted), [["-2", "9000000"]]);
         let waves: Vec<_> = (0..9).map(|wave| (wave << 20, 9_000_000, usize::from(wave > 0))).collect();
         assert_eq!(*seen.lock().unwrap(), waves);
@@ -869,7 +879,8 @@ mod tests {
             rows => Err(Error::argument(format!("stopped at {rows}"))),
         };
         for function in [Function::Sum, Function::NUnique] {
-            let stopped = dataset.aggregate(&["small"]).column("n", function).watched(&stop).finish().unwrap_err();
+            let stopped =
+                dataset.aggregate(&["small"]).column("n", function).watched(1 << 20, &stop).finish().unwrap_err();
             assert_eq!(stopped.message(), "stopped at 1048576");
         }
     }

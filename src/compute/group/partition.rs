@@ -738,7 +738,7 @@ mod tests {
                 let asked = asked.named("sum", "n", Function::Sum).named("count", "n", Function::Count);
                 let asked = asked.named("least", "text", Function::Min).named("mean", "x", Function::Mean);
                 let asked = asked.named("last", "n", Function::Last);
-                let asked = if is_watched { asked.watched(&ignore) } else { asked };
+                let asked = if is_watched { asked.watched(1 << 20, &ignore) } else { asked };
                 let found = asked.named("keys", "near", Function::Max).finish().unwrap();
                 found.validate(|_, _| ()).unwrap();
                 assert_eq!(found.len().unwrap(), expected.len() as u64, "{by:?}");
