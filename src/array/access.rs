@@ -100,6 +100,14 @@ impl<'a> Texts<'a> {
     #[cfg(feature = "compute")]
     #[inline(always)]
     pub(crate) fn each_short(&self, rows: Range<usize>, mut work: impl FnMut(usize, u128)) -> Result<()> {
+        self.each_head(rows, |len, head| work(len, if len < 16 { head & below(len) } else { 0 }))
+    }
+
+    /// Calls `work` with the length of each of some rows, null or not, and its first 16 bytes as a number. Behind a shorter one
+    /// is anything.
+    #[cfg(feature = "compute")]
+    #[inline(always)]
+    pub(crate) fn each_head(&self, rows: Range<usize>, mut work: impl FnMut(usize, u128)) -> Result<()> {
         match self.layout {
             CellLayout::Small(offsets, data) => {
                 each_between(offsets.get(rows.start..=rows.end), data, |raw| u32::from_le_bytes(raw) as usize, work)
@@ -110,18 +118,36 @@ impl<'a> Texts<'a> {
             CellLayout::Views(views) => {
                 for view in views.get(rows).ok_or_else(outside)? {
                     let word = u128::from_le_bytes(*view);
-                    let (len, bytes) = match word as u32 as usize {
-                        // Anything may be behind the text.
-                        len @ 0..=12 => (len, word >> 32 & below(len)),
-                        _ => self.view(view).map(short).ok_or_else(outside)?,
-                    };
-                    work(len, bytes);
+                    match word as u32 as usize {
+                        len @ 0..=12 => work(len, word >> 32),
+                        len => work(len, self.view(view).map(head).ok_or_else(outside)?),
+                    }
                 }
                 Ok(())
             }
             CellLayout::Fixed(..) => rows.into_iter().try_for_each(|row| {
-                let (len, bytes) = self.short(row)?;
-                work(len, bytes);
+                let bytes = self.get(row)?;
+                work(bytes.len(), head(bytes));
+                Ok(())
+            }),
+        }
+    }
+
+    /// Calls `work` with the bytes of each of some rows, null or not.
+    #[cfg(feature = "compute")]
+    #[inline(always)]
+    pub(crate) fn each(&self, rows: Range<usize>, mut work: impl FnMut(&'a [u8])) -> Result<()> {
+        match self.layout {
+            CellLayout::Small(offsets, data) => {
+                let offsets = offsets.get(rows.start..=rows.end).ok_or_else(outside)?;
+                for pair in offsets.windows(2) {
+                    let [start, end] = [pair[0], pair[1]].map(|raw| u32::from_le_bytes(raw) as usize);
+                    work(data.get(start..end).ok_or_else(outside)?);
+                }
+                Ok(())
+            }
+            _ => rows.into_iter().try_for_each(|row| {
+                work(self.get(row)?);
                 Ok(())
             }),
         }
@@ -158,11 +184,11 @@ fn from<T>(all: &[T], start: usize) -> &[T] {
 /// Ones for the first `len` bytes of a number, which are fewer than 16.
 #[cfg(feature = "compute")]
 #[inline(always)]
-fn below(len: usize) -> u128 {
+pub(crate) fn below(len: usize) -> u128 {
     (1 << (8 * len)) - 1
 }
 
-/// Calls `work` with the length of each text between two of `offsets`, and its bytes if there are few.
+/// Calls `work` with the length of each text between two of `offsets`, and its first bytes.
 #[cfg(feature = "compute")]
 #[inline(always)]
 fn each_between<const N: usize>(
@@ -175,14 +201,19 @@ fn each_between<const N: usize>(
     let mut start = offset(*first);
     for end in ends {
         let end = offset(*end);
-        let (len, bytes) = match (end.wrapping_sub(start), data.get(start..).and_then(<[_]>::first_chunk)) {
-            (len @ 0..16, Some(raw)) => (len, u128::from_le_bytes(*raw) & below(len)),
-            _ => data.get(start..end).map(short).ok_or_else(outside)?,
-        };
-        work(len, bytes);
+        match (end.wrapping_sub(start), data.get(start..).and_then(<[_]>::first_chunk)) {
+            (len @ 0..16, Some(raw)) => work(len, u128::from_le_bytes(*raw)),
+            (len, _) => work(len, data.get(start..end).map(head).ok_or_else(outside)?),
+        }
         start = end;
     }
     Ok(())
+}
+
+/// The first 16 bytes as a number, with zeros behind fewer.
+#[cfg(feature = "compute")]
+fn head(bytes: &[u8]) -> u128 {
+    bytes.first_chunk().map_or_else(|| short(bytes).1, |raw| u128::from_le_bytes(*raw))
 }
 
 /// The length of `bytes`, and they as a number if there are at most 15.

@@ -12,7 +12,7 @@ use multiversion::multiversion;
 use super::compare::{Test, TextTest, has_float};
 use super::literal::Operator;
 use super::numbers::{load_floats, load_integers};
-use crate::array::access::{Bits, Keys, Texts, dictionary_of, fixed_values};
+use crate::array::access::{Bits, Keys, Texts, below, dictionary_of, fixed_values, short};
 use crate::array::value;
 use crate::compute::kernels::Number;
 use crate::error::{Error, Result};
@@ -368,17 +368,31 @@ pub(in crate::compute) fn pack(bytes: &[u8; 64]) -> u64 {
 
 fn texts(texts: &Texts<'_>, rows: &Range<usize>, operator: Operator, wanted: &[u8]) -> Result<Mask> {
     match operator {
-        // To compare with no bytes at the address of an empty vector, which is in no page, takes a hundred times as long.
-        Operator::Eq if wanted.is_empty() => each_text(texts, rows, |bytes| bytes.is_empty()),
-        Operator::Ne if wanted.is_empty() => each_text(texts, rows, |bytes| !bytes.is_empty()),
-        Operator::Eq => each_text(texts, rows, |bytes| bytes == wanted),
-        Operator::Ne => each_text(texts, rows, |bytes| bytes != wanted),
+        Operator::Eq => equal(texts, rows, wanted),
+        Operator::Ne => equal(texts, rows, wanted).map(|mut mask| {
+            mask.flip();
+            mask
+        }),
         other => each_text(texts, rows, |bytes| other.holds(bytes.cmp(wanted))),
     }
 }
 
+fn equal(texts: &Texts<'_>, rows: &Range<usize>, wanted: &[u8]) -> Result<Mask> {
+    if wanted.len() < 16 {
+        let ((wanted_len, number), all) = (short(wanted), below(wanted.len()));
+        let is_equal = |len: usize, head: u128| len == wanted_len && head & all == number;
+        return each_head(texts, rows, is_equal, |bytes| bytes == wanted);
+    }
+    each_text(texts, rows, |bytes| bytes == wanted)
+}
+
 fn matching(texts: &Texts<'_>, rows: &Range<usize>, wanted: &TextTest) -> Result<Mask> {
     match wanted {
+        TextTest::StartsWith(text) if text.len() < 16 => {
+            let ((wanted_len, number), all) = (short(text), below(text.len()));
+            let starts = |len: usize, head: u128| len >= wanted_len && head & all == number;
+            each_head(texts, rows, starts, |bytes| bytes.starts_with(text))
+        }
         TextTest::StartsWith(text) => each_text(texts, rows, |bytes| bytes.starts_with(text)),
         TextTest::EndsWith(text) => each_text(texts, rows, |bytes| bytes.ends_with(text)),
         TextTest::Contains(finder) => each_text(texts, rows, |bytes| finder.find(bytes).is_some()),
@@ -396,14 +410,49 @@ fn one_of(texts: &Texts<'_>, rows: &Range<usize>, wanted: &HashSet<Vec<u8>>) -> 
 /// The rows whose text passes; of nulls any.
 #[inline(always)]
 fn each_text(texts: &Texts<'_>, rows: &Range<usize>, passes: impl Fn(&[u8]) -> bool) -> Result<Mask> {
-    let mut failed = None;
-    let mask = Mask::collect(rows.len(), |row| match texts.get(rows.start + row) {
-        Ok(bytes) => passes(bytes),
-        Err(e) => {
-            // Under nulls lies anything.
-            failed = Some(e).filter(|_| !texts.is_null(rows.start + row)).or(failed.take());
-            false
-        }
-    });
-    failed.map_or(Ok(mask), Err)
+    let word = |rows: Range<usize>| {
+        let (mut word, mut row) = (0, 0);
+        texts.each(rows, |bytes| {
+            word |= u64::from(passes(bytes)) << row;
+            row += 1;
+        })?;
+        Ok(word)
+    };
+    in_words(texts, rows, word, &passes)
+}
+
+/// The same by `is_passing`, of the length of a text and its first bytes; `passes` has the same result.
+#[inline(always)]
+fn each_head(
+    texts: &Texts<'_>,
+    rows: &Range<usize>,
+    is_passing: impl Fn(usize, u128) -> bool,
+    passes: impl Fn(&[u8]) -> bool,
+) -> Result<Mask> {
+    let word = |rows: Range<usize>| {
+        let (mut word, mut row) = (0, 0);
+        texts.each_head(rows, |len, head| {
+            word |= u64::from(is_passing(len, head)) << row;
+            row += 1;
+        })?;
+        Ok(word)
+    };
+    in_words(texts, rows, word, passes)
+}
+
+/// The bits of `rows`, 64 at a time by `word`. It fails where something under nulls is no text, of which `passes` is not asked.
+#[inline(always)]
+fn in_words(
+    texts: &Texts<'_>,
+    rows: &Range<usize>,
+    word: impl Fn(Range<usize>) -> Result<u64>,
+    passes: impl Fn(&[u8]) -> bool,
+) -> Result<Mask> {
+    let one_by_one = |rows: Range<usize>| {
+        let is_set = |row| if texts.is_null(row) { Ok(false) } else { texts.get(row).map(&passes) };
+        rows.enumerate().try_fold(0, |word, (bit, row)| Ok(word | u64::from(is_set(row)?) << bit))
+    };
+    let part = |start: usize| start..rows.end.min(start + 64);
+    let found = |start| word(part(start)).or_else(|_| one_by_one(part(start)));
+    Ok(Mask { words: rows.clone().step_by(64).map(found).collect::<Result<_>>()?, len: rows.len() })
 }
