@@ -133,6 +133,25 @@ impl<'a> Texts<'a> {
         }
     }
 
+    /// Which of up to 64 rows, null or not, have texts of `len` bytes; `None` in layouts that don't tell without a look at each, and
+    /// for invalid offsets.
+    #[cfg(feature = "compute")]
+    #[inline(always)]
+    pub(crate) fn of_length(&self, rows: Range<usize>, len: usize) -> Option<[u8; 64]> {
+        let CellLayout::Small(offsets, data) = self.layout else { return None };
+        let (first, ends) = offsets.get(rows.start..=rows.end)?.split_first()?;
+        let len = u32::try_from(len).ok()?;
+        let mut found = [0; 64];
+        let (mut start, mut ascend) = (u32::from_le_bytes(*first), true);
+        for (found, end) in found.iter_mut().zip(ends) {
+            let end = u32::from_le_bytes(*end);
+            *found = u8::from(end.wrapping_sub(start) == len);
+            ascend &= start <= end;
+            start = end;
+        }
+        (ascend && start as usize <= data.len()).then_some(found)
+    }
+
     /// Calls `work` with the bytes of each of some rows, null or not.
     #[cfg(feature = "compute")]
     #[inline(always)]

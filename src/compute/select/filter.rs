@@ -467,6 +467,53 @@ mod tests {
         }
     }
 
+    proptest! {
+        /// In words of 64 rows with few and many texts of the wanted length, of fewer than 16 bytes and of more.
+        #[test]
+        fn texts_that_pass_a_test_are_those_of_a_loop(
+            keys in prop::collection::vec((0usize..10, prop::bool::weighted(0.9)), 1..300), word in 0usize..10, few in 0usize..10,
+        ) {
+            let words = [
+                "", "a", "name-7", "name-8", "name-77", "fifteen bytes, ", "fifteen bytes: ", "sixteen bytes, 1", "sixteen bytes, 12",
+                "a longer piece of text than all of them",
+            ];
+            // Every second time nearly all are one word.
+            let word_of = |key: usize| if few < 5 && key > 1 { words[few] } else { words[key] };
+            let texts: Vec<&str> = keys.iter().map(|&(key, _)| word_of(key)).collect();
+            let is_valid: Vec<bool> = keys.iter().map(|&(_, is_valid)| is_valid).collect();
+            let wanted = words[word];
+            // Under nulls are texts, too.
+            let with_nulls = |array: ArrayRef| {
+                let data = array.to_data().into_builder().nulls(Some(is_valid.clone().into())).build().unwrap();
+                make_array(data)
+            };
+            let arrays: [ArrayRef; 4] = [
+                Arc::new(StringArray::from(texts.clone())),
+                Arc::new(LargeStringArray::from(texts.clone())),
+                Arc::new(StringViewArray::from(texts.clone())),
+                Arc::new(StringArray::from_iter_values(["before"].iter().chain(&texts)).slice(1, texts.len())),
+            ];
+            type Naive<'a> = &'a dyn Fn(&str) -> bool;
+            let tests: [(Predicate, Naive<'_>); 6] = [
+                (col("c").eq(wanted), &|text| text == wanted),
+                (col("c").ne(wanted), &|text| text != wanted),
+                (col("c").starts_with(wanted), &|text| text.starts_with(wanted)),
+                (col("c").ends_with(wanted), &|text| text.ends_with(wanted)),
+                (col("c").contains(wanted), &|text| text.contains(wanted)),
+                (col("c").is_in([wanted, "name-8"]), &|text| text == wanted || text == "name-8"),
+            ];
+            for array in arrays.map(with_nulls) {
+                for (predicate, passes) in &tests {
+                    let rows = |wanted: bool| -> Vec<String> {
+                        let is_in = |&row: &usize| is_valid[row] && passes(texts[row]) == wanted;
+                        (0..texts.len()).filter(is_in).map(|row| texts[row].to_owned()).collect()
+                    };
+                    assert_eq!(found(&array, predicate), [rows(true), rows(false)], "{predicate}");
+                }
+            }
+        }
+    }
+
     /// The words, and many more.
     fn long(words: &[&str]) -> ArrayRef {
         let more = (0..1000).map(|i| format!("more {i}"));

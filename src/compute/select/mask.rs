@@ -146,14 +146,8 @@ impl Mask {
 
     /// The rows whose bits are set.
     pub(super) fn rows(&self) -> impl Iterator<Item = usize> {
-        self.words.iter().enumerate().flat_map(|(number, &word)| {
-            let mut left = word;
-            std::iter::from_fn(move || {
-                let bit = (left != 0).then(|| left.trailing_zeros() as usize)?;
-                left &= left - 1;
-                Some(number * 64 + bit)
-            })
-        })
+        let words = self.words.iter().enumerate();
+        words.flat_map(|(number, &word)| set_bits(word).map(move |bit| number * 64 + bit))
     }
 }
 
@@ -378,12 +372,28 @@ fn texts(texts: &Texts<'_>, rows: &Range<usize>, operator: Operator, wanted: &[u
 }
 
 fn equal(texts: &Texts<'_>, rows: &Range<usize>, wanted: &[u8]) -> Result<Mask> {
-    if wanted.len() < 16 {
-        let ((wanted_len, number), all) = (short(wanted), below(wanted.len()));
-        let is_equal = |len: usize, head: u128| len == wanted_len && head & all == number;
-        return each_head(texts, rows, is_equal, |bytes| bytes == wanted);
-    }
-    each_text(texts, rows, |bytes| bytes == wanted)
+    /// Texts of the wanted length that are looked at one by one, of 64.
+    const FEW: u32 = 16;
+    let is_equal = |bytes: &[u8]| bytes == wanted;
+    let ((wanted_len, number), all) = (short(wanted), below(wanted.len().min(15)));
+    let word = |rows: Range<usize>| match texts.of_length(rows.clone(), wanted_len).map(|found| pack(&found)) {
+        Some(same) if same.count_ones() <= FEW => set_bits(same).try_fold(0, |word, bit| {
+            let is_set = texts.get(rows.start + bit).map(is_equal)?;
+            Ok(word | u64::from(is_set) << bit)
+        }),
+        _ if wanted_len < 16 => head_word(texts, rows, |len, head| len == wanted_len && head & all == number),
+        _ => text_word(texts, rows, is_equal),
+    };
+    in_words(texts, rows, word, is_equal)
+}
+
+/// The numbers of the set bits, from the lowest on.
+fn set_bits(mut word: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = (word != 0).then(|| word.trailing_zeros() as usize)?;
+        word &= word - 1;
+        Some(bit)
+    })
 }
 
 fn matching(texts: &Texts<'_>, rows: &Range<usize>, wanted: &TextTest) -> Result<Mask> {
@@ -391,7 +401,7 @@ fn matching(texts: &Texts<'_>, rows: &Range<usize>, wanted: &TextTest) -> Result
         TextTest::StartsWith(text) if text.len() < 16 => {
             let ((wanted_len, number), all) = (short(text), below(text.len()));
             let starts = |len: usize, head: u128| len >= wanted_len && head & all == number;
-            each_head(texts, rows, starts, |bytes| bytes.starts_with(text))
+            in_words(texts, rows, |rows| head_word(texts, rows, starts), |bytes| bytes.starts_with(text))
         }
         TextTest::StartsWith(text) => each_text(texts, rows, |bytes| bytes.starts_with(text)),
         TextTest::EndsWith(text) => each_text(texts, rows, |bytes| bytes.ends_with(text)),
@@ -410,34 +420,29 @@ fn one_of(texts: &Texts<'_>, rows: &Range<usize>, wanted: &HashSet<Vec<u8>>) -> 
 /// The rows whose text passes; of nulls any.
 #[inline(always)]
 fn each_text(texts: &Texts<'_>, rows: &Range<usize>, passes: impl Fn(&[u8]) -> bool) -> Result<Mask> {
-    let word = |rows: Range<usize>| {
-        let (mut word, mut row) = (0, 0);
-        texts.each(rows, |bytes| {
-            word |= u64::from(passes(bytes)) << row;
-            row += 1;
-        })?;
-        Ok(word)
-    };
-    in_words(texts, rows, word, &passes)
+    in_words(texts, rows, |rows| text_word(texts, rows, &passes), &passes)
 }
 
-/// The same by `is_passing`, of the length of a text and its first bytes; `passes` has the same result.
+/// A bit for each of up to 64 rows, by the bytes of its text.
 #[inline(always)]
-fn each_head(
-    texts: &Texts<'_>,
-    rows: &Range<usize>,
-    is_passing: impl Fn(usize, u128) -> bool,
-    passes: impl Fn(&[u8]) -> bool,
-) -> Result<Mask> {
-    let word = |rows: Range<usize>| {
-        let (mut word, mut row) = (0, 0);
-        texts.each_head(rows, |len, head| {
-            word |= u64::from(is_passing(len, head)) << row;
-            row += 1;
-        })?;
-        Ok(word)
-    };
-    in_words(texts, rows, word, passes)
+fn text_word(texts: &Texts<'_>, rows: Range<usize>, passes: impl Fn(&[u8]) -> bool) -> Result<u64> {
+    let (mut word, mut bit) = (0, 0);
+    texts.each(rows, |bytes| {
+        word |= u64::from(passes(bytes)) << bit;
+        bit += 1;
+    })?;
+    Ok(word)
+}
+
+/// The same by the length of each text and its first bytes.
+#[inline(always)]
+fn head_word(texts: &Texts<'_>, rows: Range<usize>, passes: impl Fn(usize, u128) -> bool) -> Result<u64> {
+    let (mut word, mut bit) = (0, 0);
+    texts.each_head(rows, |len, head| {
+        word |= u64::from(passes(len, head)) << bit;
+        bit += 1;
+    })?;
+    Ok(word)
 }
 
 /// The bits of `rows`, 64 at a time by `word`. It fails where something under nulls is no text, of which `passes` is not asked.
