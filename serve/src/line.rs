@@ -350,7 +350,7 @@ impl LineRows {
     fn new() -> LineRows {
         let columns = Vec::new();
         let numbers = HashMap::new();
-        LineRows { columns, numbers, times: TimestampNanosecondBuilder::new(), rows: 0 }
+        LineRows { columns, numbers, times: TimestampNanosecondBuilder::with_capacity(0), rows: 0 }
     }
 
     /// The number of rows.

@@ -61,6 +61,16 @@ fn dictionaries_of_a_call_have_their_share_of_the_memory() {
     assert!(ended.message.contains("the memory for rows"), "{ended:?}");
     let ended = call(&served, "DoPut", framed(&calls[..2]));
     assert_eq!(ended.status, 0, "{ended:?}");
+    // The schema is kept, too.
+    let batch = texts("a");
+    let metadata = [("about".to_owned(), "x".repeat(700_000))].into();
+    let schema = batch.schema().as_ref().clone().with_metadata(metadata);
+    let batch = batch.with_schema(schema.into()).unwrap();
+    let calls = flight::put(Descriptor::path("words"), &[batch]);
+    for method in ["DoPut", "DoExchange"] {
+        let ended = call(&served, method, framed(&calls[..2]));
+        assert!(ended.message.contains("the memory for rows"), "{method}: {ended:?}");
+    }
 }
 
 fn table(served: &Served) -> Vec<Vec<String>> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::{Method, Response, StatusCode};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::AbortHandle;
 
 use super::calls::Calls;
@@ -52,8 +52,8 @@ impl Drop for Receiving {
 
 /// Reads the first message, which names the table.
 pub(super) async fn begin(session: Session, mut calls: Calls) -> Result<Response<Outgoing>> {
-    let (descriptor, header) = opening(&session, &mut calls).await?;
-    let (name, query) = target_of(&descriptor, PARAMETERS)?;
+    let first = opening(&session, &mut calls).await?;
+    let (name, query) = target_of(&first.descriptor, PARAMETERS)?;
     let is_followed = query.get("follow")?.is_none() || query.flag("follow")?;
     if is_followed {
         session.check_read(&name)?;
@@ -74,7 +74,7 @@ pub(super) async fn begin(session: Session, mut calls: Calls) -> Result<Response
     }
     let (sender, answers) = mpsc::channel(1);
     let appending = Appending { session: session.clone(), name, query, sender };
-    let receiving = Receiving(tokio::spawn(appending.run(calls, header)).abort_handle());
+    let receiving = Receiving(tokio::spawn(appending.run(calls, (first.header, first.share))).abort_handle());
     let exchange = Exchange { session: session.clone(), table, follower, answers, _receiving: receiving, end: None };
     Ok(answered(if is_followed { following::body(exchange, &session) } else { Outgoing::steps(exchange) }))
 }
@@ -88,20 +88,23 @@ struct Appending {
 }
 
 impl Appending {
-    async fn run(self, calls: Calls, header: Bytes) {
-        if let Err(refusal) = self.append_all(calls, header).await {
+    async fn run(self, calls: Calls, first: (Bytes, OwnedSemaphorePermit)) {
+        if let Err(refusal) = self.append_all(calls, first).await {
             // After the end of the call there is no one to answer.
             let _ = self.sender.send(Err(refusal)).await;
         }
     }
 
     /// Appends batches. The schema comes first, in the first message or in a later one.
-    async fn append_all(&self, mut calls: Calls, mut header: Bytes) -> Result<()> {
+    async fn append_all(&self, mut calls: Calls, (mut header, mut share): (Bytes, OwnedSemaphorePermit)) -> Result<()> {
         while header.is_empty() {
-            let Some(next) = header_of(&self.session, &mut calls).await? else { return Ok(()) };
+            let Some((next, more)) = header_of(&self.session, &mut calls).await? else { return Ok(()) };
+            if !next.is_empty() {
+                share.merge(more);
+            }
             header = next;
         }
-        let put = Put::of(self.session.clone(), calls, (&self.name, &self.query), &header).await;
+        let put = Put::of(self.session.clone(), calls, (&self.name, &self.query), (header, share)).await;
         self.audit(put.as_ref().err());
         let mut put = put?;
         while let Some(answers) = put.next().await? {

@@ -87,12 +87,12 @@ pub(crate) async fn answer(
             get(session, &name, query).await
         }
         "DoPut" => {
-            let (descriptor, header) = put::opening(&session, &mut calls).await?;
-            if let Some(command) = Any::parse(&descriptor.command) {
-                return sql::put(session, calls, command, header).await;
+            let first = put::opening(&session, &mut calls).await?;
+            if let Some(command) = Any::parse(&first.descriptor.command) {
+                return sql::put(session, calls, command, first.header).await;
             }
             trace.is_write = true;
-            Ok(answered(Outgoing::steps(put::begin(session, calls, &descriptor, &header).await?)))
+            Ok(answered(Outgoing::steps(put::begin(session, calls, first).await?)))
         }
         "DoExchange" => exchange::begin(session, calls).await,
         "DoAction" => {

@@ -37,8 +37,8 @@ pub(crate) struct Put {
     destination: Destination,
     /// The schema and the dictionaries received so far, as messages of a stream.
     front: Vec<u8>,
-    /// The memory of the dictionaries.
-    kept: Option<OwnedSemaphorePermit>,
+    /// The memory of the schema and the dictionaries.
+    kept: OwnedSemaphorePermit,
     /// A received message to be passed on next.
     held: Option<Called>,
     /// Batches passed on, in order.
@@ -47,10 +47,19 @@ pub(crate) struct Put {
     ended: Option<Result<()>>,
 }
 
-/// Starts a stream from the first message, with this descriptor and header.
-pub(crate) async fn begin(session: Session, calls: Calls, descriptor: &FlightDescriptor, header: &[u8]) -> Result<Put> {
-    let (name, query) = target_of(descriptor, PARAMETERS)?;
-    Put::of(session, calls, (&name, &query), header).await
+/// Starts a stream from the first message.
+pub(crate) async fn begin(session: Session, calls: Calls, first: Opening) -> Result<Put> {
+    let (name, query) = target_of(&first.descriptor, PARAMETERS)?;
+    Put::of(session, calls, (&name, &query), (first.header, first.share)).await
+}
+
+/// The first message of a call that sends rows.
+pub(super) struct Opening {
+    pub descriptor: FlightDescriptor,
+    /// The schema; empty if a later message has it.
+    pub header: Bytes,
+    /// Its share of the memory, for as long as a part of it is kept.
+    pub share: OwnedSemaphorePermit,
 }
 
 /// Parses the destination in the first message, and its schema if it has one.
@@ -75,15 +84,17 @@ async fn first(session: &Session, calls: &mut Calls) -> Result<Called> {
     calls.next(most_of(session)).await?.ok_or_else(nothing)
 }
 
-/// The first message of a call that sends rows: its descriptor, and its schema if it has one.
-pub(super) async fn opening(session: &Session, calls: &mut Calls) -> Result<(FlightDescriptor, Bytes)> {
-    descriptor_of(first(session, calls).await?.message)
+/// Receives the first message of a call that sends rows.
+pub(super) async fn opening(session: &Session, calls: &mut Calls) -> Result<Opening> {
+    let Called { message, share } = first(session, calls).await?;
+    let (descriptor, header) = descriptor_of(message)?;
+    Ok(Opening { descriptor, header, share })
 }
 
-/// The metadata of the next message, possibly empty; `None` at the end.
-pub(super) async fn header_of(session: &Session, calls: &mut Calls) -> Result<Option<Bytes>> {
-    let Some(Called { message, .. }) = calls.next(most_of(session)).await? else { return Ok(None) };
-    decoded::<FlightData>(message).map(|data| Some(data.header))
+/// The metadata of the next message, possibly empty, and its share of the memory; `None` at the end.
+pub(super) async fn header_of(session: &Session, calls: &mut Calls) -> Result<Option<(Bytes, OwnedSemaphorePermit)>> {
+    let Some(Called { message, share }) = calls.next(most_of(session)).await? else { return Ok(None) };
+    decoded::<FlightData>(message).map(|data| Some((data.header, share)))
 }
 
 /// The kinds of messages in a stream of record batches.
@@ -124,14 +135,19 @@ pub(super) fn push(stream: &mut Vec<u8>, metadata: &[u8], body: &[u8]) {
 impl Put {
     /// Receives batches with the schema in `header`, to be appended to the named table with the parameters in the
     /// query.
-    pub async fn of(session: Session, calls: Calls, (name, query): (&str, &Query), header: &[u8]) -> Result<Put> {
-        if kind_of(header) != Some(Kind::Schema) {
+    pub async fn of(
+        session: Session,
+        calls: Calls,
+        (name, query): (&str, &Query),
+        (header, kept): (Bytes, OwnedSemaphorePermit),
+    ) -> Result<Put> {
+        if kind_of(&header) != Some(Kind::Schema) {
             return Err(Refusal::bad_request("a schema is expected before the first record batch"));
         }
         let destination = Destination::of(&session, name, query).await?;
         let mut front = Vec::new();
-        push(&mut front, header, &[]);
-        Ok(Put { session, calls, destination, front, kept: None, held: None, waiting: VecDeque::new(), ended: None })
+        push(&mut front, &header, &[]);
+        Ok(Put { session, calls, destination, front, kept, held: None, waiting: VecDeque::new(), ended: None })
     }
 
     /// Receives batches until some are answered; returns their answers, or `None` at the end.
@@ -256,10 +272,7 @@ impl Put {
 
     /// Keeps a dictionary, and its share of the memory, for the batches after it.
     fn keep(&mut self, data: &FlightData, share: OwnedSemaphorePermit) -> Result<()> {
-        match &mut self.kept {
-            Some(kept) => kept.merge(share),
-            None => self.kept = Some(share),
-        }
+        self.kept.merge(share);
         let most = self.session.shared.limits.body;
         push(&mut self.front, &data.header, &data.body);
         if self.front.len() > most {
