@@ -25,4 +25,8 @@ class Bar:
 
 def bar(doing: str, unit: str = "rows") -> Bar | None:
     """A bar where somebody looks at standard error, else None."""
-    return Bar(doing, unit) if sys.stderr is not None and sys.stderr.isatty() else None
+    try:
+        is_seen = sys.stderr is not None and sys.stderr.isatty()
+    except Exception:  # of a closed or replaced one
+        is_seen = False
+    return Bar(doing, unit) if is_seen else None

@@ -4,6 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use arrowwood::ErrorKind;
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
 use crate::errors::{Problem, Result};
@@ -23,12 +24,14 @@ pub fn watched<T: Send>(
     work: impl FnOnce(Progress) -> Result<T, arrowwood::Error> + Send,
 ) -> Result<T> {
     let mut bar = Bar::new(py, what)?;
+    let problem = Problem::default();
     let mut draw = |done, total| {
         if bar.is_shown() && (done == total || bar.is_due()) {
-            Python::attach(|py| bar.draw(py, done, total));
+            // Raised once the work is done.
+            let _ = Python::attach(|py| bar.draw(py, done, total)).map_err(|e| problem.keep(e));
         }
     };
-    Ok(py.detach(|| work(&mut draw))?)
+    problem.or(py.detach(|| work(&mut draw)))
 }
 
 /// As [`watched`]; a signal stops the work if Python raises an exception for it, as for Ctrl-C.
@@ -41,19 +44,18 @@ pub fn interruptible<T: Send>(
     let problem = Problem::default();
     let watch = |done, total| {
         let (bar, of) = &mut *state.lock().unwrap_or_else(PoisonError::into_inner);
+        *of = total;
         if !bar.is_due() {
             return Ok(());
         }
-        *of = total;
-        let stopped = Python::attach(|py| {
-            bar.draw(py, done, total);
-            py.check_signals()
-        });
-        stopped.map_err(|e| arrowwood::Error::new(ErrorKind::Io, problem.keep(e).to_string()))
+        let drawn = Python::attach(|py| py.check_signals().and_then(|()| bar.draw(py, done, total)));
+        drawn.map_err(|e| arrowwood::Error::new(ErrorKind::Io, problem.keep(e).to_string()))
     };
     let done = problem.or(py.detach(|| work(&watch)))?;
     let (bar, of) = &mut *state.lock().unwrap_or_else(PoisonError::into_inner);
-    bar.draw(py, *of, *of);
+    if *of > 0 {
+        bar.draw(py, *of, *of)?;
+    }
     Ok(done)
 }
 
@@ -79,8 +81,14 @@ impl Bar {
     }
 
     /// Draws it; a bar that can't be drawn is no reason to stop the work.
-    fn draw(&mut self, py: Python<'_>, done: u64, total: u64) {
-        drop(self.bar.as_ref().map(|bar| bar.call1(py, (done, total))));
+    ///
+    /// # Errors
+    /// The exception of a signal, such as Ctrl-C, that Python handled meanwhile.
+    fn draw(&mut self, py: Python<'_>, done: u64, total: u64) -> PyResult<()> {
         self.next = Instant::now() + OFTEN;
+        match self.bar.as_ref().map(|bar| bar.call1(py, (done, total))) {
+            Some(Err(e)) if !e.is_instance_of::<PyException>(py) => Err(e),
+            _ => Ok(()),
+        }
     }
 }
