@@ -23,8 +23,8 @@ struct Inner {
     /// Further members of the answer's body.
     facts: Vec<(&'static str, Json)>,
     headers: HeaderMap,
-    /// The part for the server's log only.
-    log: Option<String>,
+    /// The error behind it, for the server's log only.
+    error: Option<Error>,
 }
 
 pub(crate) type Result<T, E = Refusal> = std::result::Result<T, E>;
@@ -32,7 +32,7 @@ pub(crate) type Result<T, E = Refusal> = std::result::Result<T, E>;
 impl Refusal {
     pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Refusal {
         let detail = detail.into();
-        Refusal(Box::new(Inner { status, code, detail, facts: Vec::new(), headers: HeaderMap::new(), log: None }))
+        Refusal(Box::new(Inner { status, code, detail, facts: Vec::new(), headers: HeaderMap::new(), error: None }))
     }
 
     pub fn bad_request(detail: impl Into<String>) -> Refusal {
@@ -80,8 +80,7 @@ impl Refusal {
     pub fn of_input(e: &Error) -> Refusal {
         match e.kind() {
             ErrorKind::SchemaMismatch => Refusal::conflict("schema_mismatch", e.message()),
-            ErrorKind::Closed => Refusal::of_table(e),
-            ErrorKind::Io if e.errno().is_some() => Refusal::of_table(e),
+            ErrorKind::Closed | ErrorKind::FileChanged | ErrorKind::Io | ErrorKind::Internal => Refusal::of_table(e),
             _ => Refusal::bad_request(e.message()),
         }
     }
@@ -108,15 +107,15 @@ impl Refusal {
         refusal.logged(e)
     }
 
-    /// Adds text for the log.
+    /// Adds an error for the log.
     pub fn logged(mut self, e: &Error) -> Refusal {
-        self.0.log = Some(e.to_string());
+        self.0.error = Some(e.clone());
         self
     }
 
-    /// Takes over another refusal's text for the log.
+    /// Takes over another refusal's error for the log.
     pub fn logged_as(mut self, other: &Refusal) -> Refusal {
-        self.0.log.clone_from(&other.0.log);
+        self.0.error.clone_from(&other.0.error);
         self
     }
 
@@ -127,8 +126,8 @@ impl Refusal {
 
     /// The same with the library's message, for users who may know the paths of files.
     pub fn in_full(mut self) -> Refusal {
-        if let Some(log) = &self.0.log {
-            self.0.detail.clone_from(log);
+        if let Some(log) = self.log() {
+            self.0.detail = log;
         }
         self
     }
@@ -145,9 +144,14 @@ impl Refusal {
         &self.0.detail
     }
 
+    /// The error behind it, which the client does not get.
+    pub fn error(&self) -> Option<&Error> {
+        self.0.error.as_ref()
+    }
+
     /// The text in the server's log beyond the answer.
-    pub fn log(&self) -> Option<&str> {
-        self.0.log.as_deref()
+    pub fn log(&self) -> Option<String> {
+        self.error().map(Error::to_string)
     }
 
     pub fn into_response(self) -> Response<Outgoing> {
@@ -168,7 +172,10 @@ impl Refusal {
 
 impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.log().unwrap_or(self.detail()))
+        match self.error() {
+            Some(error) => error.fmt(f),
+            None => f.write_str(self.detail()),
+        }
     }
 }
 

@@ -55,7 +55,7 @@ pub(crate) async fn answer(shared: Arc<Shared>, peer: Peer, request: Request<Inc
     let done = done.map_err(|refusal| if shared.is_view { refusal.in_full() } else { refusal });
     let (code, log) = match &done {
         Ok(_) => (None, None),
-        Err(refusal) => (Some(refusal.code()), refusal.log().map(str::to_owned)),
+        Err(refusal) => (Some(refusal.code()), refusal.log()),
     };
     // Flight's calls are answered with 200, whatever became of them.
     let status = done.as_ref().map_or_else(Refusal::status, Response::status).as_u16();

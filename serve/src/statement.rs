@@ -154,19 +154,19 @@ impl SessionTables {
     }
 }
 
-fn engine_error(refusal: &Refusal) -> SqlError {
-    SqlError::Engine(refusal.to_string())
+fn table_error(refusal: &Refusal) -> SqlError {
+    refusal.error().map_or_else(|| SqlError::Engine(refusal.to_string()), |error| SqlError::Table(error.clone()))
 }
 
 impl SqlTables for SessionTables {
     fn names(&self) -> Result<Vec<String>, SqlError> {
         let Session { shared, caller, .. } = &self.session;
-        let entries = shared.catalog.list().map_err(|refusal| engine_error(&refusal))?;
+        let entries = shared.catalog.list().map_err(|refusal| table_error(&refusal))?;
         Ok(entries.into_iter().map(|entry| entry.name).filter(|name| caller.rights().may_read(name)).collect())
     }
 
     fn rows(&self, name: &str) -> Result<Option<Dataset>, SqlError> {
-        let table = self.table(name).map_err(|refusal| engine_error(&refusal))?;
+        let table = self.table(name).map_err(|refusal| table_error(&refusal))?;
         Ok(table.map(|table| table.rows()).transpose()?)
     }
 

@@ -314,9 +314,8 @@ impl Committer {
             return Err(Error::new(ErrorKind::FileChanged, message).at(&table.path));
         }
         if let Some(mut writer) = open {
-            // After a failed background sync this writer refuses to write; a new one is opened.
-            let is_closed = writer.commit().is_err_and(|e| e.kind() == ErrorKind::Closed);
-            if !is_closed {
+            // After a failed background sync this writer refuses to write; a new one is opened, or says why it can't be.
+            if writer.commit().is_ok() {
                 return Ok(writer);
             }
         }

@@ -118,6 +118,22 @@ fn a_post_writes_to_no_other_table_than_its_own() {
     assert_eq!(open(served.path("t")).unwrap().len().unwrap(), 0);
 }
 
+/// Neither by the writer that notices it, nor by the next one.
+#[test]
+fn rows_are_not_to_blame_for_a_truncated_table() {
+    let served = Served::with(|_| options());
+    served.numbers("t", 0);
+    assert_eq!(served.post_json("t", "{\"n\":1}").status, 200);
+    let files = fs::read_dir(served.path("t")).unwrap().map(|entry| entry.unwrap().path());
+    for segment in files.filter(|path| path.extension().is_some_and(|extension| extension == "arrow")) {
+        fs::File::options().write(true).open(segment).unwrap().set_len(0).unwrap();
+    }
+    for _ in 0..3 {
+        let reply = served.post_json("t", "{\"n\":2}");
+        assert_eq!(reply.status, 500, "{}", reply.text());
+    }
+}
+
 #[test]
 fn a_revoked_token_makes_no_table() {
     let served = Served::with(|folder| {

@@ -128,7 +128,7 @@ impl Appending {
             status: refusal.map_or(StatusCode::OK, Refusal::status).as_u16(),
             rows: None,
             code: refusal.map(Refusal::code),
-            log: refusal.and_then(Refusal::log),
+            log: refusal.and_then(Refusal::log).as_deref(),
         });
     }
 }
