@@ -175,7 +175,8 @@ fn dataset(columns: &[(&str, ArrayRef)], cuts: &[usize]) -> Dataset {
     Dataset::try_from(batches.collect::<Vec<_>>()).unwrap()
 }
 
-/// The rows that a predicate finds, and those that its negation finds; the same by `filter`, from a column `row`.
+/// The rows that a predicate finds, and those that its negation finds; the same by `filter`, from a column `row`; and their
+/// number.
 fn check(dataset: &Dataset, predicate: &Predicate, expected: &[Option<bool>]) {
     for wanted in [true, false] {
         let asked = if wanted { predicate.clone() } else { !predicate.clone() };
@@ -184,6 +185,10 @@ fn check(dataset: &Dataset, predicate: &Predicate, expected: &[Option<bool>]) {
         let found = dataset.filter(&asked).unwrap().column("row").unwrap();
         let found: Vec<String> = found.values().map(|value| value.unwrap().to_string()).collect();
         assert_eq!(found, rows.iter().map(u64::to_string).collect::<Vec<_>>(), "{asked}");
+        let counted = dataset.aggregate::<&str>(&[]).filter(asked.clone()).rows("rows").finish().unwrap();
+        let counted: Vec<String> =
+            counted.column("rows").unwrap().values().map(|value| value.unwrap().to_string()).collect();
+        assert_eq!(counted, [rows.len().to_string()], "{asked}");
     }
 }
 

@@ -589,8 +589,16 @@ impl GroupPlan {
 
     /// The states of all rows of a block as one group, where no row's number is needed for them.
     fn plain_states<'a>(&self, frame: &Frame<'a>, block: usize) -> Result<Option<Vec<GroupState<'a>>>> {
-        if !self.keys.is_empty() || self.condition.is_some() || !self.computed.is_empty() {
+        if !self.keys.is_empty() || !self.computed.is_empty() {
             return Ok(None);
+        }
+        if self.condition.is_some() {
+            if self.kinds.iter().any(|kind| *kind != StateKind::Rows) {
+                return Ok(None);
+            }
+            // Rows that are only counted are the bits of their masks.
+            let count = self.masks(frame, block)?.iter().flatten().map(|mask| mask.count() as u64).sum();
+            return Ok(Some(self.kinds.iter().map(|_| GroupState::Counts(vec![count])).collect()));
         }
         let mut states = Vec::with_capacity(self.kinds.len());
         for &kind in &self.kinds {
