@@ -20,8 +20,10 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
-use crate::bounded::{Most, bound};
 use crate::memory::QueryPool;
+use crate::most::Most;
+use crate::planners::bound;
+use crate::projections::kept_apart;
 use crate::served::served;
 use crate::stop::Stop;
 use crate::tables::{CATALOG, QueryCatalogs, SCHEMA};
@@ -64,6 +66,7 @@ impl QueryEngine {
         let mut builder = SessionStateBuilder::new().with_default_features().with_config(config);
         let most = Arc::default();
         bound(&mut builder, &most);
+        kept_apart(&mut builder);
         Ok(QueryEngine { runtime: Some(runtime), state: builder.build(), most })
     }
 
@@ -103,8 +106,8 @@ impl Drop for QueryEngine {
     }
 }
 
-/// A session for one query.
-fn session(state: &SessionState, query: &SqlQuery) -> Result<SessionState> {
+/// A session for one query, and its tables.
+fn session(state: &SessionState, query: &SqlQuery) -> Result<(SessionState, QueryCatalogs)> {
     let most = query.memory.most();
     let spilled = (most as u64).saturating_mul(SPILLED);
     let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::OsTmpDirectory);
@@ -113,14 +116,15 @@ fn session(state: &SessionState, query: &SqlQuery) -> Result<SessionState> {
         .with_disk_manager_builder(disk.with_max_temp_directory_size(spilled))
         .build_arc()?;
     let builder = SessionStateBuilder::new_from_existing(state.clone()).with_runtime_env(runtime);
-    Ok(builder.with_catalog_list(Arc::new(QueryCatalogs::of(query.tables.clone()))).build())
+    let tables = QueryCatalogs::of(query.tables.clone());
+    Ok((builder.with_catalog_list(Arc::new(tables.clone())).build(), tables))
 }
 
 /// The plan of a statement that only reads.
-async fn logical(state: &SessionState, query: &SqlQuery) -> Result<LogicalPlan> {
+async fn logical(state: &SessionState, tables: &QueryCatalogs, query: &SqlQuery) -> Result<LogicalPlan> {
     statement::check_text(&query.text)?;
     let text = parameters::numbered(&query.text)?;
-    let plan = state.create_logical_plan(&text).await?;
+    let plan = state.create_logical_plan(&text).await.map_err(|e| tables.error(e))?;
     statement::check_plan(&plan)?;
     let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
     options.verify_plan(&plan)?;
@@ -128,8 +132,8 @@ async fn logical(state: &SessionState, query: &SqlQuery) -> Result<LogicalPlan> 
 }
 
 async fn planned(state: SessionState, query: SqlQuery) -> Result<SqlPlan> {
-    let state = session(&state, &query)?;
-    let plan = logical(&state, &query).await?;
+    let (state, tables) = session(&state, &query)?;
+    let plan = logical(&state, &tables, &query).await?;
     let parameters = parameters::schema(&plan)?;
     let schema = match &query.parameters {
         Some(values) => state.create_physical_plan(&parameters::bound(plan, values)?).await?.schema(),
@@ -141,8 +145,8 @@ async fn planned(state: SessionState, query: SqlQuery) -> Result<SqlPlan> {
 
 async fn begun(of: Asking, stop: &Stop) -> Result<SendableRecordBatchStream> {
     let Asking { state, query, most } = of;
-    let state = session(&state, &query)?;
-    let mut plan = logical(&state, &query).await?;
+    let (state, tables) = session(&state, &query)?;
+    let mut plan = logical(&state, &tables, &query).await?;
     let count = parameters::schema(&plan)?.fields().len();
     match &query.parameters {
         Some(values) => plan = parameters::bound(plan, values)?,

@@ -61,9 +61,19 @@ mod counted;
 mod engine;
 mod follow;
 #[cfg(feature = "engine")]
+mod growth;
+#[cfg(feature = "engine")]
+mod joined;
+#[cfg(feature = "engine")]
 mod memory;
 #[cfg(feature = "engine")]
+mod most;
+#[cfg(feature = "engine")]
 mod parameters;
+#[cfg(feature = "engine")]
+mod planners;
+#[cfg(feature = "engine")]
+mod projections;
 mod scan;
 #[cfg(feature = "engine")]
 mod served;

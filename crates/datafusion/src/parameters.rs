@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::common::{ParamValues, ScalarValue};
+use datafusion::common::{ParamValues, ScalarValue, plan_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
@@ -64,7 +64,7 @@ pub(crate) fn bound(plan: LogicalPlan, values: &RecordBatch) -> Result<LogicalPl
         let missing = || DataFusionError::Plan(format!("parameter ${} has no value", field.name()));
         let value = ScalarValue::try_from_array(column.ok_or_else(missing)?, 0)?;
         let is_known = *field.data_type() != DataType::Null && value.data_type() != *field.data_type();
-        let value = if is_known { value.cast_to(field.data_type())? } else { value };
+        let value = if is_known { exactly(&value, field)? } else { value };
         Ok((field.name().clone(), value))
     };
     let found = parameters.fields().iter().enumerate().map(value).collect::<Result<Vec<_>>>()?;
@@ -76,8 +76,25 @@ pub(crate) fn bound(plan: LogicalPlan, values: &RecordBatch) -> Result<LogicalPl
     plan.with_param_values(values)
 }
 
+/// A value as one of a parameter's type. Floats are rounded to others.
+fn exactly(value: &ScalarValue, field: &Field) -> Result<ScalarValue> {
+    let (from, to) = (value.data_type(), field.data_type());
+    let found = value.cast_to(to)?;
+    let is_counted = |data_type: &DataType| data_type.is_numeric() || data_type.is_temporal();
+    let may_lose = is_counted(&from) && is_counted(to) && !(from.is_floating() && to.is_floating());
+    if may_lose && found.cast_to(&from)? != *value {
+        let name = field.name();
+        return plan_err!(
+            "parameter ${name}: a value of type {to} is expected, got {value}; write cast(${name} as …) for another type"
+        );
+    }
+    Ok(found)
+}
+
 #[cfg(test)]
 mod tests {
+    use datafusion::arrow::datatypes::TimeUnit;
+
     use super::*;
 
     #[test]
@@ -93,5 +110,32 @@ mod tests {
             assert_eq!(numbered(text).unwrap(), expected);
         }
         assert!(numbered("select '?").is_err());
+    }
+
+    #[test]
+    fn values_keep_what_they_are_in_the_type_of_a_parameter() {
+        let second = |micros: i64| ScalarValue::TimestampMicrosecond(Some(micros), None);
+        let millis = DataType::Timestamp(TimeUnit::Millisecond, None);
+        for (value, to, is_same) in [
+            (ScalarValue::Float64(Some(2.0)), DataType::Int64, true),
+            (ScalarValue::Float64(Some(2.5)), DataType::Int64, false),
+            (ScalarValue::Float64(Some(0.1)), DataType::Float32, true),
+            (ScalarValue::Float64(Some(0.25)), DataType::Decimal128(10, 2), true),
+            (ScalarValue::Float64(Some(0.125)), DataType::Decimal128(10, 2), false),
+            (ScalarValue::Int64(Some(1 << 60)), DataType::Float64, true),
+            (ScalarValue::Int64(Some((1 << 60) + 1)), DataType::Float64, false),
+            (ScalarValue::Int64(None), DataType::Float64, true),
+            (second(1_000_000), millis.clone(), true),
+            (second(1_000_001), millis, false),
+            (second(86_400_000_000), DataType::Date32, true),
+            (second(86_400_000_001), DataType::Date32, false),
+            (ScalarValue::from("2.50"), DataType::Float64, true),
+        ] {
+            let found = exactly(&value, &Field::new("1", to.clone(), true));
+            match found {
+                Ok(found) => assert!(is_same && found.data_type() == to, "{value:?} {found:?}"),
+                Err(e) => assert!(!is_same && e.to_string().contains("parameter $1"), "{value:?}: {e}"),
+            }
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
+use std::task::Poll;
 
 use arrowwood::{Dataset, Predicate};
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
@@ -21,6 +22,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, StatisticsArgs,
 };
+use futures::stream::poll_fn;
 
 use crate::condition::{Condition, all};
 use crate::counted::Memory;
@@ -259,7 +261,7 @@ impl ExecutionPlan for Scan {
         let Some(rows) = self.splits.get(partition) else {
             return internal_err!("split {partition} of {}", self.splits.len());
         };
-        let batches = Batches {
+        let mut batches = Batches {
             rows: rows.clone(),
             next: 0,
             condition: self.condition.clone(),
@@ -273,13 +275,20 @@ impl ExecutionPlan for Scan {
         };
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let stop = self.stop.clone();
-        let counted = batches.map(move |batch| {
-            stop.check()?;
-            let batch = batch.map_err(external)?;
-            metrics.record_output(batch.num_rows());
-            Ok(batch)
+        let polled = poll_fn(move |context| {
+            if let Err(e) = stop.check() {
+                return Poll::Ready(Some(Err(e)));
+            }
+            let batch = batches.poll();
+            match &batch {
+                Poll::Ready(Some(Ok(batch))) => metrics.record_output(batch.num_rows()),
+                // Others have their turn before the next rows are looked at.
+                Poll::Pending => context.waker().wake_by_ref(),
+                Poll::Ready(_) => (),
+            }
+            batch.map(|batch| batch.map(|batch| batch.map_err(external)))
         });
-        let stream = RecordBatchStreamAdapter::new(self.schema.clone(), futures::stream::iter(counted));
+        let stream = RecordBatchStreamAdapter::new(self.schema.clone(), polled);
         Ok(Box::pin(cooperative(stream)))
     }
 
@@ -289,11 +298,17 @@ impl ExecutionPlan for Scan {
 
     fn statistics_from_inputs(&self, _: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
         let number = args.partition().map_or(0, |partition| partition + 1);
-        match (self.statistics.get(number), self.fetch) {
-            (Some(known), None) => Ok(known.clone()),
-            (Some(known), fetch) => Ok(Arc::new(known.as_ref().clone().with_fetch(fetch, 0, 1)?)),
-            (None, _) => internal_err!("statistics of split {number} of {}", self.splits.len()),
-        }
+        let Some(known) = self.statistics.get(number) else {
+            return internal_err!("statistics of split {number} of {}", self.splits.len());
+        };
+        let Some(fetch) = self.fetch else { return Ok(known.clone()) };
+        // Each split gives as many rows.
+        let splits = args.partition().map_or(&self.splits[..], |partition| &self.splits[partition..=partition]);
+        let most = splits.iter().try_fold(0, |sum: usize, split| {
+            let len = usize::try_from(split.len()?).unwrap_or(usize::MAX);
+            Ok::<_, arrowwood::Error>(sum.saturating_add(len.min(fetch)))
+        });
+        Ok(Arc::new(known.as_ref().clone().with_fetch(Some(most.map_err(external)?), 0, 1)?))
     }
 
     fn supports_limit_pushdown(&self) -> bool {
@@ -356,6 +371,26 @@ impl Batches {
         Ok(())
     }
 
+    /// The next batch; pending where none of the rows that were read is wanted.
+    fn poll(&mut self) -> Poll<Option<arrowwood::Result<RecordBatch>>> {
+        if self.left == 0 {
+            return Poll::Ready(None);
+        }
+        if self.ready.is_empty() {
+            let is_done = self.rows.len().map(|len| self.next >= len);
+            match is_done.and_then(|is_done| if is_done { Ok(true) } else { self.read().map(|()| false) }) {
+                Ok(false) => (),
+                Ok(true) => return Poll::Ready(None),
+                Err(e) => {
+                    // Nothing comes behind an error.
+                    self.left = 0;
+                    return Poll::Ready(Some(Err(e)));
+                }
+            }
+        }
+        self.cut().map_or(Poll::Pending, |batch| Poll::Ready(Some(batch)))
+    }
+
     /// The next batch of those that were read.
     fn cut(&mut self) -> Option<arrowwood::Result<RecordBatch>> {
         let mut batch = self.ready.pop_front()?;
@@ -373,26 +408,6 @@ impl Batches {
             None => Ok(batch),
         };
         Some(batch.and_then(|batch| adopted(batch, &self.schema)))
-    }
-}
-
-impl Iterator for Batches {
-    type Item = arrowwood::Result<RecordBatch>;
-
-    fn next(&mut self) -> Option<arrowwood::Result<RecordBatch>> {
-        while self.ready.is_empty() {
-            let is_done = self.rows.len().map(|len| self.left == 0 || self.next >= len);
-            match is_done.and_then(|is_done| if is_done { Ok(false) } else { self.read().map(|()| true) }) {
-                Ok(true) => (),
-                Ok(false) => return None,
-                Err(e) => {
-                    // Nothing comes behind an error.
-                    self.left = 0;
-                    return Some(Err(e));
-                }
-            }
-        }
-        if self.left == 0 { None } else { self.cut() }
     }
 }
 

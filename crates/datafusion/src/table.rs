@@ -8,6 +8,7 @@ use arrowwood::{Dataset, Error, ErrorKind};
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::internal_datafusion_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
@@ -163,7 +164,12 @@ impl TableProvider for Table {
         let snapshot = self.snapshot(state)?;
         let columns = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
         let schema = Arc::new(self.schema.project(&columns)?);
-        let conditions = filters.iter().filter_map(|filter| Condition::of(filter, &snapshot)).collect();
+        let condition = |filter| {
+            // An exact one is looked at nowhere else.
+            Condition::of(filter, &snapshot)
+                .ok_or_else(|| internal_datafusion_err!("{filter} was taken over, and is no condition now"))
+        };
+        let conditions = filters.iter().map(condition).collect::<Result<_>>()?;
         let splits = state.config().target_partitions();
         let request = Request { snapshot, columns, schema, conditions, limit, splits, is_copied: self.is_copied };
         Ok(Arc::new(Scan::of(request)?))

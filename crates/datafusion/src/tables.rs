@@ -8,6 +8,7 @@ use arrowwood_serve::{SqlError, SqlTables};
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
 use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::TableType;
 
 use crate::external;
 use crate::table::Table;
@@ -21,11 +22,18 @@ pub(crate) const SCHEMA: &str = "public";
 pub(crate) struct QueryCatalogs {
     tables: Arc<dyn SqlTables>,
     known: Arc<Mutex<HashMap<String, Arc<Table>>>>,
+    /// Why a table could not be opened. To a list of all tables it is none, so that others are listed.
+    failure: Arc<Mutex<Option<DataFusionError>>>,
 }
 
 impl QueryCatalogs {
     pub fn of(tables: Arc<dyn SqlTables>) -> QueryCatalogs {
-        QueryCatalogs { tables, known: Arc::default() }
+        QueryCatalogs { tables, known: Arc::default(), failure: Arc::default() }
+    }
+
+    /// The error of a statement for which tables were looked for: where one could not be opened, the reason.
+    pub fn error(&self, error: DataFusionError) -> DataFusionError {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or(error)
     }
 
     fn opened(&self, name: &str) -> Result<Option<Arc<Table>>> {
@@ -87,8 +95,17 @@ impl SchemaProvider for QueryCatalogs {
         let catalogs = self.clone();
         let name = name.to_owned();
         let opened = tokio::task::spawn_blocking(move || catalogs.opened(&name)).await;
-        let opened = opened.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))??;
+        let opened = opened.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?;
+        let opened = opened.unwrap_or_else(|e| {
+            self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
+            None
+        });
         Ok(opened.map(|table| table as Arc<dyn TableProvider>))
+    }
+
+    async fn table_type(&self, name: &str) -> Result<Option<TableType>> {
+        // Without opening it.
+        Ok(self.table_names().iter().any(|other| other == name).then_some(TableType::Base))
     }
 
     fn table_exist(&self, name: &str) -> bool {

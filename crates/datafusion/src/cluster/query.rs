@@ -33,6 +33,7 @@ use crate::cluster::plan::{self, Gather, Planning};
 use crate::cluster::table::{ClusterTable, Share};
 use crate::cluster::version::version;
 use crate::cluster::{hosts, panics, worker};
+use crate::projections::kept_apart;
 
 /// The most bytes of a server's first answer.
 const MOST: usize = 64 << 20;
@@ -134,8 +135,9 @@ impl Cluster {
         if let Some(authorization) = self.authorization()? {
             headers.insert(AUTHORIZATION, authorization);
         }
-        SessionStateBuilder::new()
-            .with_default_features()
+        let mut builder = SessionStateBuilder::new().with_default_features();
+        kept_apart(&mut builder);
+        builder
             .with_config(config)
             .with_physical_optimizer_rule(Arc::new(Gather(planning.clone())))
             .with_distributed_worker_resolver(self.peers.clone())

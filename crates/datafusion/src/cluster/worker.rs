@@ -31,13 +31,14 @@ use tower::util::BoxCloneSyncService;
 use tower::{Service, ServiceExt};
 use url::Url;
 
-use crate::bounded::{Most, bound};
 use crate::cluster::channel::{PeerOptions, Peers};
 use crate::cluster::messages::{ExecuteMessage, OpenRequest, OpenResponse, OpenedTable};
 use crate::cluster::part::PartCodec;
 use crate::cluster::snapshots::{Asked, Snapshots};
 use crate::cluster::version::version;
 use crate::cluster::{hosts, panics, part, plan};
+use crate::most::Most;
+use crate::planners::bound;
 use crate::stop::Stop;
 
 /// The request that fixes the rows of a query.

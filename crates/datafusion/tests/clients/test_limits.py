@@ -222,6 +222,18 @@ def test_a_bomb_takes_no_more_memory_than_it_may(folder, text):
         assert ask(client, "select 1 as one").to_pydict() == {"one": [1]}
 
 
+@pytest.mark.parametrize("text", [
+    "select arrow_cast(null, 'FixedSizeList(2000000000, FixedSizeList(2000000000, Int8))')",
+    "select arrow_cast(null, 'FixedSizeBinary(2000000000)') from \"ticks.arrow\"",
+    "select null::int[2000000000][2000000000]",
+])
+def test_a_type_of_any_width_is_refused(folder, text):
+    with connected(folder) as (served, client):
+        with pytest.raises(pa.ArrowException, match="expected"):
+            info(client, text)
+        assert ask(client, "select 1 as one").to_pydict() == {"one": [1]}
+
+
 def wide(rows):
     """Rows in no order, of types that are sliced in different ways."""
     numbers = [(k * 7919) % 2_000_003 for k in range(rows)]

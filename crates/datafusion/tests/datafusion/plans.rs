@@ -8,6 +8,10 @@ use arrowwood::{Dataset, Writer, WriterOptions, alter, open};
 use arrowwood_datafusion::Table;
 use datafusion::arrow::array::*;
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::common::stats::Precision;
+use datafusion::physical_plan::{StatisticsArgs, StatisticsContext, collect_partitioned};
+use datafusion::prelude::{col, lit};
+use futures::StreamExt;
 
 use crate::support::*;
 
@@ -110,6 +114,49 @@ async fn there_are_as_many_splits_as_datafusion_asks_for() {
     }
     let context = over(folder.path());
     assert!(plan(&context, "select price from t where ts < 100").await.contains("splits=1"));
+}
+
+#[tokio::test]
+async fn with_a_limit_each_split_says_how_many_rows_it_gives() {
+    let folder = tempfile::tempdir().unwrap();
+    let _writer = table(folder.path());
+    let context = context(3);
+    register(&context, "t", Table::open(folder.path()).unwrap());
+    let found = context.table_provider("t").await.unwrap();
+    let all = found.scan(&context.state(), None, &[], None).await.unwrap();
+    for limit in [0, 10, 1_000_000] {
+        let scan = all.with_fetch(Some(limit)).unwrap();
+        let said = |partition: Option<usize>| {
+            let arguments = StatisticsArgs::new().with_partition(partition);
+            StatisticsContext::new().compute(scan.as_ref(), &arguments).unwrap().num_rows
+        };
+        let splits = collect_partitioned(scan.clone(), context.task_ctx()).await.unwrap();
+        let counts: Vec<usize> = splits.iter().map(|batches| batches.iter().map(RecordBatch::num_rows).sum()).collect();
+        assert_eq!(counts.len(), 3);
+        for (partition, &count) in counts.iter().enumerate() {
+            assert_eq!(said(Some(partition)), Precision::Exact(count), "split {partition} of limit {limit}");
+        }
+        assert_eq!(said(None), Precision::Exact(counts.iter().sum()), "limit {limit}");
+    }
+}
+
+/// A query that finds nothing can be given up, and leaves its thread to others, before all rows were looked at.
+#[tokio::test]
+async fn others_have_their_turn_while_no_row_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rows.arrow");
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values((0..500_000).map(|i| i * 7_919 % 1_000)));
+    write_file(&[RecordBatch::try_from_iter([("n", numbers)]).unwrap()], &file);
+    let context = context(1);
+    register(&context, "t", Table::open(&file).unwrap());
+    let found = context.table_provider("t").await.unwrap();
+    let scan = found.scan(&context.state(), None, &[col("n").eq(lit(5_000_i64))], None).await.unwrap();
+    let mut rows = scan.execute(0, context.task_ctx()).unwrap();
+    let mut turns = 0;
+    while futures::poll!(rows.next()).is_pending() {
+        turns += 1;
+    }
+    assert!(turns >= 3, "{turns}");
 }
 
 /// The path that an address of this process is mapped from.
