@@ -481,7 +481,9 @@ fn check_records(segment: &Segment, is_live: bool, footer: Option<&FooterCheck>,
             let is_same = current.as_ref().is_some_and(|now| {
                 now.counters == other.counters && now.positions == other.positions && now.sealed == other.sealed
             });
-            let is_damage = !is_live && !is_same && records.uncommitted(segment, footer).is_none();
+            // The first one after a crash of the machine lacks what was lost.
+            let is_first = current.as_ref().is_some_and(|now| now.boot != boot_id());
+            let is_damage = !is_live && !is_same && !is_first && records.uncommitted(segment, footer).is_none();
             found.add(is_damage, header.live + SEQUENCE, message);
         }
         None if !is_blank(segment, header.page().record(word ^ 1)) => {

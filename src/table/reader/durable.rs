@@ -203,10 +203,13 @@ impl Segment {
 
     /// The state recovered after a system crash; `None` if a commit was made since.
     pub(super) fn left_by_a_crash(&self) -> Result<Option<Recovered>> {
-        if self.whole_records().any(|record| record.boot == boot_id()) {
-            return Ok(None);
-        }
-        let visible = self.visible_within(1)?.map_or_else(|| self.sane_sequence(), |record| Ok(record.sequence))?;
+        let visible = match self.visible_within(1)? {
+            Some(record) if record.boot == boot_id() => return Ok(None),
+            // Whatever the other one is: the first writer of this boot may be in its first commit, or was killed in it.
+            Some(record) => record.sequence,
+            None if self.whole_records().any(|record| record.boot == boot_id()) => return Ok(None),
+            None => self.sane_sequence()?,
+        };
         recover(self, visible).map(Some)
     }
 
