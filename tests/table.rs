@@ -540,6 +540,45 @@ fn the_next_segment_is_made_by_the_background_thread() {
     assert!(arrowwood::check(&table, |_, _| ()).unwrap().is_good());
 }
 
+/// The next segment was made when the live one was half full, with a dictionary of half the size. A row behind the end of the
+/// live one needs one of its entries, but all of them go along.
+#[test]
+fn a_segment_made_ahead_has_room_for_the_whole_dictionary() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("ticks");
+    let makers = Arc::new(Makers::default());
+    let schema = Arc::new(arrowwood::parse_schema("symbol: category").unwrap());
+    let medium = Medium::watched(makers.clone());
+    let options = WriterOptions { sync: Sync::Never, medium, ..WriterOptions::default() };
+    let mut writer = Writer::open(&table, Some(schema), &options).unwrap();
+    // A segment that has room for more than a first guess takes the place of the empty one, and keeps it.
+    writer.append_row(&[Value::Str(&"x".repeat(10 << 20))]).unwrap();
+    writer.rollback();
+    let append = |writer: &mut Writer, symbols: Vec<String>| {
+        let column: ArrayRef = Arc::new(StringArray::from(symbols));
+        writer.append(&RecordBatch::try_from_iter([("symbol", column)]).unwrap()).unwrap();
+        writer.commit().unwrap();
+    };
+    append(&mut writer, vec!["a".into(); 65_536]);
+    let began = std::time::Instant::now();
+    while makers.0.lock().unwrap().len() < 3 {
+        assert!(began.elapsed().as_secs() < 60, "no segment was made");
+        std::thread::yield_now();
+    }
+    append(&mut writer, (0..40_000).map(|number| format!("{number:0120}")).collect());
+    let live = std::fs::read(table.join(format!("{:020}.arrow", 0))).unwrap();
+    let rest = of_header(&live, 32) as u64 - writer.rows();
+    append(&mut writer, vec!["a".into(); rest as usize]);
+    assert_eq!(std::fs::read_dir(&table).unwrap().count(), 1, "the live segment is full");
+    append(&mut writer, vec!["a".into()]);
+    assert_eq!(std::fs::read_dir(&table).unwrap().count(), 2);
+    let dataset = open(&table).unwrap();
+    let symbol = |row: u64| dataset.row(row).unwrap().get(0).unwrap().to_string();
+    assert_eq!((symbol(65_536 + 39_999), symbol(writer.rows() - 1)), (format!("{:0120}", 39_999), "a".into()));
+    writer.close().unwrap();
+    assert!(arrowwood::check(&table, |_, _| ()).unwrap().is_good());
+}
+
 /// The eight bytes at `at` in the header of the segment in `bytes`.
 fn of_header(bytes: &[u8], at: usize) -> usize {
     let start = (0..bytes.len()).step_by(4096).find(|&at| bytes[at..].starts_with(b"ArrwWood")).unwrap();

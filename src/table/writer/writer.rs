@@ -368,7 +368,10 @@ impl Writer {
         }
         let fits = |ahead: &Growing| {
             let is_next = ahead.first_row() == shape.first_row && ahead.limits()[0] == shape.limits[0];
-            is_next && ahead.limits().iter().zip(needed).all(|(limit, needed)| limit >= needed)
+            // All entries of dictionaries go along, which may be many more than when it was ordered.
+            let carried = |counter| dictionary_counter(&self.plan, counter).map_or(0, |_| full.now.counters[counter]);
+            let mut limits = ahead.limits().iter().zip(needed).enumerate();
+            is_next && limits.all(|(counter, (&limit, &needed))| limit >= needed.max(carried(counter)))
         };
         let mut next = match self.background.ordered().filter(fits) {
             Some(ahead) => ahead,
