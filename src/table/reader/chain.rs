@@ -134,8 +134,36 @@ pub(in crate::table) struct Chain {
     pub last: Option<(Segment, Record)>,
 }
 
+#[cfg(test)]
+thread_local! {
+    /// What another process does to the table when this thread has listed its segments.
+    pub(in crate::table) static MEANWHILE: std::cell::Cell<Option<Box<dyn FnOnce()>>>
+        = const { std::cell::Cell::new(None) };
+}
+
 /// The number of repeated listings while a commit crosses the end of a segment.
 const LOOKS: usize = 64;
+
+/// The number of attempts to read a table whose directory is being replaced, or whose segments are being removed.
+const TRIES: usize = 16;
+
+/// Repeats `look`, which lists segments and then opens some by their names, if the directory was replaced meanwhile, or a
+/// segment was dropped or merged with the one before it.
+pub(super) fn repeated<T>(folder: &Path, look: impl Fn() -> Result<T>) -> Result<T> {
+    let is_passed = |e: &Error| match e.kind() {
+        ErrorKind::FileChanged => true,
+        ErrorKind::NotFound => folder.exists(),
+        _ => false,
+    };
+    let mut found = look();
+    for _ in 1..TRIES {
+        if !found.as_ref().is_err_and(is_passed) {
+            break;
+        }
+        found = look();
+    }
+    found
+}
 
 impl Chain {
     /// Finds the last valid segment. One that is marked provisional, or that was written before the last boot, is valid
@@ -153,6 +181,10 @@ impl Chain {
                 break;
             }
             chain = Chain::look(folder);
+        }
+        #[cfg(test)]
+        if let Some(act) = MEANWHILE.take() {
+            act();
         }
         chain
     }

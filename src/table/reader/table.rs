@@ -16,7 +16,7 @@ use arrow_data::ArrayData;
 use arrow_schema::{FieldRef, Schema, SchemaRef};
 
 use super::chain;
-use super::chain::{Chain, open_dense, open_last};
+use super::chain::{Chain, open_dense, open_last, repeated};
 use super::history::{Entry, History, Opened, Snapshot, Table, replaced, rows_of, settings_of};
 use super::segment::Segment;
 use crate::array::Unchecked;
@@ -41,21 +41,9 @@ struct Live {
 pub(crate) fn open(folder: &Path, options: ReadOptions) -> Result<Option<Dataset>> {
     // The process may change its working directory.
     let folder = &std::path::absolute(folder).map_err(|e| Error::io("finding the table's directory", &e))?;
-    guard(|| {
-        let look = || Chain::open(folder)?.map_or(Ok(None), |chain| of_chain(folder, options, chain, None));
-        let mut found = look();
-        for _ in 1..TRIES {
-            if !matches!(&found, Err(e) if e.kind() == ErrorKind::FileChanged) {
-                break;
-            }
-            found = look();
-        }
-        found
-    })
+    let look = || Chain::open(folder)?.map_or(Ok(None), |chain| of_chain(folder, options, chain, None));
+    guard(|| repeated(folder, look))
 }
-
-/// The number of attempts to open a table whose directory is being replaced.
-const TRIES: usize = 16;
 
 /// An earlier state of the table: segments of its history, and its live segment.
 type Before<'a> = (&'a Arc<Table>, Option<&'a History>, Option<&'a Arc<Segment>>);
@@ -274,6 +262,12 @@ impl Live {
         {
             return Ok(dataset);
         }
+        repeated(&self.table.folder, || self.look_again())
+    }
+
+    /// The current state of the table, as a listing of the folder tells.
+    fn look_again(&self) -> Result<Dataset> {
+        let segment = &self.snapshot.segment;
         let gone = || Error::new(ErrorKind::NotFound, "the table has gone").at(&self.table.folder);
         let chain = Chain::open(&self.table.folder)?.ok_or_else(gone)?;
         // Earlier rows may be in another order, but the live segment's rows are the same while its file is.
@@ -416,7 +410,7 @@ impl Dataset {
         for piece in self.pieces() {
             let newer = match (growing(piece), ended(piece)) {
                 (Some(live), _) => live.refresh()?,
-                (None, Some(history)) if !is_newest(piece) => refreshed(history)?,
+                (None, Some(history)) if !is_newest(piece) => repeated(&history.table.folder, || refreshed(history))?,
                 _ => {
                     pieces.push(piece.clone());
                     continue;
@@ -744,4 +738,45 @@ fn removed(path: &Path) -> Error {
 /// Whether [`Dataset::refresh`] may find more rows at the end.
 pub(super) fn can_grow(dataset: &Dataset) -> bool {
     dataset.pieces().last().is_some_and(|piece| growing(piece).is_some() || ended(piece).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::table::reader::chain::MEANWHILE;
+    use crate::table::{Compaction, Writer, WriterOptions, compact, compact_with};
+    use crate::{Value, open, parse_schema};
+
+    /// The last segment was dense, and merged with the one before it, when a reader had listed both: it opened the segment by
+    /// its name, which was not found, and said so of a table that is there.
+    #[test]
+    fn a_last_segment_that_is_merged_when_it_was_listed_is_looked_for_again() {
+        for number in 0..3 {
+            let folder = tempfile::tempdir().unwrap();
+            let table = folder.path().join("t");
+            let write = |text: &str| {
+                let schema = std::sync::Arc::new(parse_schema(text).unwrap());
+                let mut writer = Writer::open(&table, Some(schema), &WriterOptions::default()).unwrap();
+                (0..4).for_each(|number| writer.append_row(&[Value::Int(number)]).unwrap());
+                writer.close().unwrap();
+            };
+            write("n: int32");
+            compact(&table, |_, _| ()).unwrap();
+            let ended = open(&table).unwrap();
+            write("n: int64");
+            let live = open(&table).unwrap();
+            // Segments of different schemas stay apart.
+            compact(&table, |_, _| ()).unwrap();
+            let files = || std::fs::read_dir(&table).unwrap().count();
+            assert_eq!(files(), 2);
+            let merged = table.clone();
+            let rewrite = Compaction { rewrite: true, sort: false };
+            MEANWHILE.set(Some(Box::new(move || _ = compact_with(&merged, rewrite, |_, _| ()).unwrap())));
+            let found = match number {
+                0 => open(&table),
+                1 => ended.refresh(),
+                _ => live.refresh(),
+            };
+            assert_eq!((found.unwrap().len().unwrap(), files()), (8, 1), "{number}");
+        }
+    }
 }
