@@ -7,7 +7,7 @@ use std::path::Path;
 use arrow_schema::Schema;
 
 use super::chain;
-use super::chain::Chain;
+use super::chain::{Chain, repeated};
 use super::durable::open_segment;
 use super::history::settings_of;
 use super::segment::Segment;
@@ -57,7 +57,8 @@ pub struct TableStat {
 /// # Errors
 /// `InvalidData` for damaged segments, `Io`.
 pub fn table_stat(folder: impl AsRef<Path>) -> Result<Option<TableStat>> {
-    guard(|| stat_of(folder.as_ref()))
+    let folder = folder.as_ref();
+    guard(|| repeated(folder, || stat_of(folder)))
 }
 
 fn stat_of(folder: &Path) -> Result<Option<TableStat>> {
@@ -100,7 +101,7 @@ fn stat_of(folder: &Path) -> Result<Option<TableStat>> {
 #[doc(hidden)]
 pub fn sealed_rows(folder: impl AsRef<Path>) -> Result<Option<Vec<Range<u64>>>> {
     let folder = folder.as_ref();
-    guard(|| {
+    let look = || {
         let Some(chain) = folder.is_dir().then(|| Chain::open(folder)).transpose()?.flatten() else { return Ok(None) };
         let mut rows: Vec<_> = chain.starts.windows(2).map(|pair| pair[0]..pair[1]).collect();
         match (&chain.last, chain.starts.last()) {
@@ -112,7 +113,8 @@ pub fn sealed_rows(folder: impl AsRef<Path>) -> Result<Option<Vec<Range<u64>>>> 
             _ => (),
         }
         Ok(Some(rows))
-    })
+    };
+    guard(|| repeated(folder, look))
 }
 
 /// The row after the last durable one of a table whose last segment is `last`.
@@ -147,4 +149,61 @@ pub(in crate::table) fn is_locked(folder: &Path) -> Result<bool> {
     let lock = Lock::take(&Medium::default(), folder)
         .map_err(|e| Error::io("asking for the directory's lock", &e).at(folder))?;
     Ok(lock.is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::table::reader::chain::MEANWHILE;
+    use crate::table::{Compaction, Writer, WriterOptions, compact, compact_with};
+    use crate::{Value, parse_schema};
+
+    /// A writer that has committed `rows` rows.
+    fn written(table: &Path, schema: &str, segment_rows: Option<u64>, rows: i64) -> Writer {
+        let schema = Arc::new(parse_schema(schema).unwrap());
+        let options = WriterOptions { segment_rows, ..WriterOptions::default() };
+        let mut writer = Writer::open(table, Some(schema), &options).unwrap();
+        (0..rows).for_each(|number| writer.append_row(&[Value::Int(number)]).unwrap());
+        writer.commit().unwrap();
+        writer
+    }
+
+    /// The first segments were dropped when they had been listed: a table that is there was said not to be found.
+    #[test]
+    fn a_table_whose_first_segments_are_dropped_meanwhile_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = folder.path().join("t");
+        let mut writer = written(&table, "n: int32", Some(4), 18);
+        let dropping = move || assert_eq!(writer.drop_before(10).unwrap(), 8);
+        MEANWHILE.set(Some(Box::new(dropping)));
+        let stat = table_stat(&table).unwrap().unwrap();
+        assert_eq!((stat.first_row, stat.segments, stat.end, stat.durable_end), (8, 3, 18, 18));
+    }
+
+    /// So was one whose last segment was merged with the one before it.
+    #[test]
+    fn a_table_whose_segments_are_merged_meanwhile_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = folder.path().join("t");
+        let rewrite = Compaction { rewrite: true, sort: false };
+        let merging = || {
+            let table = table.clone();
+            MEANWHILE.set(Some(Box::new(move || _ = compact_with(&table, rewrite, |_, _| ()).unwrap())));
+        };
+        let write = |schema: &str, rows: i64| {
+            written(&table, schema, None, rows).close().unwrap();
+            compact(&table, |_, _| ()).unwrap();
+        };
+        write("n: int16", 4);
+        write("n: int32", 3);
+        merging();
+        let stat = table_stat(&table).unwrap().unwrap();
+        assert_eq!((stat.segments, stat.dense, stat.end, stat.durable_end), (1, 1, 7, 7));
+        write("n: int64", 2);
+        merging();
+        let rows = sealed_rows(&table).unwrap().unwrap();
+        assert_eq!((rows.len(), rows[0].clone()), (1, 0..9));
+    }
 }
