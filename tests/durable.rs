@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use arrow_schema::{DataType, Field, Schema};
 use arrowwood::simulate::{Act, Medium, Witness};
-use arrowwood::{ErrorKind, Sync, Value, Writer, WriterOptions, check, open, table_stat};
+use arrowwood::{ErrorKind, Sync, Value, Writer, WriterOptions, check, open, parse_schema, table_stat};
 
 /// Which syncs a disk refuses.
 #[derive(Debug, Default)]
@@ -270,6 +270,28 @@ fn who_waits_behind_a_killed_writer_has_durable_names() {
     table.disk.refuse(Refused::NextFolder);
     assert_eq!(writer.durability().wait().unwrap_err().kind(), ErrorKind::Io);
     assert_eq!(table.durable_end(), 0);
+}
+
+/// Who waited behind a change of an empty table's schema did not wait for the name of the file that has the new one: nothing
+/// was counted as committed, and after a power cut the old file could have the name again.
+#[test]
+fn who_waits_behind_a_change_of_an_empty_segments_schema_has_a_durable_name() {
+    let table = Table::new(Sync::Never, None);
+    let mut writer = table.writer();
+    writer.sync().unwrap();
+    let syncs = table.disk.syncs();
+    let wider = |text: &str| Arc::new(parse_schema(text).unwrap());
+    assert!(writer.alter(&wider("n: int64 not null, price: float64")).unwrap());
+    // The new file was synced before it got the name.
+    assert_eq!(table.disk.syncs(), syncs + 1);
+    writer.durability().wait().unwrap();
+    let synced = table.disk.syncs();
+    assert!(synced > syncs + 1);
+    writer.durability().wait().unwrap();
+    assert_eq!(table.disk.syncs(), synced, "all is durable");
+    assert!(writer.alter(&wider("n: int64 not null, price: float64, size: int64")).unwrap());
+    table.disk.refuse(Refused::NextFolder);
+    assert_eq!(writer.durability().wait().unwrap_err().kind(), ErrorKind::Io);
 }
 
 /// The places in a segment's file, from its header.

@@ -129,13 +129,19 @@ impl Background {
     /// Ensures that the newest commit is published, now or a little later.
     #[inline]
     pub fn committed(&self, live: &Shared) {
-        let commits = &self.inner.progress.committed;
-        commits.store(commits.load(Ordering::Relaxed) + 1, Ordering::Release);
+        self.count();
         if self.inner.may_publish.load(Ordering::Relaxed) {
             self.inner.publish(live);
         } else if self.inner.idle.load(Ordering::SeqCst) {
             self.wake();
         }
+    }
+
+    /// Counts a commit, which is not durable yet.
+    #[inline]
+    fn count(&self) {
+        let commits = &self.inner.progress.committed;
+        commits.store(commits.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
     /// Returns whether a check of the live segment's existence is due, and clears the request.
@@ -176,6 +182,9 @@ impl Background {
         let mut segments = locked(&self.inner.segments);
         segments.pop();
         segments.push(live);
+        drop(segments);
+        // The new file may have another schema, and who waits for that waits for its name.
+        self.count();
     }
 
     /// Adds the segments, already named, in which the commit continues that seals the live segment. Must be called
