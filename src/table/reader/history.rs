@@ -136,9 +136,16 @@ impl Snapshot {
 pub(super) struct Entry {
     pub first_row: u64,
     pub rows: u64,
-    pub opened: OnceLock<Opened>,
-    /// For a segment with an older schema than the table's: set before `opened`.
-    pub fitted: OnceLock<Box<FittedColumns>>,
+    pub opened: OnceLock<OpenedEntry>,
+}
+
+/// The file of a segment. In one piece: of two threads that open the segment, one may find the file that replaced the other's,
+/// with another schema.
+#[derive(Debug)]
+pub(super) struct OpenedEntry {
+    pub file: Opened,
+    /// For a file with an older schema than the table's.
+    pub fitted: Option<Box<FittedColumns>>,
 }
 
 #[derive(Debug)]
@@ -248,15 +255,6 @@ pub(in crate::table) fn without_settings(schema: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(schema.fields().clone(), metadata))
 }
 
-pub(super) fn rows_of(opened: &OnceLock<Opened>) -> Result<u64> {
-    match opened.get() {
-        Some(Opened::Dense(ipc)) => ipc.walk(u64::MAX),
-        Some(Opened::Growable(snapshot)) => Ok(snapshot.record.rows()),
-        Some(Opened::Within(within)) => Ok(within.rows as u64),
-        None => Ok(0),
-    }
-}
-
 impl Opened {
     pub fn schema(&self) -> &SchemaRef {
         match self {
@@ -312,27 +310,38 @@ fn open_sealed(path: &Path) -> Result<Option<(Segment, Record)>> {
 }
 
 impl Entry {
-    pub fn new(first_row: u64, rows: u64, opened: OnceLock<Opened>) -> Arc<Entry> {
-        Arc::new(Entry { first_row, rows, opened, fitted: OnceLock::new() })
+    /// A segment that is opened when it is needed.
+    pub fn new(first_row: u64, rows: u64) -> Arc<Entry> {
+        Arc::new(Entry { first_row, rows, opened: OnceLock::new() })
     }
 
-    pub fn open(&self, table: &Table) -> Result<&Opened> {
+    /// A segment whose file has the table's schema.
+    pub fn opened(first_row: u64, rows: u64, file: Opened) -> Arc<Entry> {
+        let opened = OnceLock::from(OpenedEntry { file, fitted: None });
+        Arc::new(Entry { first_row, rows, opened })
+    }
+
+    /// The file, if it was opened.
+    pub fn file(&self) -> Option<&Opened> {
+        self.opened.get().map(|opened| &opened.file)
+    }
+
+    pub fn open(&self, table: &Table) -> Result<&OpenedEntry> {
         if let Some(opened) = self.opened.get() {
             return Ok(opened);
         }
         let path = chain::path(&table.folder, self.first_row);
-        let opened = self.open_by_name(table, &path);
+        let file = self.open_by_name(table, &path);
         // A directory that replaced it may have other rows under the name, or none.
         if !table.is_in_place() {
             return Err(table.replaced());
         }
-        let opened = opened?;
-        if let Some(fit) = self.check(&opened, table).map_err(|e| e.at(&path))? {
-            self.fitted.get_or_init(|| Box::new(FittedColumns::new(fit, self.rows as usize)));
-        }
+        let file = file?;
+        let fit = self.check(&file, table).map_err(|e| e.at(&path))?;
+        let fitted = fit.map(|fit| Box::new(FittedColumns::new(fit, self.rows as usize)));
         // A table may have more segments than a process may have open files.
-        opened.close_file();
-        Ok(self.opened.get_or_init(|| opened))
+        file.close_file();
+        Ok(self.opened.get_or_init(|| OpenedEntry { file, fitted }))
     }
 
     fn open_by_name(&self, table: &Table, path: &Path) -> Result<Opened> {
@@ -418,21 +427,21 @@ impl Entry {
     }
 
     fn column(&self, table: &Table, column: usize) -> Result<&Unchecked> {
-        let opened = self.open(table)?;
-        match self.fitted.get() {
-            None => opened.column(column),
+        let OpenedEntry { file, fitted } = self.open(table)?;
+        match fitted {
+            None => file.column(column),
             Some(fitted) => match fitted.as_it_is(column) {
-                Some(column) => opened.column(column),
-                None => fitted.checked(column, |column| opened.checked(column)).map(Unchecked::of),
+                Some(column) => file.column(column),
+                None => fitted.checked(column, |column| file.checked(column)).map(Unchecked::of),
             },
         }
     }
 
     fn checked(&self, table: &Table, column: usize) -> Result<&ArrayData> {
-        let opened = self.open(table)?;
-        match self.fitted.get() {
-            None => opened.checked(column),
-            Some(fitted) => fitted.checked(column, |column| opened.checked(column)),
+        let OpenedEntry { file, fitted } = self.open(table)?;
+        match fitted {
+            None => file.checked(column),
+            Some(fitted) => fitted.checked(column, |column| file.checked(column)),
         }
     }
 }
@@ -546,7 +555,7 @@ impl Source for History {
     }
 
     fn footprint(&self) -> Footprint {
-        let of = |entry: &Arc<Entry>| match entry.opened.get() {
+        let of = |entry: &Arc<Entry>| match entry.file() {
             Some(Opened::Growable(snapshot)) => {
                 Footprint { mapped: snapshot.segment.used(&snapshot.record), copied: 0 }
             }
@@ -555,7 +564,8 @@ impl Source for History {
             None => Footprint::default(),
         };
         let fitted = |entry: &Arc<Entry>| {
-            let copied = entry.fitted.get().map_or(0, |fitted| fitted.copied());
+            let fitted = entry.opened.get().and_then(|opened| opened.fitted.as_ref());
+            let copied = fitted.map_or(0, |fitted| fitted.copied());
             Footprint { mapped: 0, copied }
         };
         self.entries().flat_map(|entry| [of(entry), fitted(entry)]).sum()
@@ -563,7 +573,7 @@ impl Source for History {
 
     fn look(&self, batches: Range<usize>, when: ChangeCheck) -> Result<()> {
         let mut entries = (batches.start..batches.end.min(self.len)).filter_map(|number| self.get(number));
-        entries.try_for_each(|entry| match entry.opened.get() {
+        entries.try_for_each(|entry| match entry.file() {
             Some(Opened::Growable(snapshot)) => snapshot.segment.look(when),
             Some(Opened::Dense(ipc)) => ipc.look(0..usize::MAX, when),
             Some(Opened::Within(within)) => within.ipc.look(0..usize::MAX, when),
@@ -572,7 +582,7 @@ impl Source for History {
     }
 
     fn resident(&self) -> Result<u64> {
-        let of = |entry: &Arc<Entry>| match entry.opened.get() {
+        let of = |entry: &Arc<Entry>| match entry.file() {
             Some(Opened::Growable(snapshot)) => Ok(snapshot.segment.mapping.resident()? as u64),
             Some(Opened::Dense(ipc)) => ipc.resident(),
             Some(Opened::Within(within)) => within.ipc.resident(),
@@ -608,12 +618,11 @@ impl Source for History {
 
     #[cfg(feature = "compute")]
     fn zones(&self, batch: usize, column: usize) -> Result<Option<Zones>> {
-        let entry = self.entry(batch)?;
-        let opened = entry.open(&self.table)?;
+        let OpenedEntry { file, fitted } = self.entry(batch)?.open(&self.table)?;
         // Zones are of the stored values.
-        let stored = entry.fitted.get().map_or(Some(column), |fitted| fitted.as_it_is(column));
+        let stored = fitted.as_ref().map_or(Some(column), |fitted| fitted.as_it_is(column));
         let Some(column) = stored else { return Ok(None) };
-        match opened {
+        match file {
             Opened::Growable(snapshot) => snapshot.zones(column),
             Opened::Dense(ipc) => {
                 let found = dense_zones(ipc, column)?;

@@ -10,14 +10,14 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use arrow_data::ArrayData;
 use arrow_schema::{FieldRef, Schema, SchemaRef};
 
 use super::chain;
 use super::chain::{Chain, open_dense, open_last, repeated};
-use super::history::{Entry, History, Opened, Snapshot, Table, replaced, rows_of, settings_of};
+use super::history::{Entry, History, Opened, OpenedEntry, Snapshot, Table, replaced, settings_of};
 use super::segment::Segment;
 use crate::array::Unchecked;
 #[cfg(feature = "compute")]
@@ -86,13 +86,12 @@ fn of_chain(folder: &Path, options: ReadOptions, chain: Chain, before: Option<Be
         let first_row = pair[0];
         let rows = pair[1] - pair[0];
         let found = known.and_then(|history| history.find(first_row)).filter(|entry| entry.rows == rows);
-        let unopened = || Entry::new(first_row, rows, OnceLock::new());
+        let unopened = || Entry::new(first_row, rows);
         entries.push(found.cloned().unwrap_or_else(unopened));
     }
     if let Some(ipc) = dense {
-        let opened = OnceLock::from(Opened::Dense(Box::new(ipc)));
-        let rows = rows_of(&opened)?;
-        entries.push(Entry::new(last_start, rows, opened));
+        let rows = ipc.walk(u64::MAX)?;
+        entries.push(Entry::opened(last_start, rows, Opened::Dense(Box::new(ipc))));
     }
     let history = History::of(&table, entries, last_file);
     let live = live.map(|(segment, record)| {
@@ -198,14 +197,11 @@ pub(super) fn segment_of(source: &dyn Source, batch: usize) -> Result<Option<(&S
     let any = source.as_any();
     let snapshot = match (any.downcast_ref::<Live>(), any.downcast_ref::<History>()) {
         (Some(live), _) => &live.snapshot,
-        (None, Some(history)) => {
-            let entry = history.entry(batch)?;
-            match entry.open(&history.table)? {
-                // The columns of an older schema differ.
-                Opened::Growable(snapshot) if entry.fitted.get().is_none() => snapshot,
-                _ => return Ok(None),
-            }
-        }
+        (None, Some(history)) => match history.entry(batch)?.open(&history.table)? {
+            // The columns of an older schema differ.
+            OpenedEntry { file: Opened::Growable(snapshot), fitted: None } => snapshot,
+            _ => return Ok(None),
+        },
         _ => return Ok(None),
     };
     Ok(Some((&snapshot.segment, snapshot.record.rows())))
@@ -313,11 +309,12 @@ impl Live {
                 Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
                 _ => return Ok(None),
             };
-            let opened = OnceLock::new();
-            if !mappings_are_scarce() {
-                opened.get_or_init(|| Opened::Growable(Snapshot::new(segment, record))).close_file();
-            }
-            sealed.push(Entry::new(first_row, rows, opened));
+            sealed.push(if mappings_are_scarce() {
+                Entry::new(first_row, rows)
+            } else {
+                segment.mapping.close_file();
+                Entry::opened(first_row, rows, Opened::Growable(Snapshot::new(segment, record)))
+            });
             (segment, record) = next;
         }
         // The segments were opened by their names, which another directory may have as well.
@@ -464,7 +461,7 @@ impl Dataset {
         }
         let Some(history) = last.downcast_ref::<History>() else { return Ok(Vec::new()) };
         let Some(entry) = history.last() else { return Ok(Vec::new()) };
-        match entry.open(&history.table)? {
+        match &entry.open(&history.table)?.file {
             Opened::Growable(snapshot) => of_record(snapshot),
             // Positions belong to the last row, and this dataset ends before it.
             Opened::Within(_) => Ok(Vec::new()),
@@ -544,14 +541,14 @@ pub(in crate::table) fn one_fitted_segment(dataset: &Dataset, start: u64) -> Res
 /// A segment of a table with its own schema.
 fn as_stored(history: &History, entry: &Arc<Entry>) -> Result<(Arc<Table>, Arc<Entry>)> {
     let opened = entry.open(&history.table)?;
-    if entry.fitted.get().is_none() {
+    if opened.fitted.is_none() {
         return Ok((history.table.clone(), entry.clone()));
     }
     let Table { folder, folder_id, options, settings, .. } = history.table.as_ref();
     let (folder, folder_id) = (folder.clone(), *folder_id);
-    let schema = opened.schema().clone();
+    let schema = opened.file.schema().clone();
     let table = Table { folder, folder_id, schema, options: *options, settings: settings.clone() };
-    Ok((Arc::new(table), Entry::new(entry.first_row, entry.rows, OnceLock::new())))
+    Ok((Arc::new(table), Entry::new(entry.first_row, entry.rows)))
 }
 
 /// The live segment of a piece that extends to its end.
@@ -592,7 +589,7 @@ pub(crate) fn close_files(dataset: &Dataset) {
             live.snapshot.segment.mapping.close_file();
         }
         let opened = whole_history(piece).into_iter().flat_map(History::entries);
-        opened.filter_map(|entry| entry.opened.get()).for_each(Opened::close_file);
+        opened.filter_map(|entry| entry.file()).for_each(Opened::close_file);
     }
 }
 
@@ -655,7 +652,7 @@ pub(super) fn let_go(newest: &Dataset, next: u64) -> Dataset {
     let (Some(history), Some(live)) = (first.and_then(whole_history), live) else { return newest.clone() };
     let is_done = |entry: &Entry| entry.first_row + entry.rows <= next && entry.opened.get().is_some();
     let entries = history.entries().map(|entry| match is_done(entry) {
-        true => Entry::new(entry.first_row, entry.rows, OnceLock::new()),
+        true => Entry::new(entry.first_row, entry.rows),
         false => entry.clone(),
     });
     let history = History::of(&history.table, entries.collect(), history.last_file);
