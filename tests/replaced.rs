@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrowwood::{
@@ -57,6 +57,17 @@ fn followed(follower: &mut FollowPartitions, polls: usize) -> u64 {
     found.map(|(_, rows)| rows.len().unwrap()).sum()
 }
 
+/// The number of rows that have come when as many are there, or after some seconds: a follower looks twice a second for files that
+/// were replaced.
+fn awaited(follower: &mut FollowPartitions, rows: u64) -> u64 {
+    let begun = Instant::now();
+    let mut found = 0;
+    while found < rows && begun.elapsed() < Duration::from_secs(10) {
+        found += followed(follower, 1);
+    }
+    found
+}
+
 /// The segment that compaction sealed has no name any more once it is merged with the next, whose name it hides.
 #[test]
 fn a_partition_refreshed_amid_a_compaction_goes_on() {
@@ -76,7 +87,7 @@ fn a_partition_refreshed_amid_a_compaction_goes_on() {
     fill_partition(table, 64, 20..30);
     compact(&path, |_, _| ()).unwrap();
     assert_eq!(fs::read_dir(&path).unwrap().count(), 1, "merged");
-    assert_eq!((len(&alone), len(&whole), followed(&mut follower, 5)), (30, 30, 10));
+    assert_eq!((len(&alone), len(&whole), awaited(&mut follower, 10)), (30, 30, 10));
 }
 
 #[test]
@@ -159,7 +170,7 @@ fn an_empty_segment_that_was_replaced_unsealed_is_noticed() {
     let segment = Path::new("host=a").join(FIRST);
     fs::rename(other.join(&segment), table.join(&segment)).unwrap();
     assert!(!alone.is_newest());
-    assert_eq!((len(&dataset), len(&alone), followed(&mut follower, 5)), (3, 3, 3));
+    assert_eq!((len(&dataset), len(&alone), awaited(&mut follower, 3)), (3, 3, 3));
     assert_eq!(alone_follower.poll(Duration::ZERO).unwrap().unwrap().len().unwrap(), 3);
 }
 

@@ -160,13 +160,16 @@ mod tests {
     use crate::table::{Compaction, Writer, WriterOptions, compact, compact_with};
     use crate::{Value, parse_schema};
 
-    /// A writer that has committed `rows` rows.
+    /// A writer that has committed `rows` rows, each of them durable before the next.
     fn written(table: &Path, schema: &str, segment_rows: Option<u64>, rows: i64) -> Writer {
         let schema = Arc::new(parse_schema(schema).unwrap());
         let options = WriterOptions { segment_rows, ..WriterOptions::default() };
         let mut writer = Writer::open(table, Some(schema), &options).unwrap();
-        (0..rows).for_each(|number| writer.append_row(&[Value::Int(number)]).unwrap());
-        writer.commit().unwrap();
+        for number in 0..rows {
+            writer.append_row(&[Value::Int(number)]).unwrap();
+            writer.commit().unwrap();
+            writer.sync().unwrap();
+        }
         writer
     }
 
