@@ -80,7 +80,9 @@ impl Refusal {
     pub fn of_input(e: &Error) -> Refusal {
         match e.kind() {
             ErrorKind::SchemaMismatch => Refusal::conflict("schema_mismatch", e.message()),
-            ErrorKind::Closed | ErrorKind::FileChanged | ErrorKind::Io | ErrorKind::Internal => Refusal::of_table(e),
+            ErrorKind::Closed | ErrorKind::FileChanged | ErrorKind::Internal => Refusal::of_table(e),
+            // Others are of rows that would take more memory than there is.
+            ErrorKind::Io if e.errno().is_some() => Refusal::of_table(e),
             _ => Refusal::bad_request(e.message()),
         }
     }
