@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{
     DataType, FieldRef, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
@@ -146,18 +146,21 @@ impl Argument {
     }
 }
 
+/// From the offset of the first of some rows to the one behind the last.
+fn between<O: OffsetSizeTrait>(offsets: &[O], rows: &Range<usize>) -> Range<usize> {
+    offsets[rows.start].as_usize()..offsets[rows.end].as_usize()
+}
+
 /// The elements of some lists, which follow each other; `None` for other values and for lists whose elements do not.
-fn elements_within(lists: &ArrayRef, rows: Range<usize>) -> Option<(ArrayRef, Range<usize>)> {
+fn elements_within(lists: &ArrayRef, rows: &Range<usize>) -> Option<(ArrayRef, Range<usize>)> {
     match lists.data_type() {
         DataType::List(_) => {
-            let (lists, Range { start, end }) = (lists.as_list::<i32>(), rows);
-            let offsets = lists.value_offsets();
-            Some((lists.values().clone(), offsets[start] as usize..offsets[end] as usize))
+            let lists = lists.as_list::<i32>();
+            Some((lists.values().clone(), between(lists.value_offsets(), rows)))
         }
         DataType::LargeList(_) => {
-            let (lists, Range { start, end }) = (lists.as_list::<i64>(), rows);
-            let offsets = lists.value_offsets();
-            Some((lists.values().clone(), offsets[start] as usize..offsets[end] as usize))
+            let lists = lists.as_list::<i64>();
+            Some((lists.values().clone(), between(lists.value_offsets(), rows)))
         }
         DataType::FixedSizeList(..) => {
             let lists = lists.as_fixed_size_list();
@@ -169,7 +172,7 @@ fn elements_within(lists: &ArrayRef, rows: Range<usize>) -> Option<(ArrayRef, Ra
 }
 
 fn elements_of(array: &ArrayRef, rows: Range<usize>) -> Option<usize> {
-    let (values, within) = elements_within(array, rows)?;
+    let (values, within) = elements_within(array, &rows)?;
     let len = within.len();
     Some(elements_of(&values, within).unwrap_or(len))
 }
@@ -177,37 +180,24 @@ fn elements_of(array: &ArrayRef, rows: Range<usize>) -> Option<usize> {
 /// The bytes of some rows. Where those of a row are not known, the mean of all rows.
 fn bytes_of(array: &ArrayRef, rows: Range<usize>) -> u128 {
     // The lower half of a view is its length.
-    let viewed = |views: &[u128]| views.iter().map(|view| u128::from(*view as u32)).sum();
-    let Range { start, end } = rows;
+    let viewed = |views: &[u128]| views[rows.clone()].iter().map(|view| u128::from(*view as u32)).sum();
     match array.data_type() {
-        DataType::Utf8 => {
-            let offsets = array.as_string::<i32>().value_offsets();
-            (offsets[end] - offsets[start]) as u128
-        }
-        DataType::LargeUtf8 => {
-            let offsets = array.as_string::<i64>().value_offsets();
-            (offsets[end] - offsets[start]) as u128
-        }
-        DataType::Utf8View => viewed(&array.as_string_view().views()[rows]),
-        DataType::BinaryView => viewed(&array.as_binary_view().views()[rows]),
-        DataType::Binary => {
-            let offsets = array.as_binary::<i32>().value_offsets();
-            (offsets[end] - offsets[start]) as u128
-        }
-        DataType::LargeBinary => {
-            let offsets = array.as_binary::<i64>().value_offsets();
-            (offsets[end] - offsets[start]) as u128
-        }
+        DataType::Utf8 => between(array.as_string::<i32>().value_offsets(), &rows).len() as u128,
+        DataType::LargeUtf8 => between(array.as_string::<i64>().value_offsets(), &rows).len() as u128,
+        DataType::Binary => between(array.as_binary::<i32>().value_offsets(), &rows).len() as u128,
+        DataType::LargeBinary => between(array.as_binary::<i64>().value_offsets(), &rows).len() as u128,
+        DataType::Utf8View => viewed(array.as_string_view().views()),
+        DataType::BinaryView => viewed(array.as_binary_view().views()),
         DataType::Struct(_) => array.as_struct().columns().iter().map(|column| bytes_of(column, rows.clone())).sum(),
         other => {
-            if let Some((values, within)) = elements_within(array, rows) {
+            if let Some((values, within)) = elements_within(array, &rows) {
                 /// What an offset, a view or a length takes.
                 const EACH: u128 = 8;
                 let count = within.len() as u128;
                 return bytes_of(&values, within).saturating_add(count.saturating_mul(EACH));
             }
             let mean = || array.get_array_memory_size() / array.len().max(1);
-            (other.primitive_width().unwrap_or_else(mean) as u128).saturating_mul((end - start) as u128)
+            (other.primitive_width().unwrap_or_else(mean) as u128).saturating_mul(rows.len() as u128)
         }
     }
 }

@@ -76,7 +76,7 @@ pub(crate) fn bound(plan: LogicalPlan, values: &RecordBatch) -> Result<LogicalPl
     plan.with_param_values(values)
 }
 
-/// A value as one of a parameter's type. Floats are rounded to others.
+/// A value as one of a parameter's type. Floats are rounded to other floats.
 fn exactly(value: &ScalarValue, field: &Field) -> Result<ScalarValue> {
     let (from, to) = (value.data_type(), field.data_type());
     let found = value.cast_to(to)?;
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn values_keep_what_they_are_in_the_type_of_a_parameter() {
-        let second = |micros: i64| ScalarValue::TimestampMicrosecond(Some(micros), None);
+        let time = |micros: i64| ScalarValue::TimestampMicrosecond(Some(micros), None);
         let millis = DataType::Timestamp(TimeUnit::Millisecond, None);
         for (value, to, is_same) in [
             (ScalarValue::Float64(Some(2.0)), DataType::Int64, true),
@@ -125,10 +125,10 @@ mod tests {
             (ScalarValue::Int64(Some(1 << 60)), DataType::Float64, true),
             (ScalarValue::Int64(Some((1 << 60) + 1)), DataType::Float64, false),
             (ScalarValue::Int64(None), DataType::Float64, true),
-            (second(1_000_000), millis.clone(), true),
-            (second(1_000_001), millis, false),
-            (second(86_400_000_000), DataType::Date32, true),
-            (second(86_400_000_001), DataType::Date32, false),
+            (time(1_000_000), millis.clone(), true),
+            (time(1_000_001), millis, false),
+            (time(86_400_000_000), DataType::Date32, true),
+            (time(86_400_000_001), DataType::Date32, false),
             (ScalarValue::from("2.50"), DataType::Float64, true),
         ] {
             let found = exactly(&value, &Field::new("1", to.clone(), true));

@@ -24,33 +24,53 @@ pub(crate) fn bound(builder: &mut SessionStateBuilder, most: &Arc<Most>) {
             *function = bounded;
         }
     }
-    let planners = builder.expr_planners().get_or_insert_default();
+    let joined = Arc::new(ScalarUDF::new_from_impl(Joined::new(most)));
+    let operators = Operators { most: most.clone(), joined };
     // Before DataFusion's own.
-    planners.insert(0, Arc::new(Lists(most.clone())));
-    planners.push(Arc::new(Joining(Arc::new(ScalarUDF::new_from_impl(Joined::new(most))))));
+    builder.expr_planners().get_or_insert_default().insert(0, Arc::new(operators));
     *builder.type_planner() = Some(Arc::new(Types));
 }
 
-/// Plans operators and literals of lists as DataFusion does, with bounded functions.
+/// Plans operators and literals of lists as DataFusion does, with bounded functions, and `||` of texts as a function that is
+/// bounded, too.
 #[derive(Debug)]
-struct Lists(Arc<Most>);
+struct Operators {
+    most: Arc<Most>,
+    joined: Arc<ScalarUDF>,
+}
 
-impl Lists {
+impl Operators {
     /// The same call of a bounded function.
     fn bounded<T>(&self, planned: PlannerResult<T>) -> PlannerResult<T> {
         match planned {
             PlannerResult::Planned(Expr::ScalarFunction(call)) => {
-                let func = bounded(&call.func, &self.0).unwrap_or(call.func);
+                let func = bounded(&call.func, &self.most).unwrap_or(call.func);
                 PlannerResult::Planned(Expr::ScalarFunction(ScalarFunction { func, args: call.args }))
             }
             other => other,
         }
     }
+
+    /// A chain of `||` as one function of all its parts: DataFusion names each function after its arguments, which of nested
+    /// ones takes a time that grows with the cube of their number.
+    fn chain(&self, left: Expr, right: Expr) -> Expr {
+        let mut parts = match left {
+            Expr::ScalarFunction(chain) if chain.func == self.joined => chain.args,
+            first => vec![first],
+        };
+        parts.push(right);
+        Expr::ScalarFunction(ScalarFunction::new_udf(self.joined.clone(), parts))
+    }
 }
 
-impl ExprPlanner for Lists {
+impl ExprPlanner for Operators {
     fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
-        Ok(self.bounded(NestedFunctionPlanner.plan_binary_op(expr, schema)?))
+        Ok(match NestedFunctionPlanner.plan_binary_op(expr, schema)? {
+            PlannerResult::Original(expr) if expr.op == BinaryOperator::StringConcat => {
+                PlannerResult::Planned(self.chain(expr.left, expr.right))
+            }
+            other => self.bounded(other),
+        })
     }
 
     fn plan_array_literal(&self, exprs: Vec<Expr>, schema: &DFSchema) -> Result<PlannerResult<Vec<Expr>>> {
@@ -60,28 +80,9 @@ impl ExprPlanner for Lists {
     fn plan_make_map(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
         // Of two lists, which are made here too.
         Ok(match NestedFunctionPlanner.plan_make_map(args)? {
-            PlannerResult::Planned(map) => PlannerResult::Planned(bounded_within(map, &self.0)?),
+            PlannerResult::Planned(map) => PlannerResult::Planned(bounded_within(map, &self.most)?),
             original => original,
         })
-    }
-}
-
-/// Makes `||` of texts a function that is bounded too. A chain is one function of all its parts: DataFusion names each
-/// function after its arguments, which of nested ones takes a time that grows with the cube of their number.
-#[derive(Debug)]
-struct Joining(Arc<ScalarUDF>);
-
-impl ExprPlanner for Joining {
-    fn plan_binary_op(&self, expr: RawBinaryExpr, _: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
-        if expr.op != BinaryOperator::StringConcat {
-            return Ok(PlannerResult::Original(expr));
-        }
-        let mut parts = match expr.left {
-            Expr::ScalarFunction(chain) if chain.func == self.0 => chain.args,
-            first => vec![first],
-        };
-        parts.push(expr.right);
-        Ok(PlannerResult::Planned(Expr::ScalarFunction(ScalarFunction::new_udf(self.0.clone(), parts))))
     }
 }
 
