@@ -243,6 +243,26 @@ fn rows_are_not_durable_behind_a_folder_that_failed_to_sync() {
     table.check(&writer, 9);
 }
 
+/// Segments that became durable together with one before them, which was dropped since, looked as if they were not.
+#[test]
+fn rows_stay_durable_when_those_before_them_are_dropped() {
+    let table = Table::new(Sync::Never, Some(4));
+    let mut writer = table.writer();
+    commit(&mut writer, 14);
+    writer.sync().unwrap();
+    table.check(&writer, 14);
+    writer.drop_before(8).unwrap();
+    table.check(&writer, 14);
+    commit(&mut writer, 6);
+    table.check(&writer, 14);
+    drop(writer);
+    let (writer, syncs) = (table.writer(), table.disk.syncs());
+    writer.durability().wait().unwrap();
+    // Of rows 12 to 16, and 16 to 20, and their names; none of those before.
+    assert_eq!(table.disk.syncs(), syncs + 3);
+    table.check(&writer, 20);
+}
+
 /// Who waited for rows of a writer that was killed did not wait: they were none of this writer's commits.
 #[test]
 fn who_waits_behind_a_killed_writer_has_durable_rows() {

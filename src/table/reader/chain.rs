@@ -248,13 +248,12 @@ impl Chain {
     }
 }
 
-/// Those of the sealed segments `starts` that a power cut may lose, the last one first.
+/// Those of the sealed segments `starts`, the first of which is the table's, that a power cut may lose, the last one first.
 ///
 /// # Errors
 /// Those of opening segments.
 pub(in crate::table) fn not_durable(folder: &Path, starts: &[u64]) -> Result<Vec<u64>> {
     let mut found = Vec::new();
-    let mut is_reached = false;
     for &start in starts.iter().rev() {
         let on_disk = match open_newest(&path(folder, start))? {
             Some((segment, record)) if record.boot == boot_id() => segment.durability(&record),
@@ -262,16 +261,14 @@ pub(in crate::table) fn not_durable(folder: &Path, starts: &[u64]) -> Result<Vec
             _ => OnDisk::Alone,
         };
         if on_disk == OnDisk::Alone {
-            is_reached = true;
             break;
         }
         found.push((start, on_disk));
     }
-    if is_reached {
-        // A commit across several segments becomes durable as a whole: those after the first stay provisional.
-        while found.last().is_some_and(|&(_, on_disk)| on_disk == OnDisk::Provisionally) {
-            found.pop();
-        }
+    // A commit across several segments becomes durable as a whole: those after the first stay provisional. Those before the
+    // table's first segment were durable when they were dropped.
+    while found.last().is_some_and(|&(_, on_disk)| on_disk == OnDisk::Provisionally) {
+        found.pop();
     }
     Ok(found.into_iter().map(|(start, _)| start).collect())
 }
