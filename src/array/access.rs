@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
+#[cfg(feature = "compute")]
+use multiversion::multiversion;
 
 use super::{Unchecked, is_trivial, key};
 use crate::error::{Error, Result};
@@ -133,23 +135,16 @@ impl<'a> Texts<'a> {
         }
     }
 
-    /// Which of up to 64 rows, null or not, have texts of `len` bytes; `None` in layouts that don't tell without a look at each, and
-    /// for invalid offsets.
+    /// Which of up to 64 rows, null or not, have texts of one of some lengths: [`length_bit`] tells the bit of each. `None` in
+    /// layouts that don't tell without a look at each text, and for invalid offsets.
     #[cfg(feature = "compute")]
     #[inline(always)]
-    pub(crate) fn of_length(&self, rows: Range<usize>, len: usize) -> Option<[u8; 64]> {
+    pub(crate) fn of_lengths(&self, rows: Range<usize>, lengths: u32) -> Option<[u8; 64]> {
         let CellLayout::Small(offsets, data) = self.layout else { return None };
-        let (first, ends) = offsets.get(rows.start..=rows.end)?.split_first()?;
-        let len = u32::try_from(len).ok()?;
+        let offsets = offsets.get(rows.start..=rows.end)?;
         let mut found = [0; 64];
-        let (mut start, mut ascend) = (u32::from_le_bytes(*first), true);
-        for (found, end) in found.iter_mut().zip(ends) {
-            let end = u32::from_le_bytes(*end);
-            *found = u8::from(end.wrapping_sub(start) == len);
-            ascend &= start <= end;
-            start = end;
-        }
-        (ascend && start as usize <= data.len()).then_some(found)
+        let end = of_lengths(offsets, lengths, &mut found)?;
+        (end as usize <= data.len()).then_some(found)
     }
 
     /// Calls `work` with the bytes of each of some rows, null or not.
@@ -229,9 +224,30 @@ fn each_between<const N: usize>(
     Ok(())
 }
 
+/// The bit of texts of `len` bytes, the last of which is that of all longer ones.
+#[cfg(feature = "compute")]
+pub(crate) fn length_bit(len: usize) -> u32 {
+    1 << len.min(31)
+}
+
+/// Whether the text behind each of `offsets` but the last has one of the lengths; returns the last offset if they ascend.
+#[cfg(feature = "compute")]
+#[multiversion(targets("x86_64+avx2", "aarch64+neon"))]
+fn of_lengths(offsets: &[[u8; 4]], lengths: u32, found: &mut [u8; 64]) -> Option<u32> {
+    let (first, ends) = offsets.split_first()?;
+    let (mut start, mut ascend) = (u32::from_le_bytes(*first), true);
+    for (found, end) in found.iter_mut().zip(ends) {
+        let end = u32::from_le_bytes(*end);
+        *found = (lengths >> end.wrapping_sub(start).min(31) & 1) as u8;
+        ascend &= start <= end;
+        start = end;
+    }
+    ascend.then_some(start)
+}
+
 /// The first 16 bytes as a number, with zeros behind fewer.
 #[cfg(feature = "compute")]
-fn head(bytes: &[u8]) -> u128 {
+pub(crate) fn head(bytes: &[u8]) -> u128 {
     bytes.first_chunk().map_or_else(|| short(bytes).1, |raw| u128::from_le_bytes(*raw))
 }
 

@@ -4,7 +4,6 @@
 //! Rows are taken in waves. First, each chunk of a wave is sorted by partition, with the columns that are needed; then each
 //! partition groups its rows of all chunks, in their order. So the result depends only on the rows.
 
-use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,7 +46,6 @@ pub(super) struct NeededColumns {
     /// Of one column of integers that lie close together: the bits behind those that tell the partition, so that the keys of a
     /// partition lie close together too.
     shift: Option<u32>,
-    has_texts: bool,
 }
 
 /// A wave's rows in partitions.
@@ -102,8 +100,7 @@ impl NeededColumns {
         let kinds = kinds.iter().map(|kind| kind.with_column(place)).collect::<Result<_>>()?;
         let fields = dataset.schema().fields();
         let schema = Arc::new(Schema::new(columns.iter().map(|&column| fields[column].clone()).collect::<Vec<_>>()));
-        let has_texts = schema.fields().iter().any(|field| is_text_or_binary(field.data_type()));
-        Ok(NeededColumns { columns, keys, kinds, schema, of: dataset.schema().clone(), shift, has_texts })
+        Ok(NeededColumns { columns, keys, kinds, schema, of: dataset.schema().clone(), shift })
     }
 
     /// The rows of a wave: as many as take some memory, which a wave copies.
@@ -159,7 +156,7 @@ impl<'w, 'a> Wave<'w, 'a> {
         let orders = parallel::map_with(chunks.len(), bytes, Vec::new, |hashes, job| {
             let mut partitions = needed.partitions(frame, chunks.start + job, hashes)?;
             exclude(&mut partitions, frame, chunks.start + job, &masks(chunks.start + job)?);
-            Ok(ChunkOrder::of(&partitions, needed.has_texts))
+            Ok(ChunkOrder::of(&partitions))
         });
         let orders = orders.into_iter().collect::<Result<Vec<_>>>()?;
         let mut wave = Wave {
@@ -478,18 +475,16 @@ fn exclude(partitions: &mut [u8], frame: &Frame<'_>, block: usize, masks: &[Opti
 /// The order of a chunk's rows by partition, as they are within each.
 struct ChunkOrder {
     rows: Vec<u16>,
-    /// The place of each row in that order; `u16::MAX`, where no other can be, for rows that are not selected. Only where texts
-    /// are sorted, which are visited in their own order.
+    /// The place of each row in that order; `u16::MAX`, where no other can be, for rows that are not selected. Columns are read as
+    /// they are, and written to the places: those of each partition are neighbours.
     places: Vec<u16>,
-    /// The number of all rows.
-    len: usize,
     /// Where each partition begins, and where the last one ends.
     starts: Vec<usize>,
 }
 
 impl ChunkOrder {
     /// Of at most `CHUNK` rows.
-    fn of(partitions: &[u8], has_texts: bool) -> ChunkOrder {
+    fn of(partitions: &[u8]) -> ChunkOrder {
         let mut counts = [0usize; NONE as usize + 1];
         partitions.iter().for_each(|&partition| counts[usize::from(partition)] += 1);
         let mut next = [usize::MAX; NONE as usize + 1];
@@ -502,17 +497,15 @@ impl ChunkOrder {
         }
         starts.push(end);
         let mut rows = vec![0; end];
-        let mut places = vec![u16::MAX; if has_texts { partitions.len() } else { 0 }];
-        for (row, &partition) in partitions.iter().enumerate() {
+        let mut places = vec![u16::MAX; partitions.len()];
+        for ((row, &partition), place) in partitions.iter().enumerate().zip(&mut places) {
             let next = &mut next[usize::from(partition)];
             let Some(selected) = rows.get_mut(*next) else { continue };
             *selected = row as u16;
-            if let Some(place) = places.get_mut(row) {
-                *place = *next as u16;
-            }
+            *place = *next as u16;
             *next += 1;
         }
-        ChunkOrder { rows, places, len: partitions.len(), starts }
+        ChunkOrder { rows, places, starts }
     }
 
     fn rows_of(&self, partition: usize) -> &[u16] {
@@ -541,15 +534,19 @@ impl ChunkOrder {
         fn of_span<'s, const N: usize>(span: &Span<'s>) -> Option<&'s [[u8; N]]> {
             fixed_values::<N>(span.0).get(span.1.clone())
         }
-        let values = match spans {
-            [span] => of_span::<N>(span).map(Cow::Borrowed),
-            _ => spans.iter().map(of_span::<N>).collect::<Option<Vec<_>>>().map(|values| Cow::Owned(values.concat())),
-        };
-        let values = values.filter(|values| values.len() == self.len).ok_or_else(lost_row)?;
-        for (out, &row) in out.as_chunks_mut::<N>().0.iter_mut().zip(&self.rows) {
-            *out = values[usize::from(row)];
+        let out = out.as_chunks_mut::<N>().0.get_mut(..self.rows.len()).ok_or_else(lost_row)?;
+        let mut places = &self.places[..];
+        for span in spans {
+            let values = of_span::<N>(span).ok_or_else(lost_row)?;
+            let (own, rest) = places.split_at_checked(values.len()).ok_or_else(lost_row)?;
+            for (value, &place) in values.iter().zip(own) {
+                if let Some(out) = out.get_mut(usize::from(place)) {
+                    *out = *value;
+                }
+            }
+            places = rest;
         }
-        Ok(())
+        if places.is_empty() { Ok(()) } else { Err(lost_row()) }
     }
 }
 

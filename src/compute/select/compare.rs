@@ -13,6 +13,7 @@ use memchr::memmem::Finder;
 use super::literal::{Literal, Operator, Owned};
 use super::predicate::TextMatch;
 use crate::array::Value;
+use crate::array::access::{self, head, length_bit};
 use crate::error::{Error, Result};
 use crate::types::layout::zones_agree;
 use crate::types::{is_text_or_binary, per_second, type_name};
@@ -30,7 +31,7 @@ pub(in crate::compute) enum Test {
     Text(Operator, Vec<u8>),
     Matches(TextTest),
     /// One of some texts.
-    Texts(HashSet<Vec<u8>>),
+    Texts(Arc<TextSet>),
     /// One of some integers, or digits of decimals, in order.
     Integers(Vec<i256>),
     /// One of some floats, in order.
@@ -63,6 +64,56 @@ impl TextTest {
             TextTest::EndsWith(text) => bytes.ends_with(text),
             TextTest::Contains(finder) => finder.find(bytes).is_some(),
         }
+    }
+}
+
+/// Some texts, with what tells of nearly all others that they are none of these.
+#[derive(Clone, Debug)]
+pub(in crate::compute) struct TextSet {
+    texts: HashSet<Vec<u8>>,
+    /// The bits of their lengths.
+    pub(super) lengths: u32,
+    /// Bits, of which those of the texts' hashes are set.
+    hashes: Vec<u64>,
+    /// The bits of a product that are not those of a hash.
+    shift: u32,
+}
+
+impl TextSet {
+    fn of(texts: HashSet<Vec<u8>>) -> TextSet {
+        let lengths = texts.iter().fold(0, |lengths, text| lengths | length_bit(text.len()));
+        // One of 64 is set, or more where they would not stay in a cache.
+        let bits = (64 * texts.len()).next_power_of_two().clamp(1 << 12, 1 << 20);
+        let mut set = TextSet { texts, lengths, hashes: vec![0; bits / 64], shift: u64::BITS - bits.ilog2() };
+        for text in &set.texts {
+            let hash = set.hash(text.len(), head(text));
+            set.hashes[hash / 64] |= 1 << (hash % 64);
+        }
+        set
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Vec<u8>> {
+        self.texts.iter()
+    }
+
+    pub(super) fn contains(&self, text: &[u8]) -> bool {
+        self.may_contain(text.len(), head(text)) && self.texts.contains(text)
+    }
+
+    /// Whether a text of `len` bytes may be one of these. `head` is the first 16 of them as a number, with anything behind fewer.
+    #[inline(always)]
+    pub(super) fn may_contain(&self, len: usize, head: u128) -> bool {
+        let hash = self.hash(len, head);
+        self.hashes.get(hash / 64).is_some_and(|bits| bits >> (hash % 64) & 1 != 0)
+    }
+
+    /// The upper bits of products, as they depend on all bits of the text's first bytes.
+    #[inline(always)]
+    fn hash(&self, len: usize, head: u128) -> usize {
+        let head = if len < 16 { head & access::below(len) } else { head };
+        let low = (head as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let high = ((head >> 64) as u64 ^ len as u64).wrapping_mul(0xD6E8_FEB8_6659_FD93);
+        (low.wrapping_add(high) >> self.shift) as usize
     }
 }
 
@@ -114,7 +165,7 @@ impl Test {
             Test::Matches(text) => matches!(value, Value::Str(found) if text.holds(found.as_bytes())),
             Test::Texts(texts) => match value {
                 Value::Str(found) => texts.contains(found.as_bytes()),
-                Value::Bytes(found) => texts.contains(*found),
+                Value::Bytes(found) => texts.contains(found),
                 Value::Uuid(found) => texts.contains(found.as_slice()),
                 _ => false,
             },
@@ -152,7 +203,7 @@ impl Test {
         });
         let texts: Option<HashSet<Vec<u8>>> = if tests.is_empty() { None } else { texts.collect() };
         Ok(match texts {
-            Some(texts) => Test::Texts(texts),
+            Some(texts) => Test::Texts(Arc::new(TextSet::of(texts))),
             None if tests.len() > FEW => Test::one_of(tests),
             None => Test::Any(tests),
         })

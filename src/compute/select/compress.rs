@@ -53,10 +53,21 @@ fn compress<const N: usize>(values: &[[u8; N]], words: &[u64], out: &mut [[u8; N
     at
 }
 
-/// If there is space for all 64: each value is written, and overwritten by the next unless its bit is set.
+/// Of 64 values, so many are copied one by one: the others may be in lines of memory that need not be read.
+const FEW: usize = 16;
+
+/// If there is space for all 64: each of many values is written, and overwritten by the next unless its bit is set.
 #[inline(always)]
 fn compress_word<const N: usize>(values: &[[u8; N]; 64], word: u64, out: &mut [[u8; N]; 64]) -> usize {
     let count = word.count_ones() as usize;
+    if count <= FEW {
+        let mut left = word;
+        for out in &mut out[..count] {
+            *out = values[left.trailing_zeros() as usize & 63];
+            left &= left.wrapping_sub(1);
+        }
+        return count;
+    }
     let first = word.trailing_zeros() as usize;
     let last = 64 - word.leading_zeros() as usize;
     if last - first == count {

@@ -514,6 +514,21 @@ mod tests {
         }
     }
 
+    /// With 27,000 wanted texts, the hashes of three of a hundred others are among theirs.
+    #[test]
+    fn one_of_very_many_texts_is_found_as_one_of_few() {
+        let text = |row: usize| format!("{row}{}", "żó ".repeat(row % 7));
+        let array: ArrayRef =
+            Arc::new((0..80_000).map(|row| (row % 11 > 0).then(|| text(row))).collect::<StringArray>());
+        for step in [3, 40_000] {
+            let wanted: Vec<String> = (0..80_000).step_by(step).map(text).collect();
+            let rows = |is_wanted: bool| -> Vec<String> {
+                (0..80_000).filter(|row| row % 11 > 0 && (row % step == 0) == is_wanted).map(text).collect()
+            };
+            assert_eq!(found(&array, &col("c").is_in(wanted)), [rows(true), rows(false)]);
+        }
+    }
+
     /// The words, and many more.
     fn long(words: &[&str]) -> ArrayRef {
         let more = (0..1000).map(|i| format!("more {i}"));

@@ -6,13 +6,12 @@ use arrow_buffer::i256;
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use half::f16;
-use hashbrown::HashSet;
 use multiversion::multiversion;
 
-use super::compare::{Test, TextTest, has_float};
+use super::compare::{Test, TextSet, TextTest, has_float};
 use super::literal::Operator;
 use super::numbers::{load_floats, load_integers};
-use crate::array::access::{Bits, Keys, Texts, below, dictionary_of, fixed_values, short};
+use crate::array::access::{Bits, Keys, Texts, below, dictionary_of, fixed_values, length_bit, short};
 use crate::array::value;
 use crate::compute::kernels::Number;
 use crate::error::{Error, Result};
@@ -371,16 +370,15 @@ fn texts(texts: &Texts<'_>, rows: &Range<usize>, operator: Operator, wanted: &[u
     }
 }
 
+/// Texts of a wanted length that are looked at one by one, of 64.
+const FEW: u32 = 16;
+
 fn equal(texts: &Texts<'_>, rows: &Range<usize>, wanted: &[u8]) -> Result<Mask> {
-    /// Texts of the wanted length that are looked at one by one, of 64.
-    const FEW: u32 = 16;
     let is_equal = |bytes: &[u8]| bytes == wanted;
     let ((wanted_len, number), all) = (short(wanted), below(wanted.len().min(15)));
-    let word = |rows: Range<usize>| match texts.of_length(rows.clone(), wanted_len).map(|found| pack(&found)) {
-        Some(same) if same.count_ones() <= FEW => set_bits(same).try_fold(0, |word, bit| {
-            let is_set = texts.get(rows.start + bit).map(is_equal)?;
-            Ok(word | u64::from(is_set) << bit)
-        }),
+    let lengths = length_bit(wanted_len);
+    let word = |rows: Range<usize>| match texts.of_lengths(rows.clone(), lengths).map(|found| pack(&found)) {
+        Some(same) if same.count_ones() <= FEW => some_texts(texts, rows.start, same, is_equal),
         _ if wanted_len < 16 => head_word(texts, rows, |len, head| len == wanted_len && head & all == number),
         _ => text_word(texts, rows, is_equal),
     };
@@ -410,11 +408,24 @@ fn matching(texts: &Texts<'_>, rows: &Range<usize>, wanted: &TextTest) -> Result
 }
 
 /// The rows whose text is one of `wanted`.
-fn one_of(texts: &Texts<'_>, rows: &Range<usize>, wanted: &HashSet<Vec<u8>>) -> Result<Mask> {
-    // Most texts have another length than all of them; the last bit is that of longer ones.
-    let length = |bytes: &[u8]| 1u64 << bytes.len().min(63);
-    let lengths = wanted.iter().fold(0, |lengths, text| lengths | length(text));
-    each_text(texts, rows, |bytes| lengths & length(bytes) != 0 && wanted.contains(bytes))
+fn one_of(texts: &Texts<'_>, rows: &Range<usize>, wanted: &TextSet) -> Result<Mask> {
+    let is_wanted = |bytes: &[u8]| wanted.contains(bytes);
+    let word = |rows: Range<usize>| {
+        let possible = match texts.of_lengths(rows.clone(), wanted.lengths).map(|found| pack(&found)) {
+            Some(same) if same.count_ones() <= FEW => same,
+            _ => head_word(texts, rows.clone(), |len, head| wanted.may_contain(len, head))?,
+        };
+        some_texts(texts, rows.start, possible, is_wanted)
+    };
+    in_words(texts, rows, word, is_wanted)
+}
+
+/// The bits of `possible`, of the rows from `start` on, whose texts pass.
+fn some_texts(texts: &Texts<'_>, start: usize, possible: u64, passes: impl Fn(&[u8]) -> bool) -> Result<u64> {
+    set_bits(possible).try_fold(0, |word, bit| {
+        let is_set = texts.get(start + bit).map(&passes)?;
+        Ok(word | u64::from(is_set) << bit)
+    })
 }
 
 /// The rows whose text passes; of nulls any.
