@@ -95,8 +95,9 @@ check-all: test
 # `PAGES="--markdown docs/performance.md --plots docs/plots" PAGE="--page docs/performance.md"`.
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 bench: $(VENV)/test.done
-	$(BIN)/pip install --quiet datasets
-	$(BIN)/python bench/rivals/run.py $(QUICK)
+	$(BIN)/pip install --quiet chdb datafusion datasets
+	cargo build --release -p arrowwood-bench --lib
+	$(BIN)/python bench/rivals/run.py $(QUICK) $(if $(PAGE),--markdown docs/rivals.md)
 	$(BIN)/python bench/rivals/questions.py $(QUICK) --json bench/results/$(VERSION).json $(PAGES)
 	$(BIN)/python bench/rivals/training.py --folder $(TARGET) $(if $(QUICK),--gib 0.25 --runs 2) $(PAGE)
 	$(BIN)/python bench/rivals/text.py --folder $(TARGET) $(if $(QUICK),--mb 20 --runs 2) $(PAGE)
