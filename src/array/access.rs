@@ -135,15 +135,33 @@ impl<'a> Texts<'a> {
         }
     }
 
-    /// Which of up to 64 rows, null or not, have texts of one of some lengths: [`length_bit`] tells the bit of each. `None` in
-    /// layouts that don't tell without a look at each text, and for invalid offsets.
+    /// Which of up to 64 rows, null or not, have texts of `len` bytes; `None` in layouts that don't tell without a look at each, and
+    /// for invalid offsets.
+    #[cfg(feature = "compute")]
+    #[inline(always)]
+    pub(crate) fn of_length(&self, rows: Range<usize>, len: usize) -> Option<[u8; 64]> {
+        let len = u32::try_from(len).ok()?;
+        self.by_length(rows, |offsets, found| each_length(offsets, found, |own| u8::from(own == len)))
+    }
+
+    /// The same for one of some lengths: [`length_bit`] tells the bit of each.
     #[cfg(feature = "compute")]
     #[inline(always)]
     pub(crate) fn of_lengths(&self, rows: Range<usize>, lengths: u32) -> Option<[u8; 64]> {
+        self.by_length(rows, |offsets, found| of_lengths(offsets, found, lengths))
+    }
+
+    /// What `fill` finds by the offsets of the texts. It returns the last one.
+    #[cfg(feature = "compute")]
+    #[inline(always)]
+    fn by_length(
+        &self,
+        rows: Range<usize>,
+        fill: impl Fn(&[[u8; 4]], &mut [u8; 64]) -> Option<u32>,
+    ) -> Option<[u8; 64]> {
         let CellLayout::Small(offsets, data) = self.layout else { return None };
-        let offsets = offsets.get(rows.start..=rows.end)?;
         let mut found = [0; 64];
-        let end = of_lengths(offsets, lengths, &mut found)?;
+        let end = fill(offsets.get(rows.start..=rows.end)?, &mut found)?;
         (end as usize <= data.len()).then_some(found)
     }
 
@@ -230,15 +248,21 @@ pub(crate) fn length_bit(len: usize) -> u32 {
     1 << len.min(31)
 }
 
-/// Whether the text behind each of `offsets` but the last has one of the lengths; returns the last offset if they ascend.
 #[cfg(feature = "compute")]
 #[multiversion(targets("x86_64+avx2", "aarch64+neon"))]
-fn of_lengths(offsets: &[[u8; 4]], lengths: u32, found: &mut [u8; 64]) -> Option<u32> {
+fn of_lengths(offsets: &[[u8; 4]], found: &mut [u8; 64], lengths: u32) -> Option<u32> {
+    each_length(offsets, found, |len| (lengths >> len.min(31) & 1) as u8)
+}
+
+/// Writes what `find` finds by the length of each text; returns the last offset if they ascend.
+#[cfg(feature = "compute")]
+#[inline(always)]
+fn each_length(offsets: &[[u8; 4]], found: &mut [u8; 64], find: impl Fn(u32) -> u8) -> Option<u32> {
     let (first, ends) = offsets.split_first()?;
     let (mut start, mut ascend) = (u32::from_le_bytes(*first), true);
     for (found, end) in found.iter_mut().zip(ends) {
         let end = u32::from_le_bytes(*end);
-        *found = (lengths >> end.wrapping_sub(start).min(31) & 1) as u8;
+        *found = find(end.wrapping_sub(start));
         ascend &= start <= end;
         start = end;
     }

@@ -11,7 +11,7 @@ use multiversion::multiversion;
 use super::compare::{Test, TextSet, TextTest, has_float};
 use super::literal::Operator;
 use super::numbers::{load_floats, load_integers};
-use crate::array::access::{Bits, Keys, Texts, below, dictionary_of, fixed_values, length_bit, short};
+use crate::array::access::{Bits, Keys, Texts, below, dictionary_of, fixed_values, short};
 use crate::array::value;
 use crate::compute::kernels::Number;
 use crate::error::{Error, Result};
@@ -376,8 +376,7 @@ const FEW: u32 = 16;
 fn equal(texts: &Texts<'_>, rows: &Range<usize>, wanted: &[u8]) -> Result<Mask> {
     let is_equal = |bytes: &[u8]| bytes == wanted;
     let ((wanted_len, number), all) = (short(wanted), below(wanted.len().min(15)));
-    let lengths = length_bit(wanted_len);
-    let word = |rows: Range<usize>| match texts.of_lengths(rows.clone(), lengths).map(|found| pack(&found)) {
+    let word = |rows: Range<usize>| match texts.of_length(rows.clone(), wanted_len).map(|found| pack(&found)) {
         Some(same) if same.count_ones() <= FEW => some_texts(texts, rows.start, same, is_equal),
         _ if wanted_len < 16 => head_word(texts, rows, |len, head| len == wanted_len && head & all == number),
         _ => text_word(texts, rows, is_equal),
