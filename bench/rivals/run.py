@@ -195,10 +195,11 @@ def main():
     if args.json:
         args.json.write_text(json.dumps(report, indent=1))
     if args.markdown:
-        # What `make bench-jvm` measures stands behind it.
-        before = args.markdown.read_text() if args.markdown.exists() else ""
+        # A page has a title and more before it, and behind it what `make bench-jvm` measures.
+        before = args.markdown.read_text() if args.markdown.exists() else MEASURED
+        title = before.partition(MEASURED)[0]
         _, heading, jvm = before.partition("\n### On the JVM\n")
-        args.markdown.write_text(render(report, markdown=True) + "\n" + heading + jvm)
+        args.markdown.write_text(title + render(report, markdown=True) + "\n" + heading + jvm)
     if failures:
         sys.exit(f"{len(failures)} FAILED:\n" + "\n".join(failures))
 
@@ -317,8 +318,12 @@ def duration(ns):
             return f"{x:.{2 if x < 9.995 else 1 if x < 99.95 else 0}f} {unit}"
 
 
+# What a report begins with.
+MEASURED = "Measured with "
+
+
 def render(report, markdown):
-    parts = [f"Measured with {report['machine']}. Medians; ~ = one run or extrapolated; ×3.0 = three times as long as"
+    parts = [f"{MEASURED}{report['machine']}. Medians; ~ = one run or extrapolated; ×3.0 = three times as long as"
              f" {OURS}{', **bold** = shorter' if markdown else ''}. MiB: resident (private) after one open."]
     parts += [f"- {note}" for note in report["notes"]] + [f"- FAILED {f}" for f in report["failures"]]
     for name, table in report["tables"].items():
