@@ -70,7 +70,7 @@ def make_go(folder):
     program = str(folder / "interop-go")
     run("go", "build", "-o", program, ".", cwd=HERE / "go")
     required = next(line for line in (HERE / "go/go.mod").read_text().splitlines() if "arrow-go" in line)
-    return [program], required.split()[2].removeprefix("v")
+    return [program], required.removeprefix("require").split()[1].removeprefix("v")
 
 
 def make_java(_):
