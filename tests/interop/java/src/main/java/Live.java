@@ -44,6 +44,7 @@ final class Live {
         Path path = last(folder);
         String name = path.getFileName().toString();
         opens++;
+        long began = System.nanoTime();
         try {
           int found = look(path, Long.parseLong(name.substring(0, 20)), allocator);
           rows += found;
@@ -52,7 +53,8 @@ final class Live {
         } catch (Exception e) {
           wrong++;
           if (complaints.size() < 5) {
-            complaints.add(name + ": " + e);
+            long millis = (System.nanoTime() - began) / 1_000_000;
+            complaints.add(name + ", open " + opens + ", after " + millis + " ms: " + e);
           }
         }
       }
