@@ -91,7 +91,7 @@ check-all: test
 	  --test hostile -- --nocapture
 
 # All rivals side by side; takes minutes and gigabytes of disk. `make bench QUICK=--quick` leaves out the 4 GiB files.
-# What was measured of each release stays in bench/results; docs/performance.md is made with
+# What was measured of each release stays in bench/results; docs/performance.md and docs/rivals.md are made with
 # `PAGES="--markdown docs/performance.md --plots docs/plots" PAGE="--page docs/performance.md"`.
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 bench: $(VENV)/test.done

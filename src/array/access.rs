@@ -151,7 +151,7 @@ impl<'a> Texts<'a> {
         self.by_length(rows, |offsets, found| of_lengths(offsets, found, lengths))
     }
 
-    /// What `fill` finds by the offsets of the texts. It returns the last one.
+    /// What `fill` writes for the offsets of the rows. It returns the last offset.
     #[cfg(feature = "compute")]
     #[inline(always)]
     fn by_length(
@@ -242,12 +242,13 @@ fn each_between<const N: usize>(
     Ok(())
 }
 
-/// The bit of texts of `len` bytes, the last of which is that of all longer ones.
+/// The bit for texts of `len` bytes; the last bit is for all longer texts.
 #[cfg(feature = "compute")]
 pub(crate) fn length_bit(len: usize) -> u32 {
     1 << len.min(31)
 }
 
+/// Writes 1 for each text of one of some lengths, else 0; returns the last offset if they ascend.
 #[cfg(feature = "compute")]
 #[multiversion(targets("x86_64+avx2", "aarch64+neon"))]
 fn of_lengths(offsets: &[[u8; 4]], found: &mut [u8; 64], lengths: u32) -> Option<u32> {

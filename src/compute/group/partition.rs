@@ -16,7 +16,7 @@ use super::groups::{GroupMemory, Groups, cell, group, word_of_2, word_of_4};
 use super::intern::{Cell, LONG, packed, with_len};
 use super::state::{GroupState, StateKind, is_integer};
 use super::table::GroupTable;
-use super::views::{Span, VIEW, ViewedChunk};
+use super::views::{Span, VIEW, ViewedChunk, put};
 use crate::array::access::{Texts, fixed_values, fixed_width};
 use crate::array::{Parts, filled, slice};
 use crate::compute::frame::Frame;
@@ -531,19 +531,12 @@ impl ChunkOrder {
     }
 
     fn put<const N: usize>(&self, spans: &[Span<'_>], out: &mut [u8]) -> Result<()> {
-        fn of_span<'s, const N: usize>(span: &Span<'s>) -> Option<&'s [[u8; N]]> {
-            fixed_values::<N>(span.0).get(span.1.clone())
-        }
         let out = out.as_chunks_mut::<N>().0.get_mut(..self.rows.len()).ok_or_else(lost_row)?;
         let mut places = &self.places[..];
-        for span in spans {
-            let values = of_span::<N>(span).ok_or_else(lost_row)?;
+        for (array, rows) in spans {
+            let values = fixed_values::<N>(array).get(rows.clone()).ok_or_else(lost_row)?;
             let (own, rest) = places.split_at_checked(values.len()).ok_or_else(lost_row)?;
-            for (value, &place) in values.iter().zip(own) {
-                if let Some(out) = out.get_mut(usize::from(place)) {
-                    *out = *value;
-                }
-            }
+            values.iter().zip(own).for_each(|(value, &place)| put(out, place, *value));
             places = rest;
         }
         if places.is_empty() { Ok(()) } else { Err(lost_row()) }

@@ -106,7 +106,7 @@ impl ViewedSpan {
                 let view = u128::from_le_bytes(*view);
                 // Those of other buffers get the numbers that these have here.
                 let moved = if view as u32 <= INLINE as u32 { view } else { view + (u128::from(self.buffer) << 64) };
-                put(out, place, moved);
+                put(out, place, moved.to_le_bytes());
             }
             return Ok(());
         }
@@ -116,7 +116,7 @@ impl ViewedSpan {
         texts.each_short(rows.clone(), |len, bytes| {
             let Some(&place) = places.next() else { return };
             match len {
-                0..=INLINE => put(out, place, bytes << 32 | len as u128),
+                0..=INLINE => put(out, place, (bytes << 32 | len as u128).to_le_bytes()),
                 _ => long.push((row, place)),
             }
             row += 1;
@@ -126,7 +126,7 @@ impl ViewedSpan {
             let prefix = bytes.first_chunk().map_or(0, |raw| u32::from_le_bytes(*raw));
             let offset = address(bytes).wrapping_sub(self.address) as u32;
             let place_of = u128::from(offset) << 96 | u128::from(self.buffer) << 64;
-            put(out, place, place_of | u128::from(prefix) << 32 | bytes.len() as u128);
+            put(out, place, (place_of | u128::from(prefix) << 32 | bytes.len() as u128).to_le_bytes());
         }
         Ok(())
     }
@@ -136,10 +136,11 @@ fn address(bytes: &[u8]) -> usize {
     bytes.as_ptr() as usize
 }
 
+/// Writes a row's value to the row's place, if it has one in `out`.
 #[inline(always)]
-fn put(out: &mut [[u8; 16]], place: u16, view: u128) {
+pub(super) fn put<const N: usize>(out: &mut [[u8; N]], place: u16, value: [u8; N]) {
     if let Some(out) = out.get_mut(usize::from(place)) {
-        *out = view.to_le_bytes();
+        *out = value;
     }
 }
 

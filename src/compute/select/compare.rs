@@ -12,8 +12,7 @@ use memchr::memmem::Finder;
 
 use super::literal::{Literal, Operator, Owned};
 use super::predicate::TextMatch;
-use crate::array::Value;
-use crate::array::access::{self, head, length_bit};
+use crate::array::{Value, access};
 use crate::error::{Error, Result};
 use crate::types::layout::zones_agree;
 use crate::types::{is_text_or_binary, per_second, type_name};
@@ -67,11 +66,11 @@ impl TextTest {
     }
 }
 
-/// Some texts, with what tells of nearly all others that they are none of these.
-#[derive(Clone, Debug)]
+/// A set of texts, with their lengths and hashes, which rule out nearly all other texts.
+#[derive(Debug)]
 pub(in crate::compute) struct TextSet {
     texts: HashSet<Vec<u8>>,
-    /// The bits of their lengths.
+    /// The bits of their lengths, by [`length_bit`](access::length_bit).
     pub(super) lengths: u32,
     /// Bits, of which those of the texts' hashes are set.
     hashes: Vec<u64>,
@@ -81,12 +80,12 @@ pub(in crate::compute) struct TextSet {
 
 impl TextSet {
     fn of(texts: HashSet<Vec<u8>>) -> TextSet {
-        let lengths = texts.iter().fold(0, |lengths, text| lengths | length_bit(text.len()));
+        let lengths = texts.iter().fold(0, |lengths, text| lengths | access::length_bit(text.len()));
         // One of 64 is set, or more where they would not stay in a cache.
         let bits = (64 * texts.len()).next_power_of_two().clamp(1 << 12, 1 << 20);
         let mut set = TextSet { texts, lengths, hashes: vec![0; bits / 64], shift: u64::BITS - bits.ilog2() };
         for text in &set.texts {
-            let hash = set.hash(text.len(), head(text));
+            let hash = set.hash(text.len(), access::head(text));
             set.hashes[hash / 64] |= 1 << (hash % 64);
         }
         set
@@ -97,10 +96,10 @@ impl TextSet {
     }
 
     pub(super) fn contains(&self, text: &[u8]) -> bool {
-        self.may_contain(text.len(), head(text)) && self.texts.contains(text)
+        self.may_contain(text.len(), access::head(text)) && self.texts.contains(text)
     }
 
-    /// Whether a text of `len` bytes may be one of these. `head` is the first 16 of them as a number, with anything behind fewer.
+    /// Whether a text of `len` bytes may be in the set. `head` is the first 16 of them as a number, with anything behind fewer.
     #[inline(always)]
     pub(super) fn may_contain(&self, len: usize, head: u128) -> bool {
         let hash = self.hash(len, head);

@@ -3,7 +3,7 @@
 use arrow_buffer::Buffer;
 use multiversion::multiversion;
 
-use super::mask::SelectedRows;
+use super::mask::{SelectedRows, set_bits};
 use crate::array::filled;
 use crate::error::Result;
 
@@ -61,12 +61,7 @@ const FEW: usize = 16;
 fn compress_word<const N: usize>(values: &[[u8; N]; 64], word: u64, out: &mut [[u8; N]; 64]) -> usize {
     let count = word.count_ones() as usize;
     if count <= FEW {
-        let mut left = word;
-        for out in &mut out[..count] {
-            *out = values[left.trailing_zeros() as usize & 63];
-            left &= left.wrapping_sub(1);
-        }
-        return count;
+        return compress_few(values, word, out);
     }
     let first = word.trailing_zeros() as usize;
     let last = 64 - word.leading_zeros() as usize;
@@ -82,9 +77,10 @@ fn compress_word<const N: usize>(values: &[[u8; N]; 64], word: u64, out: &mut [[
     count
 }
 
+#[inline(always)]
 fn compress_few<const N: usize>(values: &[[u8; N]], word: u64, out: &mut [[u8; N]]) -> usize {
-    let set = values.iter().enumerate().filter(|(row, _)| word >> row & 1 == 1);
-    set.zip(out).map(|((_, value), out)| *out = *value).count()
+    let set = set_bits(word).map_while(|row| values.get(row));
+    set.zip(out).map(|(value, out)| *out = *value).count()
 }
 
 #[cfg(test)]

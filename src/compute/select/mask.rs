@@ -385,7 +385,8 @@ fn equal(texts: &Texts<'_>, rows: &Range<usize>, wanted: &[u8]) -> Result<Mask> 
 }
 
 /// The numbers of the set bits, from the lowest on.
-fn set_bits(mut word: u64) -> impl Iterator<Item = usize> {
+#[inline(always)]
+pub(super) fn set_bits(mut word: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let bit = (word != 0).then(|| word.trailing_zeros() as usize)?;
         word &= word - 1;
