@@ -10,7 +10,7 @@ C_PREFIX := $(abspath $(TARGET))/capi
 .PHONY: demo test test-rust features arrowwood-datafusion test-datafusion test-flight-sql test-datafusion-python test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-cluster bench-sql bench-streams bench-builders \
   bench-paged bench-instructions bench-serve \
   view test-view bench-view interop live torture torture-serve check-all fuzz docs rustdoc wheel sources crates publish-crates dist smoke smoke-jars workflows \
-  needs lint msrv msrv-version clean
+  needs lint format lint-rust lint-python msrv msrv-version clean
 
 demo: needs $(VENV)/demo.done
 	$(BIN)/python examples/in_place.py
@@ -357,9 +357,30 @@ smoke: wheel
 	$(SMOKE)/bin/python -m pytest -q tests/python/test_docs.py tests/python/test_version.py tests/python/test_view.py \
 	  -k 'index or version or window'
 
-lint:
-	cargo fmt --all --check
-	cargo clippy --workspace --all-targets -- -D warnings
+# A linter for each language, those that take long last. They fetch what they need into $(LINT); `make format` lets them change
+# what they can.
+LINT := $(abspath $(TARGET))/lint
+FIX :=
+lint: lint-python lint-rust
+format:
+	$(MAKE) --no-print-directory FIX=yes lint-python lint-rust
+
+lint-rust:
+	cargo fmt --all $(if $(FIX),,--check)
+	$(if $(FIX),,cargo clippy --workspace --all-targets -- -D warnings)
+
+RUFF_VERSION := 0.17.6
+RUFF := $(LINT)/bin/ruff
+lint-python: $(LINT)/ruff-$(RUFF_VERSION)
+	$(RUFF) check --quiet $(if $(FIX),--fix)
+	$(RUFF) format --quiet $(if $(FIX),,--check)
+
+$(LINT)/ruff-$(RUFF_VERSION): | $(LINT)/bin/python
+	$(LINT)/bin/pip install --quiet --disable-pip-version-check ruff==$(RUFF_VERSION)
+	@touch $@
+
+$(LINT)/bin/python:
+	$(PYTHON) -m venv $(LINT)
 
 # The documentation of the libraries in Rust, in $(TARGET)/doc.
 rustdoc:

@@ -91,7 +91,8 @@ def cold(path):
 
 
 def touched(path):
-    """The bytes of files below `path` that this process has in its page tables: up to 64 KiB around each place it looked at."""
+    """The bytes of files below `path` that this process has in its page tables:
+    up to 64 KiB around each place it looked at."""
     counts = re.findall(rf"{re.escape(str(path))}/.*?\nRss:\s*(\d+) kB", pathlib.Path("/proc/self/smaps").read_text(), re.S)
     return sum(map(int, counts)) << 10
 

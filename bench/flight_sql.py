@@ -1,5 +1,5 @@
-"""Flight SQL through ADBC beside plain DoGet by pyarrow: the same rows of one table, from one server, in turns. After each
-round the rows of all ways are compared.
+"""Flight SQL through ADBC beside plain DoGet by pyarrow: the same rows of one table, from one server, in turns. After
+each round the rows of all ways are compared.
 
 Run it by `make bench-sql`; --program is a release build of arrowwood-datafusion.
 """

@@ -1,8 +1,8 @@
 """What things cost in Java, beside Arrow Java and Rust: `jvm.py CALLS FOLDER PYTHON JAVA...`.
 
 CALLS is the Rust program that makes the data (`bench/src/bin/calls.rs`), JAVA the command that runs
-`dev.arrowwood.arrow.Figures`. tech.ml.dataset takes part where ARROWWOOD_TMD_CP is a class path with it. Minima and medians of
-all turns.
+`dev.arrowwood.arrow.Figures`. tech.ml.dataset takes part where ARROWWOOD_TMD_CP is a class path with it. Minima and
+medians of all turns.
 """
 
 import os

@@ -51,8 +51,8 @@ def bars(path, title, unit, groups, series, values):
 
 
 def dots(path, title, unit, groups, values):
-    """Dots on a logarithmic axis from left to right: for each of `groups` one of each of `values`, name → numbers, joined
-    by a line. No number is 0 or missing."""
+    """Dots on a logarithmic axis from left to right: for each of `groups` one of each of `values`, name → numbers,
+    joined by a line. No number is 0 or missing."""
     step, left, top = 30, 24 + max(_width(name) for name in groups), 44 + _legend_height(values)
     right, bottom = WIDTH - 60, top + step * len(groups)
     known = [value for row in values.values() for value in row]

@@ -2,8 +2,8 @@
 
     $ python bench/safety.py stocks.arrow price
 
-Prints medians and ratios of: open + first row, which checks that row alone, against pyarrow, which checks nothing; full validation against pyarrow's
-`validate(full=True)`; the sum of a column of the same data compressed with lz4 and zstd.
+Prints medians and ratios of: open + first row, which checks that row alone, against pyarrow, which checks nothing; full
+validation against pyarrow's `validate(full=True)`; the sum of a column of the same data compressed with lz4 and zstd.
 """
 
 import statistics

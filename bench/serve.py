@@ -1,10 +1,11 @@
-"""`arrowwood serve` beside other servers: the figures that `bench/src/bin/serve.rs` can't take alone, in the same table.
+"""`arrowwood serve` beside other servers: the figures that `bench/src/bin/serve.rs` can't take alone, in the same
+table.
 
     python bench/serve.py target/release/arrowwood [--small]
 
-Servers take turns over loopback, medians are printed, whoever wins. One that is not here is left out, with a line that says what
-it needs: pyarrow; `roapi` (pip install roapi); DuckDB with Quack (pip install duckdb duckdb-extension-quack duckdb-extension-httpfs);
-QuestDB, a jar in the variable QUESTDB_JAR and java."""
+Servers take turns over loopback, medians are printed, whoever wins. One that is not here is left out, with a line that
+says what it needs: pyarrow; `roapi` (pip install roapi); DuckDB with Quack (pip install duckdb duckdb-extension-quack
+duckdb-extension-httpfs); QuestDB, a jar in the variable QUESTDB_JAR and java."""
 
 import glob
 import importlib.util
@@ -154,7 +155,8 @@ def roapi_figure(program, folder):
 
 
 def producers(program, data, count):
-    """Durable batches of one row a second, of so many streams (`DoPut`) of one process, each with at most 64 batches unanswered."""
+    """Durable batches of one row a second, of so many streams (`DoPut`) of one process,
+    each with at most 64 batches unanswered."""
     columns = "ts: int64, symbol: utf8, price: float64, n: int64"
     subprocess.run([program, "create", data / f"t{count}", "--schema", columns], check=True)
     import pyarrow as pa

@@ -1,5 +1,5 @@
-"""Wes McKinney's experiment (Streaming Columnar Data with Apache Arrow, 2017): 16 columns of float64 in chunks of 16 KiB
-to 16 MiB, written to memory, read back, made a data frame. In one run, in turns with pyarrow and Polars, medians.
+"""Wes McKinney's experiment (Streaming Columnar Data with Apache Arrow, 2017): 16 columns of float64 in chunks of 16
+KiB to 16 MiB, written to memory, read back, made a data frame. In one run, in turns with pyarrow and Polars, medians.
 
     python bench/streams.py [MIB] [--no-plots]
 """
@@ -127,7 +127,7 @@ def chunk(size, base, room):
     )
     figures["write, preallocated"] = {name: gigabytes / seconds for name, seconds in taken.items()}
     agree(expected, aw.open(room))
-    del batches, ours
+    batches = ours = None  # frees them
 
     taken, _ = medians(
         {
@@ -149,7 +149,7 @@ def chunk(size, base, room):
     )
     agree(expected, *given.values())
     figures["to a data frame"] = {name: gigabytes / seconds for name, seconds in taken.items()}
-    del given, file
+    given = file = None
 
     taken, given = medians(
         {

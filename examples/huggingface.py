@@ -1,7 +1,7 @@
 """A cache of Hugging Face `datasets`, opened in place, and handed back without rewriting.
 
-`datasets` keeps tables as Arrow streams, in files `data-00000-of-00003.arrow` that `save_to_disk` writes, or in its cache.
-They are Arrow files like any others.
+`datasets` keeps tables as Arrow streams, in files `data-00000-of-00003.arrow` that `save_to_disk` writes, or in its
+cache. They are Arrow files like any others.
 
     $ python examples/huggingface.py
 """

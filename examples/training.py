@@ -1,8 +1,8 @@
 """A dataset for training: random rows of one mapped file, for any number of worker processes.
 
 PyTorch's DataLoader asks a dataset for three things, which :class:`arrowwood.Dataset` has: `len(ds)`, `ds[i]`, and
-`ds.__getitems__(indices)` for a whole batch. A worker gets the dataset pickled, which is a path and the numbers of rows,
-and maps the file for itself: the pages are in memory once, however many workers there are.
+`ds.__getitems__(indices)` for a whole batch. A worker gets the dataset pickled, which is a path and the numbers of
+rows, and maps the file for itself: the pages are in memory once, however many workers there are.
 
 Where torch is installed this trains a line with it; else it shows the same protocol by hand.
 

@@ -8,7 +8,7 @@ imported in `load`, so that a process holds only what it measures.
 import ctypes
 import importlib
 import os
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 
@@ -229,7 +229,7 @@ class NumPy(Contender):
     package = "numpy"
     one_batch = True
     schema = None
-    epoch = datetime(1970, 1, 1, tzinfo=timezone.utc)
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
 
     def __init__(self, file):
         super().__init__(file)

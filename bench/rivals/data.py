@@ -11,7 +11,7 @@ import math
 import os
 import random
 import shutil
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 import numpy as np
 import pyarrow as pa
@@ -94,7 +94,7 @@ def names(i):
 
 
 def epoch_ms(text):
-    when = datetime.strptime(text, "%b %d %Y").replace(tzinfo=timezone.utc)
+    when = datetime.strptime(text, "%b %d %Y").replace(tzinfo=UTC)
     return int(when.timestamp()) * 1000
 
 

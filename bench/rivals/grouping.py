@@ -1,4 +1,5 @@
-"""Questions about groups: few and very many, of keys of all kinds, and about conditions, on a table that is made here."""
+"""Questions about groups: few and very many, of keys of all kinds, and about conditions,
+on a table that is made here."""
 
 import numpy as np
 import polars as pl

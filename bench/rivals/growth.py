@@ -2,14 +2,14 @@
 
     $ python bench/rivals/growth.py [--only rows keys …] [--folder DIR] [--page docs/performance.md --plots docs/plots]
 
-Medians of runs taken in turns. Each plot has the size from left to right and the time from bottom to top, both in powers of ten: what
-costs the same for each row is a straight line, what does not depend on the size is a level one. Answers are compared. Makes its files
-in a folder that goes; the one of ten billion rows is sparse and has 80 GB, of which the disk holds some megabytes.
+Medians of runs taken in turns. Each plot has the size from left to right and the time from bottom to top, both in
+powers of ten: what costs the same for each row is a straight line, what does not depend on the size is a level one.
+Answers are compared. Makes its files in a folder that goes; the one of ten billion rows is sparse and has 80 GB, of
+which the disk holds some megabytes.
 """
 
 import argparse
 import os
-import statistics
 import sys
 import tempfile
 from pathlib import Path
@@ -24,9 +24,9 @@ import pyarrow.dataset as pds
 import arrowwood as aw
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
-from plot import lines  # noqa: E402
-from report import grid_of, put_section  # noqa: E402
-from turns import medians  # noqa: E402
+from plot import lines
+from report import grid_of, put_section
+from turns import medians
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
 TITLE = "How cost grows"
@@ -52,7 +52,8 @@ def rounds(size, most):
 
 
 def rows(folder):
-    """Sum, median and mean by 1,000 keys. A median is selected among all rows, and beyond 131,072 of them from a sample first: hence the step at 100,000."""
+    """Sum, median and mean by 1,000 keys. A median is selected among all rows,
+    and beyond 131,072 of them from a sample first: hence the step at 100,000."""
     found = {}
     sizes = [1_000, 10_000, 100_000, 1_000_000, 10_000_000]
     random = np.random.default_rng(1)
@@ -76,7 +77,8 @@ def rows(folder):
 
 
 def batches(folder):
-    """Open, sum and gather of 10 million values in more and more batches. From 10,000 batches on their headers take longer than their values."""
+    """Open, sum and gather of 10 million values in more and more batches.
+    From 10,000 batches on their headers take longer than their values."""
     found = {}
     sizes = [10, 100, 1_000, 10_000, 100_000]
     table = pa.table({"v": np.arange(10_000_000.0)})
@@ -119,7 +121,8 @@ def columns(folder):
 
 
 def keys(folder):
-    """Mean by more and more keys of five million rows. Beyond some 10,000 groups rows are partitioned before they are grouped, which takes a pass more: hence the step between 10,000 and 100,000 keys."""
+    """Mean by more and more keys of five million rows. Beyond some 10,000 groups rows are partitioned before they are
+    grouped, which takes a pass more: hence the step between 10,000 and 100,000 keys."""
     found = {}
     sizes = [10, 100, 1_000, 10_000, 100_000, 1_000_000]
     random = np.random.default_rng(3)
@@ -140,7 +143,8 @@ def keys(folder):
 
 
 def segments(folder):
-    """A table in more and more segments of 64 rows. To open it is to list its directory and to look at the last segments; a sum maps each of them."""
+    """A table in more and more segments of 64 rows.
+    To open it is to list its directory and to look at the last segments; a sum maps each of them."""
     found = {}
     sizes = [1, 10, 100, 1_000, 10_000]
     batch = pa.record_batch({"v": np.arange(64.0)})
@@ -161,7 +165,8 @@ def segments(folder):
 
 
 def shards(folder):
-    """More and more files as one dataset. Of more than 256 files, only metadata is read, on all cores, and each is mapped when its values are read."""
+    """More and more files as one dataset. Of more than 256 files, only metadata is read, on all cores,
+    and each is mapped when its values are read."""
     found = {}
     sizes = [10, 100, 1_000, 10_000, 100_000]
     schema = pa.schema({"v": pa.float64()})

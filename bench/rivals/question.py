@@ -12,7 +12,7 @@ import pyarrow as pa
 from run import progress
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
-from turns import in_turns  # noqa: E402
+from turns import in_turns
 
 OURS = "arrowwood"
 

@@ -28,11 +28,10 @@ import data
 from run import duration, grid, machine, progress, warm
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
-from plot import bars  # noqa: E402
-from report import put_section  # noqa: E402
-
-import grouping  # noqa: E402
-from question import OURS, Question, engines, same_groups  # noqa: E402
+import grouping
+from plot import bars
+from question import OURS, Question, engines, same_groups
+from report import put_section
 
 ROUNDS = 11
 
@@ -310,7 +309,7 @@ def loaders(args):
         progress(f"four workers, {kind}")
         try:
             found[kind] = workers(path, kind, 1000)
-        except Exception as e:  # noqa: BLE001
+        except Exception as e:
             print(f"four workers, {kind}: {e}")
     for kind, (rate, more) in found.items():
         print(f"four workers on 4 GiB: {kind} {rate:,.0f} rows/s, {more / 2**20:.1f} MiB of private memory more")

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import perf_counter_ns
 
@@ -25,7 +25,7 @@ MEASURES = {
     "row": "random row", "rows": "10,000 random rows", "open_sum": "open + sum", "sum": "sum, warm",
 }
 PACKAGES = ("arrowwood", "pyarrow", "polars", "duckdb", "datasets", "numpy")
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 # One contender with one file, in a process of its own.

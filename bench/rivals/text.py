@@ -2,8 +2,9 @@
 
     $ python bench/rivals/text.py [--mb 200] [--folder .] [--page docs/performance.md]
 
-The text has times, numbers and words. Each way is a process of its own, timed from the inside after its imports, in turns; what it
-has read is counted and summed up afterwards, and must be the same for all. With --page the figures become a section of that page.
+The text has times, numbers and words. Each way is a process of its own, timed from the inside after its imports, in
+turns; what it has read is counted and summed up afterwards, and must be the same for all. With --page the figures
+become a section of that page.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import sys
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
-from report import grid_of, put_section  # noqa: E402
+from report import grid_of, put_section
 
 OURS = "arrowwood"
 IPC = "pl.scan_{scan}.sink_ipc(out, compression='uncompressed') or out"

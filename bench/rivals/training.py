@@ -2,10 +2,10 @@
 
     $ python bench/rivals/training.py [--gib 4] [--batches 300] [--page docs/performance.md]
 
-Both read the same Arrow stream, which is made in --folder, and each batch is what the other one gets: rows by a seed, as
-tensors where torch is installed, as NumPy arrays where not. Prints batches a second, of one process and of four, and the
-memory that processes have for themselves. Needs `datasets`; the first rows are read before, so that the file is in the page
-cache as far as it fits. With --page the figures become a section of that page.
+Both read the same Arrow stream, which is made in --folder, and each batch is what the other one gets: rows by a seed,
+as tensors where torch is installed, as NumPy arrays where not. Prints batches a second, of one process and of four, and
+the memory that processes have for themselves. Needs `datasets`; the first rows are read before, so that the file is in
+the page cache as far as it fits. With --page the figures become a section of that page.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import numpy as np
 import arrowwood as aw
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
-from report import grid_of, put_section  # noqa: E402
+from report import grid_of, put_section
 
 WIDTH, BATCH = 3072, 256
 

@@ -1,4 +1,5 @@
-"""Docstrings name what they speak of as ``:class:`Dataset```, which help() shows as it stands; here it becomes a link."""
+"""Docstrings name what they speak of as ``:class:`Dataset```, which help() shows as it stands;
+here it becomes a link."""
 
 import re
 

@@ -115,9 +115,10 @@ def open(
 
     Args:
         source: a path (also with ``~``, or ``file://``), a glob, a directory of ``*.arrow`` files or of partitions
-            (``key=value``), a URL (``s3://bucket/path``, ``https://host/path``; the URL of a folder ends in ``/``), which is
-            read by ranges, any object with the buffer protocol (``bytes``, ``memoryview``, ``mmap.mmap``, :class:`Mapping`;
-            used in place and kept alive), or a list of those, whose rows are concatenated and whose schemas must agree.
+            (``key=value``), a URL (``s3://bucket/path``, ``https://host/path``; the URL of a folder ends in ``/``),
+            which is read by ranges, any object with the buffer protocol (``bytes``, ``memoryview``, ``mmap.mmap``,
+            :class:`Mapping`; used in place and kept alive), or a list of those, whose rows are concatenated and whose
+            schemas must agree.
         validate: when offsets, text and dictionary keys are checked: ``"lazy"`` when a column is first used as a
             whole, ``"full"`` now.
         copy: read everything into memory first; the only sound way if other processes may write the file.
@@ -469,7 +470,8 @@ class Dataset:
     def __getitems__(self, indices: _Indices) -> list[dict[str, Any]]:
         """The rows `indices` as dicts, as PyTorch's loaders fetch them."""
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        """Pickling carries paths, options, rows and columns, not the data; what is in memory travels as an Arrow stream."""
+        """Pickling carries paths, options, rows and columns, not the data;
+        what is in memory travels as an Arrow stream."""
     def __iter__(self) -> Iterator[dict[str, Any]]: ...
     def take(self, indices: _Indices) -> Dataset:
         """Gather the rows `indices`, in that order, as a copy; ``ds[[3, 1, -1]]`` is the same.
@@ -733,12 +735,13 @@ class Dataset:
     def __arrow_c_schema__(self) -> object:
         """The schema for another Arrow library."""
     def __datafusion_table_provider__(self, session: object) -> object:
-        """The rows as a table of DataFusion, in place: ``ctx.register_table("ticks", ds)``. Columns, limits and conditions
-        reach the data. The table has the rows of the dataset; register a newer one for rows committed since.
+        """The rows as a table of DataFusion, in place: ``ctx.register_table("ticks", ds)``. Columns, limits and
+        conditions reach the data. The table has the rows of the dataset; register a newer one for rows committed since.
 
         Raises:
             ImportError: the package ``arrowwood-datafusion`` is not installed, or is for another version of DataFusion.
-            Unsupported: the rows are in memory, or in another order than in the files: use ``ctx.from_arrow(ds, name)``.
+            Unsupported: the rows are in memory, or in another order than in the files:
+                use ``ctx.from_arrow(ds, name)``.
         """
     def _repr_html_(self) -> str: ...
     def _ipython_key_completions_(self) -> list[str]: ...
@@ -809,7 +812,8 @@ class Column:
     def __array_function__(
         self, function: Callable[..., Any], types: Iterable[type], inputs: tuple[Any, ...], keywords: dict[str, Any]
     ) -> Any:
-        """NumPy's other functions, such as ``np.mean(column, axis=0)``, take the values as :meth:`to_numpy` gives them."""
+        """NumPy's other functions, such as ``np.mean(column, axis=0)``,
+        take the values as :meth:`to_numpy` gives them."""
     def sum(self) -> Any:
         """The sum of all non-null values, 0 if there are none; exact for integers and decimals.
 
@@ -1059,11 +1063,12 @@ class _Batches:
     def describe(self) -> list[tuple[str, list[int], list[int] | None] | None]:
         """The kinds of arrays that the columns become; `None` for columns that are not numbers in place."""
     def rows_id(self) -> int:
-        """A number that other rows hardly ever have: of their numbers in the data, as far as they are in files or a view, and of
-        the values of some of them. Where the files are does not matter.
+        """A number that other rows hardly ever have: of their numbers in the data, as far as they are in files or a
+        view, and of the values of some of them. Where the files are does not matter.
         """
     def read(self, seed: int | None, epoch: int, block: int | None, start: int, stop: int) -> list[_Block | Column]:
-        """The columns' parts of the rows at places `start .. stop` of an epoch: memory, or a column where that is not enough.
+        """The columns' parts of the rows at places `start .. stop` of an epoch: memory, or a column where that is not
+        enough.
 
         Args:
             seed: None leaves the rows in order.
@@ -1447,7 +1452,8 @@ class StreamWriter:
     """
 
     def write(self, data: _Table) -> None:
-        """Send rows: Arrow data, a dict of columns, row dicts, or a data frame. Each record batch is one message, sent at once.
+        """Send rows: Arrow data, a dict of columns, row dicts, or a data frame. Each record batch is one message, sent
+        at once.
 
         Raises:
             SchemaMismatch, ColumnNotFound, InvalidArgument: the rows do not fit the schema; nothing was sent.
@@ -1488,8 +1494,8 @@ class StreamReader:
     def schema(self) -> Schema:
         """Names and types of the columns."""
     def close(self) -> None:
-        """Close the source, so that its sender notices that nobody is reading any more. While another thread waits for a
-        batch, the source is closed as soon as that has arrived.
+        """Close the source, so that its sender notices that nobody is reading any more. While another thread waits for
+        a batch, the source is closed as soon as that has arrived.
         """
 
 def stream_writer(
@@ -1503,7 +1509,8 @@ def stream_writer(
     Args:
         sink: a path (an existing file is replaced), an object with ``write(bytes)``, a file descriptor, a socket, or
             writable memory (``bytearray``, a NumPy array, a :class:`Mapping`).
-        schema: names and types of the columns, anything with ``__arrow_c_schema__``; by default those of the first rows.
+        schema: names and types of the columns, anything with ``__arrow_c_schema__``; by default those of the
+            first rows.
         compression: the codec of the data; without one it can be opened in place.
 
     Raises:

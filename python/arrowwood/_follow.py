@@ -16,7 +16,8 @@ async def advance(follow, timeout):
     """The next rows of `follow`; see ``Follow.__anext__``."""
     deadline = None if timeout is None else time.monotonic() + timeout
     while True:
-        # What is there needs no thread. Rows are only taken here, so a task that is cancelled while it waits loses none.
+        # What is there needs no thread. Rows are only taken here,
+        # so a task that is cancelled while it waits loses none.
         if (rows := follow._take()) is not None:
             return rows
         left = _LOOK if deadline is None else deadline - time.monotonic()

@@ -36,7 +36,7 @@ def matrix(dataset):
     dtype = _common([column.dtype for column in columns])
     whole = np.empty((count, rows), dtype)
     for number, values in enumerate(columns):
-        is_object = dtype == object and values.dtype != object
+        is_object = dtype == object and values.dtype != object  # noqa: E721, a type of NumPy is equal to it
         whole[number] = np.fromiter(dataset.column(number), object, rows) if is_object else values
     return whole.T
 

@@ -41,8 +41,8 @@ def write(dataset: "_arrowwood.Dataset", path: Any, compression: str | None, max
 
 @contextmanager
 def _unfinished(path: Path) -> Iterator[IO[bytes]]:
-    """A file that is called `path` when all went well. A killed process leaves none where the file system knows files without
-    names, as that of the library's own files."""
+    """A file that is called `path` when all went well. A killed process leaves none where the file system knows files
+    without names, as that of the library's own files."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         number = os.open(path.parent, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o666)

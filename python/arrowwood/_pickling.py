@@ -4,7 +4,8 @@ from arrowwood import _arrowwood
 
 
 def open_places(places, how, names=None):
-    """The dataset whose rows lie at `places`, opened as it was; its columns are called `names`, if they were renamed."""
+    """The dataset whose rows lie at `places`, opened as it was; its columns are called `names`,
+    if they were renamed."""
     found = _arrowwood._open_places(places, how)
     return found if names is None else found._with_names(names)
 

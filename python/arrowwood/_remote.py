@@ -40,10 +40,11 @@ _STREAM = "application/vnd.apache.arrow.stream"
 _SMALL = 16 << 20
 # Seconds between two attempts: at first, and at most.
 _PAUSES = (0.05, 2.0)
-# Seconds without a request after which a connection is made anew: servers close those that nobody uses, and whether a request
-# that was sent over one of these was heard is not known.
+# Seconds without a request after which a connection is made anew: servers close those that nobody uses, and whether a
+# request that was sent over one of these was heard is not known.
 _IDLE = 30.0
-# How a server is missed whose goodbye was lost: after so many seconds of silence it is asked, so often, and so many times.
+# How a server is missed whose goodbye was lost: after so many seconds of silence it is asked, so often,
+# and so many times.
 _ALIVE = [(socket.TCP_KEEPIDLE, 45), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 3)]
 # The largest body that a server takes.
 _BODY = 64 << 20
@@ -221,8 +222,8 @@ class Connection:
                     self._used = time.monotonic()
                     return told
                 except (OSError, http.client.HTTPException, ValueError) as problem:
-                    # An error that the server has answered with leaves the connection as it is, unless there was a body: it may
-                    # have been refused unread, and the server closes then.
+                    # An error that the server has answered with leaves the connection as it is, unless there was a
+                    # body: it may have been refused unread, and the server closes then.
                     if isinstance(problem, Error):
                         if body is not None:
                             self._kept.close()
@@ -533,8 +534,8 @@ class RemoteFollow:
 class RemoteWriter:
     """Appends rows to a server's table, made by :meth:`RemoteTable.writer`.
 
-    Rows are gathered, and sent by :meth:`commit`: all of them or none. Used with ``with``, it commits at the end, and forgets
-    what was appended when there was an exception.
+    Rows are gathered, and sent by :meth:`commit`: all of them or none. Used with ``with``, it commits at the end, and
+    forgets what was appended when there was an exception.
     """
 
     def __init__(
@@ -766,7 +767,8 @@ class AsyncRemoteWriter:
             again: as for :meth:`RemoteWriter.commit`.
 
         Raises:
-            IoError, Busy, Closed, PermissionDenied, NotFound, SchemaMismatch, InvalidArgument: as :meth:`RemoteWriter.commit`.
+            IoError, Busy, Closed, PermissionDenied, NotFound, SchemaMismatch, InvalidArgument: as
+                :meth:`RemoteWriter.commit`.
         """
         writer = self._opened()
         commit = self._commit = self._commit or _in_thread(lambda: writer.commit(again=again))
@@ -916,7 +918,8 @@ class _Answer:
         except (http.client.HTTPException, ConnectionError) as problem:
             raise IoError(f"reading the answer: {problem!r}; the server has broken it off", errno=getattr(problem, "errno", None)) from None
         if not data and size != 0 and not self._has_begun:
-            # A stream has a schema. The connection broke in the answer's header, of which http.client takes what has come.
+            # A stream has a schema. The connection broke in the answer's header,
+            # of which http.client takes what has come.
             raise IoError("the answer broke off before its first byte")
         self._has_begun = True
         return data

@@ -19,7 +19,8 @@ def serve(
     token_file: str | os.PathLike[str] | None = None,
     read_only: bool = False,
 ) -> "Server":
-    """Serve the tables of a directory from a process of its own, for tests and notebooks; see ``arrowwood serve --help``.
+    """Serve the tables of a directory from a process of its own, for tests and notebooks;
+    see ``arrowwood serve --help``.
 
     >>> with aw.serve("data") as server:
     ...     server.connect()["ticks"].follow()
@@ -96,7 +97,8 @@ class Server:
 
     @property
     def log(self) -> list[str]:
-        """The last lines, 1,000 at most, that the server has written: one of JSON for each request that writes or is refused."""
+        """The last lines, 1,000 at most, that the server has written:
+        one of JSON for each request that writes or is refused."""
         return [line.rstrip("\n") for line in self._running.told]
 
     def connect(self, *, token: str | None = None) -> Connection:

@@ -95,7 +95,8 @@ def _answer(duckdb: Any, query: str, sources: _Sources) -> "_arrowwood.Dataset":
 
 
 def look(query: str, path: os.PathLike[str], most: int, is_given_up: Callable[[], bool]) -> "_arrowwood.Dataset":
-    """The first rows of what one statement asks of the data at `path`, called ``self``: it reads nothing else and writes nothing."""
+    """The first rows of what one statement asks of the data at `path`, called ``self``:
+    it reads nothing else and writes nothing."""
     duckdb = engine("duckdb", "SQL", "sql")
     statements = duckdb.extract_statements(query)
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:

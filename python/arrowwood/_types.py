@@ -4,7 +4,6 @@ from collections import namedtuple
 
 from arrowwood._errors import RowOutOfRange
 
-
 MonthDayNano = namedtuple("MonthDayNano", ["months", "days", "nanoseconds"])
 MonthDayNano.__doc__ = "A calendar interval; months and days have no fixed length, so the three are kept apart."
 
@@ -50,9 +49,9 @@ _Split = namedtuple("_Split", ["path", "first_row", "rows", "partition"], defaul
 class Split(_Split):
     """Rows of a file or table by number, made by ``Dataset.splits``: all that another process needs to open them.
 
-    `path` is absolute, `first_row` counts from the very first row that the table ever had, and there are so many `rows`.
-    Where paths differ from one machine to another: ``split._replace(path=...)``. `partition` has the columns of a partition that
-    the rows are in, each with its type and its value as text.
+    `path` is absolute, `first_row` counts from the very first row that the table ever had, and there are so many
+    `rows`. Where paths differ from one machine to another: ``split._replace(path=...)``. `partition` has the columns of
+    a partition that the rows are in, each with its type and its value as text.
     """
 
     __slots__ = ()

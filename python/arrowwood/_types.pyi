@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 from arrowwood import Dataset
 
-
 class MonthDayNano(NamedTuple):
     """A calendar interval; months and days have no fixed length, so the three are kept apart."""
 
@@ -70,9 +69,9 @@ class Report(NamedTuple):
 class Split(NamedTuple):
     """Rows of a file or table by number, made by ``Dataset.splits``: all that another process needs to open them.
 
-    `path` is absolute, `first_row` counts from the very first row that the table ever had, and there are so many `rows`.
-    Where paths differ from one machine to another: ``split._replace(path=...)``. `partition` has the columns of a partition that
-    the rows are in, each with its type and its value as text.
+    `path` is absolute, `first_row` counts from the very first row that the table ever had, and there are so many
+    `rows`. Where paths differ from one machine to another: ``split._replace(path=...)``. `partition` has the columns of
+    a partition that the rows are in, each with its type and its value as text.
     """
 
     path: str

@@ -35,7 +35,8 @@ def view(data: Any, /, *, height: int = 560) -> "View":
 
     A separate process serves the page to this one, on loopback and with a token. In the notebook its requests are sent
     as messages of a widget (`anywidget <https://anywidget.dev>`_: ``pip install 'arrowwood[notebook]'``), so that the
-    browser may be on another machine; they wait while a cell runs. Without anywidget, or outside of a notebook, open `View.url`.
+    browser may be on another machine; they wait while a cell runs. Without anywidget, or outside of a notebook, open
+    `View.url`.
 
     Args:
         data: a path, a dataset, or anything that exports Arrow data.

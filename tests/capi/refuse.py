@@ -60,7 +60,7 @@ def call(name, arguments):
     """The code and the message of a call."""
     global CALLS
     CALLS += 1
-    parameters, error = FUNCTIONS[name], Error()
+    error = Error()
     has_error = getattr(LIBRARY, name).restype is ctypes.c_int32
     if has_error:
         arguments = [*arguments[:-1], ctypes.addressof(error)]

@@ -103,7 +103,7 @@ class Header(unittest.TestCase):
             self.assertIsNotNone(place, name)
             above = HEADER[: place.start()].rstrip()
             # A function may share the comment of the one before it.
-            self.assertTrue(above.endswith("*/") or above.endswith(";"), name)
+            self.assertTrue(above.endswith(("*/", ";")), name)
 
     def test_the_versions_agree(self):
         version = re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]

@@ -12,7 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-# What each step finds. The table has the rows 0 to 9 at first; each client appends 100 and 101, and 200 and 201 by an exchange.
+# What each step finds. The table has the rows 0 to 9 at first; each client appends 100 and 101,
+# and 200 and 201 by an exchange.
 STEPS = {
     "list": ["ticks"],
     "schema": ["n", "price"],
@@ -176,7 +177,7 @@ def clients(go=None):
     """Of each client its version, and what does its steps at a URL; and lines about those that are left out."""
     found, absent = {}, []
     if importlib.util.find_spec("pyarrow") is not None and importlib.util.find_spec("pyarrow.flight") is not None:
-        steps = lambda url: {step: outcome(step, find) for step, find in pyarrow_steps(url).items()}  # noqa: E731
+        steps = lambda url: {step: outcome(step, find) for step, find in pyarrow_steps(url).items()}
         found["pyarrow.flight"] = importlib.metadata.version("pyarrow"), steps
     else:
         absent.append("pyarrow.flight: left out, no pyarrow here")

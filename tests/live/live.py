@@ -56,8 +56,8 @@ SCENARIOS = {
         "segments of 4,096 rows", ["pyarrow-mapped", "pyarrow-copying", "pyarrow-dataset", "polars"], SMALL
     ),
     "engines": Scenario("segments of 4,096 rows", ["datafusion", "duckdb", "go", "java", "js"], SMALL),
-    # Without DataFusion: it reads the footer of a file while it is busy with the one before, which takes seconds here, and
-    # a face rests for one. Then it panics: the body is longer than the footer said.
+    # Without DataFusion: it reads the footer of a file while it is busy with the one before, which takes seconds here,
+    # and a face rests for one. Then it panics: the body is longer than the footer said.
     "large": Scenario("segments that double from 65,536 rows", ["pyarrow-mapped", "polars", "go"], LARGE),
     "killed": Scenario(
         "the writer is killed again and again", ["pyarrow-mapped", "pyarrow-dataset"], SMALL, killed=True

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
 from rows import Expected
 
 # Snapshots that a mapped reader keeps to the end.
@@ -20,7 +21,8 @@ KEPT = 300
 
 
 def segments(folder):
-    # Twice, until nothing changes: a listing that goes on while names are given may show a later one and not an earlier.
+    # Twice, until nothing changes: a listing that goes on while names are given may show a later one
+    # and not an earlier.
     found = None
     while found != (found := sorted(name for name in os.listdir(folder) if name.endswith(".arrow"))):
         pass

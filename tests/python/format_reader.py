@@ -378,7 +378,8 @@ class Segment:
         return Entry(record, before, pieces), 1 + -(-max(0, len(whole) - 4096) // 4088)
 
     def following(self, base, upto=2**32 - 1):
-        """The entries of the log that follow durable record `base`, in their order; those from page `upto` on don't count."""
+        """The entries of the log that follow durable record `base`, in their order;
+        those from page `upto` on don't count."""
         if base and base.state & SEALED:
             return
         start, at, entries = self.header.live + 4096 + 4 * self.header.record, 0, []

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
-from conftest import unprivileged, write_ipc
 
 import arrowwood as aw
+from conftest import unprivileged, write_ipc
 
 SMALL = pa.table({"a": [1, None, 3], "b": pa.array(["x", "y", "x"]).dictionary_encode(), "c": ["p", None, "qq"]})
 

@@ -1,4 +1,5 @@
-"""Files that change under Python: our calls raise FileChanged, and everybody else's faults go where they went before."""
+"""Files that change under Python: our calls raise FileChanged,
+and everybody else's faults go where they went before."""
 
 import os
 import signal

@@ -10,9 +10,9 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from conftest import ipc_of, same, write_ipc
 
 import arrowwood as aw
+from conftest import ipc_of, same, write_ipc
 
 
 @pytest.fixture(scope="module")
@@ -222,7 +222,7 @@ def test_what_is_no_condition_says_what_to_write(both):
             column.is_in([1, None])
         for several in ([1, 2], np.array([1, 2]), pa.array([1, 2])):
             with pytest.raises(TypeError, match="is_in"):
-                column == several  # noqa: B015
+                column == several
         for other in (ds["n"], aw.col("n")):
             assert len(ds.filter(column >= other)) == ds["n"].count() and len(ds.filter(column != other)) == 0
         with pytest.raises(aw.Unsupported, match=r"ds\.sql"):

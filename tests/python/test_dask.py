@@ -2,19 +2,18 @@
 
 import datetime as dt
 import pickle
-import subprocess
-import sys
 from decimal import Decimal
 
-import arrowwood as aw
 import dask
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from distributed import Client, LocalCluster, get_worker
+
+import arrowwood as aw
 from arrowwood import _dask
 from conftest import without, write_ipc
-from distributed import Client, LocalCluster, get_worker
 
 ROWS = 100_000
 
@@ -95,7 +94,8 @@ def sorted_by(path, kind, values):
 
 @pytest.mark.parametrize("kind", [pa.timestamp("ns"), pa.timestamp("ns", "UTC"), pa.duration("ns")], ids=str)
 def test_parts_of_whole_microseconds_and_others(tmp_path, kind):
-    """Cells are of the standard library where they are whole microseconds and NumPy's where not: a TypeError between them."""
+    """Cells are of the standard library where they are whole microseconds and NumPy's where not:
+    a TypeError between them."""
     frame = sorted_by(tmp_path / "t", kind, [1, 1000, 1000, 1500, 2000, 2500])
     assert [len(part) for part in frame.partitions] == [1, 3, 2] and frame.known_divisions
     assert [value.value for value in frame.divisions] == [1, 1000, 2000, 2500]

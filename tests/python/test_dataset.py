@@ -14,10 +14,10 @@ import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
 import pytest
-from conftest import ipc_of, same, write_ipc
 from hypothesis import HealthCheck, assume, given, settings
 
 import arrowwood as aw
+from conftest import ipc_of, same, write_ipc
 
 # ---- what a dataset tells ----
 
@@ -81,7 +81,8 @@ def test_it_prints(stocks_file):
 
 
 def test_notebooks_show_it_in_their_own_colours(tmp_path):
-    """Black on black is what a table with a colour of its own becomes in the other theme; and text is text, not HTML."""
+    """Black on black is what a table with a colour of its own becomes in the other theme; and text is text,
+    not HTML."""
     aw.write({"<b>": ["<script>", "a & b"], "n": [1, 2]}, tmp_path / "<i>.arrow")
     html = aw.open(tmp_path / "<i>.arrow")._repr_html_()
     styles = ";".join(re.findall(r'style="([^"]*)"', html))

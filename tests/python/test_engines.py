@@ -1,5 +1,6 @@
-"""The table of docs/engines.md, cell by cell: who reads the file's own memory, what a table that grows is to them, and what
-they leave unread. Addresses prove that nothing was copied; where an engine doesn't show them, the memory that it takes does.
+"""The table of docs/engines.md, cell by cell: who reads the file's own memory, what a table that grows is to them, and
+what they leave unread. Addresses prove that nothing was copied; where an engine doesn't show them, the memory that it
+takes does.
 """
 
 import pathlib
@@ -7,16 +8,16 @@ import re
 import subprocess
 import sys
 
-import datafusion
 import dask
+import datafusion
 import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
-from test_exchange import buffers, mapped_ranges
 
 import arrowwood as aw
 from arrowwood import _dask, _scan
+from test_exchange import buffers, mapped_ranges
 
 ROOT = pathlib.Path(__file__).parents[2]
 ROWS = 2_000_000

@@ -12,9 +12,9 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from conftest import same, write_ipc
 
 import arrowwood as aw
+from conftest import same, write_ipc
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def test_pandas(path, table):
 
 def test_duckdb(path):
     ds = aw.open(path)
-    reader = pa.RecordBatchReader.from_stream(ds)
+    reader = pa.RecordBatchReader.from_stream(ds)  # noqa: F841, DuckDB finds it by its name
     assert duckdb.sql("select sum(number), min(text), count(distinct key) from reader").fetchall() == [
         (499500.0, "row 0", 2)
     ]

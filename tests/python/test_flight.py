@@ -83,7 +83,8 @@ def test_every_type_is_what_it_is_by_mapping(tmp_path):
 
 
 def test_every_type_that_grows_is_what_it_is_by_mapping(tmp_path):
-    """A table as it grows, from no rows on: whole and in parts, mapped, by Flight and over HTTP, as pyarrow has them."""
+    """A table as it grows, from no rows on: whole and in parts, mapped, by Flight and over HTTP,
+    as pyarrow has them."""
     source = pa.table({
         "bool": [True, None, False, True, None],
         "int8": pa.array([1, None, -3, 4, 5], pa.int8()),
@@ -244,7 +245,8 @@ def test_a_stream_goes_on_with_the_table(served):
 
 
 def exchange(client, command, **options):
-    """A call that goes both ways: its writer, and a function that waits for so many rows and answers, or for the end."""
+    """A call that goes both ways: its writer, and a function that waits for so many rows and answers,
+    or for the end."""
     writer, reader = client.do_exchange(flight.FlightDescriptor.for_command(command), **options)
     rows, answers = [], []
 

@@ -11,12 +11,12 @@ import subprocess
 import sys
 import time
 
-import format_reader
 import pyarrow as pa
 import pytest
-from format_reader import Malformed, Segment, crc32c, open_table
 
 import arrowwood as aw
+import format_reader
+from format_reader import Malformed, Segment, crc32c, open_table
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="boot ids are read as Linux has them")
 
@@ -79,8 +79,8 @@ def simple(first, end):
 def killed(path, steps, **options):
     """What a writer leaves that was killed after `steps`: a copy of its files.
 
-    A step is a number of rows to commit, "sync", which goes to the log where it is small, or "record", which waits for a
-    durable record.
+    A step is a number of rows to commit, "sync", which goes to the log where it is small, or "record", which waits for
+    a durable record.
     """
     # Long enough for the first commit to come before the first record.
     sync = 0.1 if "record" in steps else "never"

@@ -1,5 +1,6 @@
-"""Three hosts as network namespaces: a server, one that passes connections on, late and not always whole, and one with producers,
-followers and a replica. In between the cable is pulled. Needs root and `ip`; ``ARROWWOOD_HOSTS_BATCHES`` makes it longer."""
+"""Three hosts as network namespaces: a server, one that passes connections on, late and not always whole, and one with
+producers, followers and a replica. In between the cable is pulled. Needs root and `ip`; ``ARROWWOOD_HOSTS_BATCHES``
+makes it longer."""
 
 import asyncio
 import os

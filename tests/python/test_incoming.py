@@ -147,7 +147,8 @@ DTYPES += "datetime64[D] datetime64[s] datetime64[ms] datetime64[us] datetime64[
 
 
 def of_shape(item, shape):
-    """Lists of one length of `item`, as a row of an array of this shape is; a tensor where it has dimensions of its own."""
+    """Lists of one length of `item`, as a row of an array of this shape is;
+    a tensor where it has dimensions of its own."""
     is_number = pa.types.is_integer(item) or pa.types.is_floating(item)
     if len(shape) > 2 and 0 not in shape[1:] and is_number:
         return pa.fixed_shape_tensor(item, shape[1:])

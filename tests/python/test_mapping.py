@@ -10,9 +10,9 @@ import weakref
 
 import numpy as np
 import pytest
-from conftest import unprivileged
 
 import arrowwood as aw
+from conftest import unprivileged
 
 DTYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
 

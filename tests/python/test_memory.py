@@ -217,7 +217,7 @@ def test_collect_makes_one_batch():
 
 
 # Every type that pyarrow makes a data frame of, with values and nulls in it.
-UTC = dt.timezone.utc
+UTC = dt.UTC
 UNITS = ("s", "ms", "us", "ns")
 DAYS = [dt.datetime(2020, 1, day) for day in (1, 2, 3)]
 INSTANTS = [day.replace(tzinfo=UTC) for day in DAYS]

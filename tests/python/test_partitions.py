@@ -1,4 +1,5 @@
-"""Partitions: tables of several writers as one dataset, by directories called key=value, and what others make of them."""
+"""Partitions: tables of several writers as one dataset, by directories called key=value,
+and what others make of them."""
 
 import datetime as dt
 import os
@@ -189,7 +190,7 @@ def test_any_text_is_a_partition(table):
 
 def test_rows_go_to_the_partitions_they_belong_to(table):
     random.seed(7)
-    start = dt.datetime(2026, 1, 31, 12, tzinfo=dt.timezone.utc)
+    start = dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC)
     rows = [{"ts": start + dt.timedelta(hours=n), "host": random.choice("abc"), "n": n} for n in range(100)]
     schema = "ts: timestamp[us, UTC] not null, host: utf8, n: int64"
     with aw.writer(table, schema, partition_by=["day(ts)", "host"]) as writer:
@@ -351,7 +352,8 @@ def test_other_readers_while_partitions_are_written(table, read):
 
 
 def test_a_server_writes_one_partition_and_a_process_another(table):
-    """Each as if the other were not there; every reader sees both, local ones, those of other libraries, and those of the server."""
+    """Each as if the other were not there; every reader sees both, local ones, those of other libraries,
+    and those of the server."""
     flight = pytest.importorskip("pyarrow.flight")
     for host in ("a1", "a2"):
         fill(table, host, 0)

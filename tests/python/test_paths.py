@@ -4,9 +4,9 @@ import os
 
 import pyarrow as pa
 import pytest
-from conftest import unprivileged
 
 import arrowwood as aw
+from conftest import unprivileged
 
 
 def values(source):

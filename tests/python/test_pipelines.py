@@ -1,4 +1,5 @@
-"""What pipelines need: text in bounded memory, compressed or not; Parquet; iterators of batches; paths in other words."""
+"""What pipelines need: text in bounded memory, compressed or not; Parquet; iterators of batches;
+paths in other words."""
 
 import datetime as dt
 import gzip

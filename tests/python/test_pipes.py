@@ -9,9 +9,9 @@ import threading
 
 import pyarrow as pa
 import pytest
-from conftest import ipc_of
 
 import arrowwood as aw
+from conftest import ipc_of
 
 
 @pytest.fixture

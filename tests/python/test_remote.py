@@ -652,7 +652,8 @@ def test_a_commit_whose_task_is_cancelled_goes_on(server):
 
 
 def test_an_answer_that_breaks_off_in_its_header_is_no_data():
-    """Whatever comes of the header: it is an error of the connection, after which followers go on and writers try again."""
+    """Whatever comes of the header: it is an error of the connection,
+    after which followers go on and writers try again."""
     whole = b"HTTP/1.1 200 OK\r\nContent-Type: application/vnd.apache.arrow.stream\r\nTransfer-Encoding: chunked\r\n\r\n"
     for end in [*range(0, len(whole), 7), len(whole)]:
         with socket.create_server(("127.0.0.1", 0)) as listener:

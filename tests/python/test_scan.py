@@ -9,19 +9,17 @@ import pathlib
 import random
 import re
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
-from conftest import write_ipc, write_damaged_text, without
 
 import arrowwood as aw
 from arrowwood import _scan
+from conftest import without, write_damaged_text, write_ipc
 
-UTC = dt.timezone.utc
+UTC = dt.UTC
 
 
 @pytest.fixture(scope="module")
@@ -214,8 +212,8 @@ def sorted_table(tmp_path_factory):
 
 
 def touched(path):
-    """The bytes of files below `path` that this process has looked at, and up to 64 KiB around each place: what the system
-    has put into its page tables. Unlike what is resident it doesn't depend on how far a disk reads ahead.
+    """The bytes of files below `path` that this process has looked at, and up to 64 KiB around each place: what the
+    system has put into its page tables. Unlike what is resident it doesn't depend on how far a disk reads ahead.
     """
     counts = re.findall(rf"{re.escape(str(path))}/.*?\nRss:\s*(\d+) kB", pathlib.Path("/proc/self/smaps").read_text(), re.S)
     return sum(map(int, counts)) << 10

@@ -1,4 +1,5 @@
-"""Tables in services: writers that take turns, schemas as text, followers of several tables and of asyncio, retention."""
+"""Tables in services: writers that take turns, schemas as text, followers of several tables and of asyncio,
+retention."""
 
 import asyncio
 import datetime as dt
@@ -12,7 +13,7 @@ import pytest
 
 import arrowwood as aw
 
-UTC = dt.timezone.utc
+UTC = dt.UTC
 START = dt.datetime(2026, 1, 1, tzinfo=UTC)
 SCHEMA = "ts: timestamp[us, UTC] not null, n: int64"
 

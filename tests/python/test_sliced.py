@@ -6,11 +6,11 @@ import io
 
 import pyarrow as pa
 import pytest
-from conftest import same
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import arrowwood as aw
+from conftest import same
 
 LEAVES = {
     pa.int8(): st.integers(-128, 127),
@@ -38,7 +38,7 @@ def slices(array, draw, rows):
 def arrays(draw, rows, depth=3):
     """An array of `rows` rows of some type, cut out of a longer one, as are the arrays inside of it."""
     more = rows + draw(st.integers(0, 3))
-    inside = lambda count: draw(arrays(count, depth - 1))  # noqa: E731
+    inside = lambda count: draw(arrays(count, depth - 1))
     kinds = ["leaf"] if depth == 0 else ["leaf", "struct", "list", "fixed", "map", "dictionary", "sparse", "dense", "runs"]
     mask = pa.array(draw(st.lists(st.booleans(), min_size=more, max_size=more)), pa.bool_())
     match draw(st.sampled_from(kinds)):

@@ -9,9 +9,9 @@ import time
 
 import pyarrow as pa
 import pytest
-from conftest import write_ipc
 
 import arrowwood as aw
+from conftest import write_ipc
 
 SCHEMA = pa.schema({"n": pa.int64()})
 
@@ -116,7 +116,8 @@ def test_a_thousand_splits_of_a_thousand_segments_cost_nothing(tmp_path):
 
 
 def test_relative_paths_stay_where_they_were(tmp_path, monkeypatch):
-    """A file that was opened by a relative path once was looked for where the process was later: other rows, or none."""
+    """A file that was opened by a relative path once was looked for where the process was later: other rows,
+    or none."""
     for folder, values in (("here", [1, 2, 3]), ("there", [7, 8, 9])):
         (tmp_path / folder).mkdir()
         aw.write({"n": values}, tmp_path / folder / "rel.arrow")

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import duckdb
 import pyarrow as pa
 import pytest
-from conftest import write_ipc, write_damaged_text, without
 
 import arrowwood as aw
+from conftest import without, write_damaged_text, write_ipc
 
 
 @pytest.fixture
@@ -75,7 +75,8 @@ def one_row(path, **row):
 
 
 def test_names_that_differ_only_in_case_are_refused(tmp_path, monkeypatch):
-    """DuckDB ignores case: the second of two such tables was registered over the first, and the answer was of the wrong one."""
+    """DuckDB ignores case: the second of two such tables was registered over the first,
+    and the answer was of the wrong one."""
     monkeypatch.chdir(tmp_path)
     one_row("T.arrow", a=1), one_row("t.arrow", a=2)
     query = 'select * from "T.arrow" union all select * from "t.arrow"'
@@ -99,7 +100,8 @@ def test_variables_are_not_tables():
 
 
 def test_only_missing_tables_are_paths(tmp_path, monkeypatch):
-    """All text in quotes that was a path became a view, so a folder hid what the query made, or was given, by that name."""
+    """All text in quotes that was a path became a view, so a folder hid what the query made, or was given,
+    by that name."""
     monkeypatch.chdir(tmp_path)
     one_row("ticks", a=1)
     assert aw.sql('create table ticks as select 2 a; select * from "ticks"').to_pylist() == [{"a": 2}]
@@ -274,4 +276,4 @@ def test_self_is_the_dataset():
     """A table given as ``self`` once was left out without a word."""
     one, other = (aw.from_arrow(pa.table({"n": [n]})) for n in (1, 2))
     with pytest.raises(aw.InvalidArgument, match="another name"):
-        one.sql("select n from self", **{"self": other})
+        one.sql("select n from self", self=other)

@@ -13,9 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pyarrow as pa
 import pytest
-from conftest import ipc_of
 
 import arrowwood as aw
+from conftest import ipc_of
 
 
 def table(rows=1000):

@@ -98,7 +98,7 @@ def test_all_types_that_grow(path):
     day = dt.date(2020, 1, 2)
     values = {
         "i8": -5, "u16": 60000, "f16": 1.5, "f32": 0.25, "bool": True, "date32": day, "date64": day,
-        "time": dt.time(1, 2, 3, 4), "duration": dt.timedelta(milliseconds=7), "tz": dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=dt.timezone.utc),
+        "time": dt.time(1, 2, 3, 4), "duration": dt.timedelta(milliseconds=7), "tz": dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=dt.UTC),
         "dec": decimal.Decimal("12.34"), "dec256": decimal.Decimal("1.234"), "fsb": b"abc", "utf8": "text", "large": "",
         "view": "a long text that has no room in a view", "binary": b"\0\1", "large_binary": b"x" * 50,
         "binary_view": b"y" * 13, "dict": "entry", "list": [1, None, 3], "large_list": ["a", None], "fsl": [1.5, 2.5],

@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pyarrow as pa
 import pytest
-from conftest import ipc_of, write_ipc
 
 import arrowwood as aw
+from conftest import ipc_of, write_ipc
 
 ROWS = 20_000
 
@@ -80,7 +80,8 @@ def test_a_forked_worker_reads_its_parents_dataset(tmp_path):
 
 
 def interrupted(code):
-    """Runs a script, sends it Ctrl-C soon after it says 'go', and returns what it wrote to standard error within seconds."""
+    """Runs a script, sends it Ctrl-C soon after it says 'go',
+    and returns what it wrote to standard error within seconds."""
     worker = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert worker.stdout.readline() == "go\n"
     time.sleep(0.2)
@@ -99,7 +100,8 @@ def test_ctrl_c_stops_long_loops():
 
 @pytest.mark.parametrize("bar", ["", "aw._progress.bar = lambda *what: lambda done, total: None"])
 def test_ctrl_c_stops_an_aggregation(bar):
-    """Of some 10¹⁰ rows, which take far longer than the test waits. Python handled the signal in the bar's code, and it was lost."""
+    """Of some 10¹⁰ rows, which take far longer than the test waits. Python handled the signal in the bar's code,
+    and it was lost."""
     code = f"import arrowwood as aw; import arrowwood._progress; {bar}\n"
     code += "import numpy as np, pyarrow as pa; n = np.arange(1 << 20)\n"
     code += "ds = aw.concat([aw.from_arrow(pa.table({'n': n, 'key': n % 7}))] * 10_000)\n"

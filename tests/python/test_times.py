@@ -9,13 +9,13 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from conftest import without
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import arrowwood as aw
+from conftest import without
 
-UTC = dt.timezone.utc
+UTC = dt.UTC
 BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
 NOON = dt.datetime(2024, 1, 1, 12)
 MICROS = 1_704_110_400_000_000

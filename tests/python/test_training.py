@@ -501,8 +501,8 @@ def test_tensors_are_those_of_arrow(tmp_path):
 
 
 def test_tensors_with_another_order_of_dimensions(tmp_path):
-    # The example of the specification: shape is that in memory, and dimension i shown is dimension permutation[i] there.
-    # (pyarrow 26 shows it the other way round, which is the same for two dimensions that are swapped.)
+    # The example of the specification: shape is that in memory, and dimension i shown is dimension permutation[i]
+    # there. (pyarrow 26 shows it the other way round, which is the same for two dimensions that are swapped.)
     kind = pa.fixed_shape_tensor(pa.int32(), [2, 3, 4], permutation=[2, 0, 1])
     flat = np.arange(5 * 24, dtype="i4")
     storage = pa.FixedSizeListArray.from_arrays(pa.array(flat), 24)

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from conftest import same, write_ipc
 
 import arrowwood as aw
+from conftest import same, write_ipc
 
 D = decimal.Decimal
 NEW_YORK = "America/New_York"

@@ -230,7 +230,8 @@ def test_errors_say_what_is_wrong(tmp_path, monkeypatch):
 
 
 def test_one_command_opens_the_window(tmp_path):
-    """What is installed has the page in it: the first line of ``arrowwood view`` is an address, and a browser finds the page there."""
+    """What is installed has the page in it: the first line of ``arrowwood view`` is an address,
+    and a browser finds the page there."""
     path = tmp_path / "prices.arrow"
     aw.write({"price": [1.5, 2.5]}, path)
     command = [Path(sys.executable).parent / "arrowwood", "view", "--no-browser", path]

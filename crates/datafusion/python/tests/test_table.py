@@ -2,12 +2,13 @@
 
 import threading
 
-import arrowwood as aw
 import arrowwood_datafusion
 import numpy as np
 import pyarrow as pa
 import pytest
 from datafusion import SessionContext
+
+import arrowwood as aw
 
 ROWS = 100_000
 

@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+
 from conftest import Served, pa, run, ticks, write
 
 dbapi = pytest.importorskip("adbc_driver_flightsql.dbapi", reason="pip install adbc-driver-flightsql adbc-driver-manager")

@@ -1,4 +1,5 @@
-"""Flight SQL as JDBC's driver speaks it. ARROWWOOD_JDBC is the driver's jar (org.apache.arrow:flight-sql-jdbc-driver)."""
+"""Flight SQL as JDBC's driver speaks it. ARROWWOOD_JDBC is the driver's jar
+(org.apache.arrow:flight-sql-jdbc-driver)."""
 
 import os
 import pathlib
@@ -6,6 +7,7 @@ import shutil
 import subprocess
 
 import pytest
+
 from conftest import Served, run
 
 JAR = os.environ.get("ARROWWOOD_JDBC", "")

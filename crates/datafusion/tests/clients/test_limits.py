@@ -1,10 +1,12 @@
-"""What a client of Flight SQL can't do: write, reach files, take more time or memory than it may, or leave things behind."""
+"""What a client of Flight SQL can't do: write, reach files, take more time or memory than it may,
+or leave things behind."""
 
 import contextlib
 import time
 
 import pytest
-from conftest import Served, pa, run, ticks, write
+
+from conftest import Served, pa, ticks
 
 flight = pytest.importorskip("pyarrow.flight", reason="pyarrow has no Flight")
 
