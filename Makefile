@@ -10,7 +10,7 @@ C_PREFIX := $(abspath $(TARGET))/capi
 .PHONY: demo test test-rust features arrowwood-datafusion test-datafusion test-flight-sql test-datafusion-python test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-cluster bench-sql bench-streams bench-builders \
   bench-paged bench-instructions bench-serve \
   view test-view bench-view interop live torture torture-serve check-all fuzz docs rustdoc wheel sources crates publish-crates dist smoke smoke-jars workflows \
-  needs lint format lint-rust lint-python msrv msrv-version clean
+  needs lint format lint-rust lint-python lint-web msrv msrv-version clean
 
 demo: needs $(VENV)/demo.done
 	$(BIN)/python examples/in_place.py
@@ -361,9 +361,11 @@ smoke: wheel
 # what they can.
 LINT := $(abspath $(TARGET))/lint
 FIX :=
-lint: lint-python lint-rust
+# Where the programs of a linter are not installed, it is left out; in CI that is an error.
+left_out = @echo 'make $@: left out: it needs $1' >&2 $(if $(filter true,$(CI)),; exit 1)
+lint: lint-python lint-web lint-rust
 format:
-	$(MAKE) --no-print-directory FIX=yes lint-python lint-rust
+	$(MAKE) --no-print-directory FIX=yes lint-python lint-web lint-rust
 
 lint-rust:
 	cargo fmt --all $(if $(FIX),,--check)
@@ -381,6 +383,15 @@ $(LINT)/ruff-$(RUFF_VERSION): | $(LINT)/bin/python
 
 $(LINT)/bin/python:
 	$(PYTHON) -m venv $(LINT)
+
+# The page, and what else is in JavaScript or TypeScript, by the rules of biome.jsonc.
+NPM := $(and $(shell command -v node),$(shell command -v npm))
+lint-web: $(if $(NPM),view/node_modules/.package-lock.json)
+	$(if $(NPM),view/node_modules/.bin/biome check $(if $(FIX),--write),$(call left_out,Node.js and npm))
+
+%/node_modules/.package-lock.json: %/package-lock.json
+	cd $* && npm ci --silent --no-audit --no-fund
+	@touch $@
 
 # The documentation of the libraries in Rust, in $(TARGET)/doc.
 rustdoc:

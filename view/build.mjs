@@ -1,10 +1,11 @@
 // Builds the page into serve/page, where the server takes it from; with --check, compares it with what is there.
-import { build } from "esbuild";
+
 import { createHash } from "node:crypto";
-import { mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
-import { gzipSync } from "node:zlib";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+import { build } from "esbuild";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const folder = join(here, "..", "serve", "page");
@@ -28,8 +29,8 @@ for (const name of ["index.html", "icon.svg"]) files.push([name, readFileSync(jo
 
 // What the bundle was made of, for a test that has no npm.
 const hash = createHash("sha256");
-for (const name of readdirSync(join(here, "src")).sort()) hash.update(name + "\0").update(readFileSync(join(here, "src", name)));
-files.push(["source.sha256", Buffer.from(hash.digest("hex") + "\n")]);
+for (const name of readdirSync(join(here, "src")).sort()) hash.update(`${name}\0`).update(readFileSync(join(here, "src", name)));
+files.push(["source.sha256", Buffer.from(`${hash.digest("hex")}\n`)]);
 
 let total = 0;
 let isSame = true;

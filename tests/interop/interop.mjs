@@ -50,7 +50,7 @@ function spelled(vector, row) {
   if (DataType.isInt(type)) return String(value);
   if (typeof value === 'string') return DataType.isDictionary(type) ? inDictionary(vector, row) : value;
   if (DataType.isDictionary(type)) return inDictionary(vector, row);
-  if (value instanceof Uint8Array) return '0x' + Buffer.from(value).toString('hex');
+  if (value instanceof Uint8Array) return `0x${Buffer.from(value).toString('hex')}`;
   return temporal(vector, row) ?? nested(vector, row, value);
 }
 
@@ -76,7 +76,7 @@ function temporal(vector, row) {
   if (DataType.isDate(type)) return `date ${type.unit === 0 ? raw : raw / 86_400_000n}`;
   if (DataType.isTime(type)) return `time ${count()}`;
   if (DataType.isDuration(type)) return `duration ${count()}`;
-  if (DataType.isTimestamp(type)) return `timestamp ${count()}${type.timezone ? ' ' + type.timezone : ''}`;
+  if (DataType.isTimestamp(type)) return `timestamp ${count()}${type.timezone ? ` ${type.timezone}` : ''}`;
   if (DataType.isInterval(type)) return interval(type.unit, vector.get(row));
   if (DataType.isDecimal(type)) return `${digits(vector.get(row))}e-${type.scale}`;
   return undefined;

@@ -1,6 +1,6 @@
 // A file taken apart: messages and buffers to scale, which pages are in memory, and the commits of a growing table.
 
-import { BufferPlace, CellDetail, Files, Message, MessageDetail, Messages, get } from "./api.js";
+import { type BufferPlace, type CellDetail, type Files, get, type Message, type MessageDetail, type Messages } from "./api.js";
 import { CommitList } from "./commits.js";
 import { bytes, clamp, colour, count, el, plural, sheet } from "./dom.js";
 import { records } from "./table.js";

@@ -321,7 +321,7 @@ export async function open(): Promise<First> {
   const sent = document.getElementById("first")?.textContent;
   const first = sent ? (JSON.parse(sent) as First) : undefined;
   const name = first ? first.facts.name : (await get<{ tables: { name: string }[] }>("")).tables[0].name;
-  base += "/" + encodeURIComponent(name);
+  base += `/${encodeURIComponent(name)}`;
   return first ?? { facts: await get<Facts>("") };
 }
 

@@ -1,6 +1,6 @@
 // A cell in full, and its bytes, in the panel.
 
-import { BufferPlace, CellDetail, Inside, get, isEmbedded, picture } from "./api.js";
+import { type BufferPlace, type CellDetail, get, type Inside, isEmbedded, picture } from "./api.js";
 import { bytes, count, el, plural } from "./dom.js";
 import { localTime, zoneOf } from "./types.js";
 
@@ -40,7 +40,7 @@ function placeOf({ place }: CellDetail): HTMLElement[] {
   ];
 }
 
-function valueOf(cell: CellDetail): HTMLElement[] {
+function shownValue(cell: CellDetail): HTMLElement[] {
   const { error, value, inside, type } = cell;
   if (error !== undefined) return [el("p", { class: "error" }, error)];
   if (value === null || value === undefined) return [el("pre", { class: "value null" }, "null")];
@@ -76,7 +76,7 @@ export async function cellPanel(into: HTMLElement, row: number, at: number, { cl
     el("h2", {}, cell.column),
     el("p", { class: "type" }, `${cell.type} · row ${count(cell.row)}`),
     ...(image ? [image] : []),
-    ...valueOf(cell),
+    ...shownValue(cell),
     el(
       "p",
       { class: "actions" },

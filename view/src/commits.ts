@@ -1,6 +1,6 @@
 // The commits of a growing table: which rows of a segment are durable, visible and still to come, and its records.
 
-import { CommitRecord, Commits, get } from "./api.js";
+import { type CommitRecord, type Commits, get } from "./api.js";
 import { bytes, colour, count, el, plural, sheet } from "./dom.js";
 import { records } from "./table.js";
 

@@ -30,7 +30,7 @@ export function bytes(n: number): string {
   return `${unit ? n.toFixed(1) : n} ${units[unit]}`;
 }
 
-export const plural = (n: number, one: string, many = one + "s") => `${count(n)} ${n === 1 ? one : many}`;
+export const plural = (n: number, one: string, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 
 export const clamp = (x: number, low: number, high: number) => Math.max(low, Math.min(high, x));
 

@@ -1,6 +1,6 @@
 // A column at a glance: of a sample at once, of all rows when one looks at it.
 
-import { Bins, Column, Statistics, get } from "./api.js";
+import { type Bins, type Column, get, type Statistics } from "./api.js";
 import { colour, count, el, plural, sheet } from "./dom.js";
 import { line } from "./line.js";
 import { isDrawn } from "./types.js";

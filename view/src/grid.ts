@@ -1,10 +1,10 @@
 // A grid of any number of rows and columns. Only what is in sight has elements; the place is a number of a row and not of
 // pixels, so that the last of three billion rows is as exact as the first.
 
-import { Column } from "./api.js";
+import type { Column } from "./api.js";
 import { Bar } from "./bar.js";
 import { clamp, count, el, pen } from "./dom.js";
-import { Rows } from "./rows.js";
+import type { Rows } from "./rows.js";
 import { touched } from "./touch.js";
 import { isDrawn, isNumeric } from "./types.js";
 

@@ -1,6 +1,6 @@
 // Groups of the rows that the filter leaves: counts, sums, means and so on, as a table that can be sorted.
 
-import { Cell, Column, Groups, Report, grouped, url } from "./api.js";
+import { type Cell, type Column, type Groups, grouped, type Report, url } from "./api.js";
 import { count, el, plural } from "./dom.js";
 import { saves } from "./save.js";
 import { table } from "./table.js";

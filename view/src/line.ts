@@ -1,6 +1,6 @@
 // A line of bins, and the marks of an axis below it.
 
-import { Bin } from "./api.js";
+import type { Bin } from "./api.js";
 import { colour, count } from "./dom.js";
 
 /** Where a line is drawn, in pixels. */

@@ -1,14 +1,14 @@
 // The page: rows, a plot, and the file taken apart.
 
 import { Apart } from "./apart.js";
-import { CellDetail, Cells, Column, Extent, Facts, First, Refused, Report, events, get, isEmbedded, open, search, url } from "./api.js";
+import { type CellDetail, type Cells, type Column, type Extent, events, type Facts, type First, get, isEmbedded, open, type Refused, type Report, search, url } from "./api.js";
 import { cellPanel } from "./cell.js";
 import { clamp, count, el, plural } from "./dom.js";
 import { bars, forget, panel, repaint, sampled, spark } from "./glance.js";
 import { Grid } from "./grid.js";
 import { Group } from "./group.js";
 import { help } from "./help.js";
-import { Place, TABS, Tab, literal, orderOf, orderText, placeOf, placeText, quoted, widthsOf, widthsText } from "./place.js";
+import { literal, orderOf, orderText, type Place, placeOf, placeText, quoted, TABS, type Tab, widthsOf, widthsText } from "./place.js";
 import { Plot } from "./plot.js";
 import { Rows } from "./rows.js";
 import { formats, saves } from "./save.js";
@@ -341,7 +341,7 @@ class Page {
       if (bins && !bins.bins.length) line.hidden = true;
       if (bins?.bins.length) spark(line, bins);
       bars(mini, statistics);
-      into.title = `${statistics.name}: ${statistics.type}` + (statistics.nulls ? `, ${count(statistics.nulls)} nulls of ${count(statistics.rows)}` : "");
+      into.title = `${statistics.name}: ${statistics.type}${statistics.nulls ? `, ${count(statistics.nulls)} nulls of ${count(statistics.rows)}` : ""}`;
     });
   }
 

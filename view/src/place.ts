@@ -1,6 +1,6 @@
 // What the URL says behind its #, so that a link leads to the same rows.
 
-import { Grouping, groupingOf } from "./group.js";
+import { type Grouping, groupingOf } from "./group.js";
 
 export const TABS = ["rows", "plot", "group", "file", "sql"] as const;
 export type Tab = (typeof TABS)[number];

@@ -1,6 +1,6 @@
 // A column over its rows or over time: never more points than pixels, each of them the first, least, greatest and last of its rows.
 
-import { Bins, Column, get } from "./api.js";
+import { type Bins, type Column, get } from "./api.js";
 import { colour, count, el, plural, sheet } from "./dom.js";
 import { axis, line, rowMarks, timeMarks } from "./line.js";
 import { isDrawn, isTime } from "./types.js";

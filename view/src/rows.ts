@@ -1,6 +1,6 @@
 // Cells by row and column, fetched in blocks as they come into sight, and given up when they leave it before they came.
 
-import { Cell, Cells, Refused, get } from "./api.js";
+import { type Cell, type Cells, get, Refused } from "./api.js";
 
 /** Rows and columns of a block; blocks that are kept. */
 const ROWS = 64;

@@ -1,6 +1,6 @@
 // SQL over what is shown, where the server has an engine.
 
-import { Answer, get, url } from "./api.js";
+import { type Answer, get, url } from "./api.js";
 import { el, plural } from "./dom.js";
 import { saves } from "./save.js";
 import { table } from "./table.js";

@@ -1,6 +1,6 @@
 // A table of the few rows that something was computed to.
 
-import { Cell, Column } from "./api.js";
+import type { Cell, Column } from "./api.js";
 import { el } from "./dom.js";
 import { isNumeric } from "./types.js";
 

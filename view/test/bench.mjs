@@ -4,7 +4,7 @@ import { existsSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
-import { CHROMIUM, SAMPLES, View, grow, samples } from "./browser.mjs";
+import { CHROMIUM, grow, SAMPLES, samples, View } from "./browser.mjs";
 
 const MINUTES = Number(process.env.MINUTES ?? 1);
 const LARGE = 5_600_000;

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
 import { chromium } from "playwright-core";
-import { CHROMIUM, SHOTS, isCurrent, samples } from "./browser.mjs";
+import { CHROMIUM, isCurrent, SHOTS, samples } from "./browser.mjs";
 
 /** A Python that has arrowwood, anywidget and JupyterLab. */
 const PYTHON = process.env.JUPYTER_PYTHON;

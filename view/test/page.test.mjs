@@ -1,10 +1,10 @@
 // The page in a browser, over real files and a real server.
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { after, before, test } from "node:test";
 import { chromium } from "playwright-core";
-import { CHROMIUM, SHOTS, View, WITH_SQL, grow, isCurrent, samples } from "./browser.mjs";
+import { CHROMIUM, grow, isCurrent, SHOTS, samples, View, WITH_SQL } from "./browser.mjs";
 
 let folder;
 let browser;
