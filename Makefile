@@ -10,7 +10,7 @@ C_PREFIX := $(abspath $(TARGET))/capi
 .PHONY: demo test test-rust features arrowwood-datafusion test-datafusion test-flight-sql test-datafusion-python test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-cluster bench-sql bench-streams bench-builders \
   bench-paged bench-instructions bench-serve \
   view test-view bench-view interop live torture torture-serve check-all fuzz docs rustdoc wheel sources crates publish-crates dist smoke smoke-jars workflows \
-  needs lint format lint-rust lint-python lint-web lint-java msrv msrv-version clean
+  needs lint format lint-rust lint-python lint-web lint-clojure lint-java msrv msrv-version clean
 
 demo: needs $(VENV)/demo.done
 	$(BIN)/python examples/in_place.py
@@ -363,9 +363,9 @@ LINT := $(abspath $(TARGET))/lint
 FIX :=
 # Where the programs of a linter are not installed, it is left out; in CI that is an error.
 left_out = @echo 'make $@: left out: it needs $1' >&2 $(if $(filter true,$(CI)),; exit 1)
-lint: lint-python lint-web lint-java lint-rust
+lint: lint-python lint-web lint-clojure lint-java lint-rust
 format:
-	$(MAKE) --no-print-directory FIX=yes lint-python lint-web lint-java lint-rust
+	$(MAKE) --no-print-directory FIX=yes lint-python lint-web lint-clojure lint-java lint-rust
 
 lint-rust:
 	cargo fmt --all $(if $(FIX),,--check)
@@ -392,6 +392,10 @@ lint-web: $(if $(NPM),view/node_modules/.package-lock.json)
 %/node_modules/.package-lock.json: %/package-lock.json
 	cd $* && npm ci --silent --no-audit --no-fund
 	@touch $@
+
+lint-clojure: $(if $(NPM),jvm/clojure/node_modules/.package-lock.json)
+	$(if $(NPM),cd jvm/clojure && node_modules/.bin/standard-clj $(if $(FIX),fix,check) --log-level ignore-already-formatted \
+	  src,$(call left_out,Node.js and npm))
 
 # The formatter sees the insides of the compiler, which has to be allowed.
 JAVA_FORMAT = $(JDK)/bin/java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC \
