@@ -58,7 +58,9 @@ def sql(path):
         },
         ROUNDS,
     )
-    assert rows_of(row.values() for row in given["ours"]) == rows_of(row.values() for row in given["theirs"].to_pylist())
+    assert rows_of(row.values() for row in given["ours"]) == rows_of(
+        row.values() for row in given["theirs"].to_pylist()
+    )
     yield "`ds.sql` group mean of 5.6 M rows, against DuckDB over pyarrow's mapping", "≤ 1.1 ×", ratio(taken)
 
 
@@ -72,7 +74,13 @@ def scan(path):
 
 
 def sorted_table(path, rows):
-    schema = pa.schema([pa.field("ts", pa.timestamp("us"), nullable=False), pa.field("price", pa.float64()), pa.field("qty", pa.int64())])
+    schema = pa.schema(
+        [
+            pa.field("ts", pa.timestamp("us"), nullable=False),
+            pa.field("price", pa.float64()),
+            pa.field("qty", pa.int64()),
+        ]
+    )
     with aw.writer(path, schema, sorted_by="ts", sync="never") as writer:
         for start in range(0, rows, 1 << 20):
             n = np.arange(start, min(start + (1 << 20), rows))
@@ -93,7 +101,9 @@ def cold(path):
 def touched(path):
     """The bytes of files below `path` that this process has in its page tables:
     up to 64 KiB around each place it looked at."""
-    counts = re.findall(rf"{re.escape(str(path))}/.*?\nRss:\s*(\d+) kB", pathlib.Path("/proc/self/smaps").read_text(), re.S)
+    counts = re.findall(
+        rf"{re.escape(str(path))}/.*?\nRss:\s*(\d+) kB", pathlib.Path("/proc/self/smaps").read_text(), re.S
+    )
     return sum(map(int, counts)) << 10
 
 
@@ -104,7 +114,9 @@ def pruning(path, rows):
     times = [np.datetime64(value, "us").item() for value in (low, high)]
     ways = {
         "ds.between": lambda ds: ds.between(low, high)["price"].sum(),
-        "aw.scan": lambda ds: aw.scan(ds).filter(pl.col("ts").is_between(*times)).select(pl.col("price").sum()).collect().item(),
+        "aw.scan": lambda ds: (
+            aw.scan(ds).filter(pl.col("ts").is_between(*times)).select(pl.col("price").sum()).collect().item()
+        ),
         "ds.filter": lambda ds: ds.filter((aw.col("ts") >= low) & (aw.col("ts") <= high))["price"].sum(),
     }
     whole = sum(file.stat().st_size for file in path.iterdir())
@@ -135,7 +147,10 @@ def workers(path, rows):
     sent = len(pickle.dumps(dict(total.optimize().dask)))
     taken = {}
     for n in (1, 2):
-        with LocalCluster(n_workers=n, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+        with (
+            LocalCluster(n_workers=n, threads_per_worker=1, dashboard_address=None) as cluster,
+            Client(cluster) as client,
+        ):
             assert len(set(where.compute(scheduler=client))) == n
             times = []
             for _ in range(ROUNDS + 1):
@@ -145,7 +160,11 @@ def workers(path, rows):
                 times.append(time.perf_counter() - start)
             taken[n] = statistics.median(times[1:])
     two, one = taken[2], taken[1]
-    yield f"Dask, sum of {rows / 1e6:.4g} M rows: two workers, against one", "≥ 1.5 ×", f"{one / two:.2f} × ({two * 1e3:.0f} ms)"
+    yield (
+        f"Dask, sum of {rows / 1e6:.4g} M rows: two workers, against one",
+        "≥ 1.5 ×",
+        f"{one / two:.2f} × ({two * 1e3:.0f} ms)",
+    )
     yield "the same: bytes of the graph that the scheduler gets", "≤ 1 MB", f"{sent / 1e3:.0f} kB"
 
 

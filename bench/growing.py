@@ -1,6 +1,6 @@
 """Growing tables from Python, beside pyarrow's stream writer, in one run: medians, in turns.
 
-    python bench/growing.py [FOLDER]
+python bench/growing.py [FOLDER]
 """
 
 import shutil
@@ -66,7 +66,9 @@ def in_turns(rounds, *works):
 def main(folder):
     data = batch(10_000)
     ours, theirs = in_turns(7, lambda: arrowwood(folder, data, 1000), lambda: stream(folder, data, 1000))
-    print(f"append + commit of 10,000-row batches   {10 / ours:6.1f} M rows/s   pyarrow stream + flush {10 / theirs:6.1f}   ratio {theirs / ours:.2f}")
+    print(
+        f"append + commit of 10,000-row batches   {10 / ours:6.1f} M rows/s   pyarrow stream + flush {10 / theirs:6.1f}   ratio {theirs / ours:.2f}"
+    )
     shutil.rmtree(folder / "ticks", ignore_errors=True)
     writer = aw.writer(folder / "ticks", SCHEMA, sync="never")
     rates = []

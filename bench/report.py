@@ -62,7 +62,9 @@ def put_section(page, title, text):
     """Puts a section into a page: in the place of the one with this title, else at the end."""
     before, *rest = page.read_text(encoding="utf-8").split(f"\n## {title}\n")
     _, *behind = rest[0].split("\n## ", 1) if rest else [""]
-    page.write_text(f"{before.rstrip()}\n\n## {title}\n{text}\n" + "".join(f"\n## {more}" for more in behind), encoding="utf-8")
+    page.write_text(
+        f"{before.rstrip()}\n\n## {title}\n{text}\n" + "".join(f"\n## {more}" for more in behind), encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -113,8 +113,14 @@ def flight_figure(program, folder):
         assert rows * 32 == BYTES
         return time.perf_counter() - begun
 
-    with arrowwood(program, folder) as own, Server([sys.executable, "-c", FLIGHT_SERVER, str(folder / "big.arrow")]) as other:
-        clients = [flight.connect(own.url.replace("http", "grpc", 1)), flight.connect(f"grpc://127.0.0.1:{int(other.process.stdout.readline())}")]
+    with (
+        arrowwood(program, folder) as own,
+        Server([sys.executable, "-c", FLIGHT_SERVER, str(folder / "big.arrow")]) as other,
+    ):
+        clients = [
+            flight.connect(own.url.replace("http", "grpc", 1)),
+            flight.connect(f"grpc://127.0.0.1:{int(other.process.stdout.readline())}"),
+        ]
         times = [[seconds(client) for client in clients] for _ in range(ROUNDS + 1)][1:]
     ours, theirs = (statistics.median(column) for column in zip(*times))
     return line(figure, wanted, f"{theirs / ours:.2f} × ({BYTES / ours / 1e9:.2f} : {BYTES / theirs / 1e9:.2f} GB/s)")
@@ -140,7 +146,14 @@ def roapi_figure(program, folder):
         before = own.private()
         ours = statistics.median(first_and_all(f"{own.url}/v1/tables/big.arrow/rows") for _ in range(ROUNDS))
         added = own.private() - before
-    addresses = ["--addr-http", "127.0.0.1:47010", "--addr-postgres", "127.0.0.1:47011", "--addr-flight-sql", "127.0.0.1:47012"]
+    addresses = [
+        "--addr-http",
+        "127.0.0.1:47010",
+        "--addr-postgres",
+        "127.0.0.1:47011",
+        "--addr-flight-sql",
+        "127.0.0.1:47012",
+    ]
     with Server([roapi, "--table", f"d={folder / 'big.arrow'}", *addresses]) as other:
         wait_for("http://127.0.0.1:47010/health")
         headers = {"Accept": "application/vnd.apache.arrow.stream"}
@@ -289,10 +302,16 @@ def questdb_figure(program, folder):
     root = folder / "questdb"
     root.mkdir()
     # It writes more to its standard output than a pipe holds that nobody reads.
-    with Server([java, "-p", jar, "-m", "io.questdb/io.questdb.ServerMain", "-d", str(root)], stdout=subprocess.DEVNULL):
+    with Server(
+        [java, "-p", jar, "-m", "io.questdb/io.questdb.ServerMain", "-d", str(root)], stdout=subprocess.DEVNULL
+    ):
         wait_for("http://127.0.0.1:9000/exec?query=select+1")
         theirs = send_lines("http://127.0.0.1:9000")
-    return line(figure, wanted, f"{ours / theirs:.2f} × ({ours / 1e6:.2f} M rows/s, durable : {theirs / 1e6:.2f} M rows/s, as it acknowledges)")
+    return line(
+        figure,
+        wanted,
+        f"{ours / theirs:.2f} × ({ours / 1e6:.2f} M rows/s, durable : {theirs / 1e6:.2f} M rows/s, as it acknowledges)",
+    )
 
 
 def main():

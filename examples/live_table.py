@@ -20,7 +20,11 @@ import pyarrow as pa
 import arrowwood as aw
 
 SCHEMA = pa.schema(
-    [pa.field("sent", pa.int64(), False), pa.field("symbol", pa.string(), False), pa.field("price", pa.float64(), False)]
+    [
+        pa.field("sent", pa.int64(), False),
+        pa.field("symbol", pa.string(), False),
+        pa.field("price", pa.float64(), False),
+    ]
 )
 SYMBOLS = ["MSFT", "AMZN", "IBM", "GOOG", "AAPL"]
 
@@ -44,7 +48,9 @@ def show(rows):
     """Prints rows as they come, with their age, and returns their ages in microseconds."""
     now = time.time_ns()
     for number, row in enumerate(rows.to_pylist(), rows.first_row):
-        print(f"row {number:<5} {row['symbol']:5} {row['price']:>7.2f}   seen after {(now - row['sent']) / 1000:,.0f} µs")
+        print(
+            f"row {number:<5} {row['symbol']:5} {row['price']:>7.2f}   seen after {(now - row['sent']) / 1000:,.0f} µs"
+        )
     return [(now - row["sent"]) / 1000 for row in rows.to_pylist()]
 
 

@@ -55,11 +55,13 @@ class Stocks:
         symbols, dates, prices = zip(*self.base)
         tile = lambda values, dtype: pa.array(np.tile(np.array(values, dtype), self.times))
         keys = tile([self.dictionary.index(s) for s in symbols], "i1")
-        whole = pa.record_batch({
-            "symbol": pa.DictionaryArray.from_arrays(keys, pa.array(self.dictionary)),
-            "date": tile(dates, "i8").cast(pa.timestamp("ms", "UTC")),
-            "price": tile(prices, "f8"),
-        })
+        whole = pa.record_batch(
+            {
+                "symbol": pa.DictionaryArray.from_arrays(keys, pa.array(self.dictionary)),
+                "date": tile(dates, "i8").cast(pa.timestamp("ms", "UTC")),
+                "price": tile(prices, "f8"),
+            }
+        )
         return (whole.slice(at, size) for at in range(0, self.rows, size))
 
 
@@ -147,9 +149,15 @@ def describe(path, fmt, key, content, size):
     draw = random.Random(1)
     places = [0, content.rows - 1, *(draw.randrange(content.rows) for _ in range(6))]
     return {
-        "key": key, "path": str(path), "format": fmt, "bytes": path.stat().st_size,
-        "rows": content.rows, "batches": -(-content.rows // size), "names": list(content.row(0)),
-        "sum_column": content.sum_column, "sum": content.total,
+        "key": key,
+        "path": str(path),
+        "format": fmt,
+        "bytes": path.stat().st_size,
+        "rows": content.rows,
+        "batches": -(-content.rows // size),
+        "names": list(content.row(0)),
+        "sum_column": content.sum_column,
+        "sum": content.total,
         "samples": [[i, content.row(i)] for i in places],
         "dictionary": content.dictionary,
         "layout": layout(path, fmt) if content.rows == size else None,

@@ -94,7 +94,9 @@ def questions(folder, rows=5_000_000):
     distinct = pl.col("n").n_unique(), "count(distinct n)", OTHERS, ("n", "count_distinct")
     yield grouped("distinct integers of 1,000 groups", key, ("n", "n_unique"), *distinct)
     # DataFusion's median of groups takes a list of each group's values, and minutes; that of chdb is of a sample.
-    yield grouped("median of 1,000 groups", key, ("v", "median"), v.median(), "median(v)", OTHERS, leave=["datafusion", "chdb"])
+    yield grouped(
+        "median of 1,000 groups", key, ("v", "median"), v.median(), "median(v)", OTHERS, leave=["datafusion", "chdb"]
+    )
     text = pl.col("text100000")
     yield grouped("smallest text of 1,000 groups", key, ("text100000", "min"), text.min(), "min(text100000)", OTHERS)
     # The others' first value is that of any thread.

@@ -94,7 +94,12 @@ def batches(folder):
             "10,000 rows": lambda: ds.take(places)["v"].to_numpy().sum(),
             "10,000 rows, pyarrow": lambda: whole.take(pa.array(places))["v"].to_numpy().sum(),
         }
-        add(found, ways, 3 if size > 1000 else 7, same=[("sum", "sum, pyarrow"), ("10,000 rows", "10,000 rows, pyarrow")])
+        add(
+            found,
+            ways,
+            3 if size > 1000 else 7,
+            same=[("sum", "sum, pyarrow"), ("10,000 rows", "10,000 rows, pyarrow")],
+        )
     return "batches", sizes, found
 
 
@@ -243,6 +248,8 @@ def add(found, ways, count, same):
 
 KINDS = {function.__name__: function for function in (rows, batches, columns, keys, segments, shards, billions)}
 WORDS = {"billions": "rows of a sparse stream, in batches of a million"}
+
+
 def shown(seconds):
     if seconds is None:
         return "–"
@@ -263,7 +270,10 @@ def main():
         begun = perf_counter()
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
             name, sizes, found = KINDS[kind](Path(folder))
-        table = grid_of([WORDS.get(name, name), *(f"{size:,}" for size in sizes)], [[row, *map(shown, times)] for row, times in found.items()])
+        table = grid_of(
+            [WORDS.get(name, name), *(f"{size:,}" for size in sizes)],
+            [[row, *map(shown, times)] for row, times in found.items()],
+        )
         print(f"{table}\n({perf_counter() - begun:.0f} s)\n", flush=True)
         if options.plots:
             title = f"{TITLE} with {WORDS.get(name, name)}"

@@ -82,11 +82,15 @@ def mean_by_group(path, name, key="symbol"):
     where = pc.field("price") > 100
     ways = {
         OURS: lambda: ds.aggregate(by=key, where=aw.col("price") > 100, mean=("price", "mean")),
-        "pyarrow": lambda: pds.dataset(table)
-        .to_table(columns=[key, "price"], filter=where)
-        .group_by(key)
-        .aggregate([("price", "mean")]),
-        "polars": lambda: frame.lazy().filter(pl.col("price") > 100).group_by(key).agg(pl.col("price").mean()).collect(),
+        "pyarrow": lambda: (
+            pds.dataset(table)
+            .to_table(columns=[key, "price"], filter=where)
+            .group_by(key)
+            .aggregate([("price", "mean")])
+        ),
+        "polars": lambda: (
+            frame.lazy().filter(pl.col("price") > 100).group_by(key).agg(pl.col("price").mean()).collect()
+        ),
         "duckdb": lambda: db.sql(sql).to_arrow_table(),
         "datafusion": lambda: fusion.sql(sql).to_arrow_table(),
         "pandas": lambda: pandas[pandas["price"] > 100].groupby(key, observed=True)["price"].mean().reset_index(),
@@ -171,7 +175,9 @@ def many_batches(folder):
             OURS: lambda: aw.open(file)[row]["price"],
             "pyarrow": lambda: theirs(pa.ipc.open_file(pa.memory_map(file))),
         },
-        shows.format("a file has a footer that says where they are, and the number of rows of each stands in the batch."),
+        shows.format(
+            "a file has a footer that says where they are, and the number of rows of each stands in the batch."
+        ),
     )
     yield Question(
         "open a stream of 100,000 batches, one row",

@@ -21,8 +21,14 @@ from contenders import CONTENDERS
 
 OURS, MIB = "arrowwood", 1 << 20
 MEASURES = {
-    "open": "open", "schema": "schema only", "first": "open + first row", "last": "open + last row",
-    "row": "random row", "rows": "10,000 random rows", "open_sum": "open + sum", "sum": "sum, warm",
+    "open": "open",
+    "schema": "schema only",
+    "first": "open + first row",
+    "last": "open + last row",
+    "row": "random row",
+    "rows": "10,000 random rows",
+    "open_sum": "open + sum",
+    "sum": "sum, warm",
 }
 PACKAGES = ("arrowwood", "pyarrow", "polars", "duckdb", "datasets", "numpy")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -88,8 +94,11 @@ def times(contender, file, budget):
         return out
     out = {"wrong": wrong(make, file)}
     starts = {
-        "open": lambda: opened(contender, file), "schema": lambda: (held := make(), held.schema()),
-        "first": lambda: make().first(), "last": lambda: make().last(), "open_sum": lambda: make().total(),
+        "open": lambda: opened(contender, file),
+        "schema": lambda: (held := make(), held.schema()),
+        "first": lambda: make().first(),
+        "last": lambda: make().last(),
+        "open_sum": lambda: make().total(),
     }
     for key, call in starts.items():
         if key != "schema" or contender.schema:
@@ -125,12 +134,18 @@ def scaled(one, by):
 def wrong(make, file):
     held, (first, last) = make(), (want for _, want in file["samples"][:2])
     names = [("schema only", list(make().schema()), file["names"])] if make().schema else []
-    return unequal([
-        *names, ("names", list(held.names), file["names"]), ("rows", held.rows, file["rows"]),
-        ("open + sum", make().total(), file["sum"]), ("sum", held.sum(), file["sum"]),
-        ("open + first row", plain(make().first()), first), ("open + last row", plain(make().last()), last),
-        *((f"row {i}", plain(held.row(i)), want) for i, want in file["samples"]),
-    ])
+    return unequal(
+        [
+            *names,
+            ("names", list(held.names), file["names"]),
+            ("rows", held.rows, file["rows"]),
+            ("open + sum", make().total(), file["sum"]),
+            ("sum", held.sum(), file["sum"]),
+            ("open + first row", plain(make().first()), first),
+            ("open + last row", plain(make().last()), last),
+            *((f"row {i}", plain(held.row(i)), want) for i, want in file["samples"]),
+        ]
+    )
 
 
 def unequal(checks):
@@ -142,6 +157,7 @@ def unequal(checks):
 
 def plain(row):
     """Instants as milliseconds; a date without a time zone raises, another type is shown as itself."""
+
     def value(v):
         if isinstance(v, datetime):
             return (v - EPOCH) / timedelta(milliseconds=1)
@@ -259,7 +275,9 @@ def measure(name, file, budget, cells, notes, failures):
 def process(name, file, what, budget):
     request = json.dumps({"name": name, "file": file, "what": what, "budget": budget})
     try:
-        done = subprocess.run([sys.executable, __file__, "--cell", request], capture_output=True, text=True, timeout=300)
+        done = subprocess.run(
+            [sys.executable, __file__, "--cell", request], capture_output=True, text=True, timeout=300
+        )
         return json.loads(done.stdout.splitlines()[-1])
     except subprocess.TimeoutExpired:
         return {"failed": f"{what} took over 5 minutes"}
@@ -300,14 +318,25 @@ def figures(tables):
     return [
         against("open one batch of 95 MB", "1.stream", "open", 3),
         against("open + first row", "1.stream", "first", 3),
-        figure("open: 4 GiB against 95 MB, one batch", "≤ 1.2", at("4g_one.stream", "open"), at("1.stream", "open"), 1.2),
+        figure(
+            "open: 4 GiB against 95 MB, one batch", "≤ 1.2", at("4g_one.stream", "open"), at("1.stream", "open"), 1.2
+        ),
         against("open 4 GiB of 4,096 batches, file format", "4g.file", "open", 100),
-        ["memory it adds", "< 8 MiB", f"{rss[0] / MIB:.1f} MiB" if rss else "–",
-         "not measured" if not rss else "met" if rss[0] < 8 * MIB else "NOT met"],
+        [
+            "memory it adds",
+            "< 8 MiB",
+            f"{rss[0] / MIB:.1f} MiB" if rss else "–",
+            "not measured" if not rss else "met" if rss[0] < 8 * MIB else "NOT met",
+        ],
         against("open + row count, stream of 5,600 batches", "5600.stream", "open", 8),
         against("one random row as a dict", "1.stream", "row", 3),
-        figure("open + sum of 5.6 M float64, taking turns with the limit", "≤ 1.25 × the limit, two threads",
-               at("1.stream", "beside", limit), at("1.stream", "open_sum", limit), 1.25),
+        figure(
+            "open + sum of 5.6 M float64, taking turns with the limit",
+            "≤ 1.25 × the limit, two threads",
+            at("1.stream", "beside", limit),
+            at("1.stream", "open_sum", limit),
+            1.25,
+        ),
     ]
 
 
@@ -323,12 +352,18 @@ MEASURED = "Measured with "
 
 
 def render(report, markdown):
-    parts = [f"{MEASURED}{report['machine']}. Medians; ~ = one run or extrapolated; ×3.0 = three times as long as"
-             f" {OURS}{', **bold** = shorter' if markdown else ''}. MiB: resident (private) after one open."]
+    parts = [
+        f"{MEASURED}{report['machine']}. Medians; ~ = one run or extrapolated; ×3.0 = three times as long as"
+        f" {OURS}{', **bold** = shorter' if markdown else ''}. MiB: resident (private) after one open."
+    ]
     parts += [f"- {note}" for note in report["notes"]] + [f"- FAILED {f}" for f in report["failures"]]
     for name, table in report["tables"].items():
         about = table["about"]
-        parts += ["", f"### {name}: {about['rows']:,} rows, {about['batches']:,} batches, {about['bytes'] / 1e6:,.0f} MB", ""]
+        parts += [
+            "",
+            f"### {name}: {about['rows']:,} rows, {about['batches']:,} batches, {about['bytes'] / 1e6:,.0f} MB",
+            "",
+        ]
         parts += grid(["", *MEASURES.values(), "MiB"], contender_lines(table["cells"], markdown), markdown)
     parts += ["", "### Figures", ""] + grid(["figure", "wanted", "reached", ""], report["figures"], markdown)
     return "\n".join(parts)
@@ -337,7 +372,9 @@ def render(report, markdown):
 def contender_lines(cells, markdown):
     lines = []
     for name, got in cells.items():
-        lines.append([name, *(time_text(cells, name, key, markdown) for key in MEASURES), memory_text(cells, name, markdown)])
+        lines.append(
+            [name, *(time_text(cells, name, key, markdown) for key in MEASURES), memory_text(cells, name, markdown)]
+        )
         if not markdown:
             lines.append(["  minimum", *(duration(got[k]["min"]) if k in got else "" for k in MEASURES), ""])
     return lines

@@ -26,7 +26,11 @@ def write(reader, out):
             writer.write_batch(batch)
     return out
 """
-POLARS, DUCKDB, PYARROW = "import polars as pl", "import duckdb, pyarrow as pa", "import pyarrow as pa, pyarrow.{} as text_of"
+POLARS, DUCKDB, PYARROW = (
+    "import polars as pl",
+    "import duckdb, pyarrow as pa",
+    "import pyarrow as pa, pyarrow.{} as text_of",
+)
 
 # Of each text and each goal: the imports of each library, and what is timed.
 WAYS = {

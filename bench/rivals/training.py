@@ -129,7 +129,11 @@ def main():
     table = grid_of(["", "", "batches a second", "spread", "arrowwood is", "memory of their own"], rows_of_table)
     print(table)
     if options.page:
-        put_section(options.page, f"Random batches for training, from {options.gib:g} GiB", f"{SHOWS.format(form=form())}\n\n{table}")
+        put_section(
+            options.page,
+            f"Random batches for training, from {options.gib:g} GiB",
+            f"{SHOWS.format(form=form())}\n\n{table}",
+        )
 
 
 if __name__ == "__main__":

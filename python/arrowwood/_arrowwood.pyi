@@ -92,8 +92,18 @@ class _ArrowSchema(Protocol):
 
 _Indices: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]] | Column
 _Schema: TypeAlias = str | AbstractMapping[str, str] | _ArrowSchema
-_Function: TypeAlias = Literal["sum", "mean", "median", "min", "max", "count", "n_unique", "first", "last", "var", "std"]
-_Rows: TypeAlias = Predicate | Sequence[bool] | npt.NDArray[np.integer[Any] | np.bool_] | Column | _HasBuffer | _ArrowArray | _ArrowStream
+_Function: TypeAlias = Literal[
+    "sum", "mean", "median", "min", "max", "count", "n_unique", "first", "last", "var", "std"
+]
+_Rows: TypeAlias = (
+    Predicate
+    | Sequence[bool]
+    | npt.NDArray[np.integer[Any] | np.bool_]
+    | Column
+    | _HasBuffer
+    | _ArrowArray
+    | _ArrowStream
+)
 _ArrowData: TypeAlias = Dataset | _ArrowStream | _ArrowArray
 _ColumnData: TypeAlias = Iterable[Any] | _HasBuffer | _ArrowStream | _ArrowArray
 _Table: TypeAlias = _ArrowData | AbstractMapping[str, _ColumnData] | Iterable[AbstractMapping[str, Any]]
@@ -550,7 +560,9 @@ class Dataset:
             InvalidArgument: an argument is out of range, or PyTorch has no such device.
             ImportError: a device is given, and PyTorch is not installed.
         """
-    def train_test_split(self, test_size: float | int | None = None, seed: int | None = None) -> tuple[Dataset, Dataset]:
+    def train_test_split(
+        self, test_size: float | int | None = None, seed: int | None = None
+    ) -> tuple[Dataset, Dataset]:
         """Split the rows at random into two datasets: one for training, and one for testing. Both are views: nothing is
         copied.
 
@@ -1393,6 +1405,7 @@ def writer(
         NotFound: there is neither a table nor a schema.
         Unsupported: a column's type cannot grow, or the file system is a network's.
     """
+
 @overload
 def writer(
     path: _Path,
@@ -1445,6 +1458,7 @@ def writer(
         NotFound: there is neither a table nor a schema.
         Unsupported: a column's type cannot grow, or the file system is a network's.
     """
+
 @final
 class StreamWriter:
     """Writes an Arrow stream; made by :func:`stream_writer`. As a context manager it ends the stream, except after an
@@ -1538,6 +1552,7 @@ def check(path: _Path) -> Report:
     Raises:
         NotFound, PermissionDenied, IoError: it could not be read. Damage is in the report.
     """
+
 def repair(path: _Path) -> Report:
     """Check, and if there is damage, keep the rows before it.
 
@@ -1553,6 +1568,7 @@ def repair(path: _Path) -> Report:
         InvalidArgument: it is a single segment of a table.
         NotFound, PermissionDenied, IoError: it could not be read.
     """
+
 @final
 class PartitionedWriter:
     """Appends rows of a partitioned table, each to its partition; made by :func:`writer` with ``partition_by``.
@@ -1620,6 +1636,7 @@ def drop_partition(table: _Path, partition: dict[str, str | int | bool | date | 
         NotFound: there is no such directory.
         InvalidArgument: not all columns are named.
     """
+
 def alter(
     path: _Path,
     *,
@@ -1647,6 +1664,7 @@ def alter(
         NotFound: there is no table. For partitions, the error of the first that was not changed; the message names
             all of them.
     """
+
 def compact(path: _Path, *, rewrite: bool = False, sort: bool = False) -> int:
     """Rewrite all segments of a table as dense Arrow files, without affecting readers; return the number of rewritten
     segments.
@@ -1669,6 +1687,7 @@ def compact(path: _Path, *, rewrite: bool = False, sort: bool = False) -> int:
         InvalidArgument: `sort` for a table created without `sorted_by`.
         NotFound: there is no table.
     """
+
 def aggregation(
     table: _Path | Dataset,
     by: str | Sequence[str] | None = None,
@@ -1694,6 +1713,7 @@ def aggregation(
         Unsupported: a type can't be grouped, or lacks the function; or the function needs all rows each time.
         InvalidArgument: there is no such function, or two columns would have the same name.
     """
+
 def follow(
     table: _Path | Dataset | Sequence[_Path | Dataset],
     start: int | dict[str, int] | Sequence[int | dict[str, int] | None] | None = None,

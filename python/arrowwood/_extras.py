@@ -18,7 +18,9 @@ def engine(package: str, what_for: str, extra: str) -> ModuleType:
         # What `package` itself misses is not for us to name.
         if problem.name is not None and problem.name.partition(".")[0] != package.partition(".")[0]:
             raise
-    raise ImportError(f"{what_for} needs {package.partition('.')[0]}; install it: pip install 'arrowwood[{extra}]'", name=package)
+    raise ImportError(
+        f"{what_for} needs {package.partition('.')[0]}; install it: pip install 'arrowwood[{extra}]'", name=package
+    )
 
 
 def _refuse_old(found: ModuleType, what_for: str, extra: str) -> None:

@@ -9,7 +9,9 @@ import weakref
 _LOOK = 0.1
 
 # A thread for each waiting follower, since they would fill asyncio's shared threads; and the function that ends it.
-_threads: "weakref.WeakKeyDictionary[object, tuple[concurrent.futures.ThreadPoolExecutor, weakref.finalize]]" = weakref.WeakKeyDictionary()
+_threads: "weakref.WeakKeyDictionary[object, tuple[concurrent.futures.ThreadPoolExecutor, weakref.finalize]]" = (
+    weakref.WeakKeyDictionary()
+)
 
 
 async def advance(follow, timeout):

@@ -5,7 +5,9 @@ _JOIN = (
     'ds.sql("select * from self join other using (x)", other=other), or aw.scan(ds).join(aw.scan(other), on="x").collect(); '
     'where one x has categories and the other text: aw.scan(…).cast({"x": pl.String})'
 )
-_WINDOW = 'ds.sql("select *, avg(y) over (order by x rows 9 preceding) from self"), or ds.to_polars()["y"].rolling_mean(10)'
+_WINDOW = (
+    'ds.sql("select *, avg(y) over (order by x rows 9 preceding) from self"), or ds.to_polars()["y"].rolling_mean(10)'
+)
 _SHIFT = 'ds.sql("select *, lag(y) over (order by x) as shifted from self"), or ds.to_polars()["y"].shift(1)'
 _DIFF = 'ds.sql("select *, y - lag(y) over (order by x) as diff from self"), or ds.to_polars()["y"].diff()'
 _RANK = 'ds.sql("select *, rank() over (order by y) as rank from self"), or ds.to_polars()["y"].rank()'
@@ -21,7 +23,9 @@ _CAST = 'ds.sql("select x::double as x from self"), or aw.scan(ds).cast({"x": pl
 _CLIP = 'ds.sql("select least(greatest(x, 0), 10) as x from self"), or aw.scan(ds).with_columns(pl.col("x").clip(0, 10)).collect()'
 _FILL = 'ds.sql("select coalesce(x, 0) as x from self"), or aw.scan(ds).fill_null(0).collect()'
 _INTERPOLATE = 'aw.scan(ds).with_columns(pl.col("y").interpolate()).collect()'
-_CUMULATE = 'ds.sql("select *, sum(y) over (order by x rows unbounded preceding) as total from self"), or np.cumsum(ds["y"])'
+_CUMULATE = (
+    'ds.sql("select *, sum(y) over (order by x rows unbounded preceding) as total from self"), or np.cumsum(ds["y"])'
+)
 _ROWS = "for row in ds.rows()"
 _PICK = 'ds[7], ds[10:20], ds[[3, 1]], ds["x"][7]'
 _TIMES = (
@@ -44,11 +48,32 @@ _OF_DATASET = {
     **dict.fromkeys(["pivot", "pivot_table"], _PIVOT),
     **dict.fromkeys(["melt", "unpivot", "stack"], _UNPIVOT),
     **dict.fromkeys(["group_by", "groupby", "agg"], _GROUP),
-    **dict.fromkeys(["with_columns", "assign", "apply", "map", "map_rows", "transform", "eval", "insert", "insert_column", "add_column", "hstack", "with_row_index", "abs", "round", "replace"], _COMPUTE),
+    **dict.fromkeys(
+        [
+            "with_columns",
+            "assign",
+            "apply",
+            "map",
+            "map_rows",
+            "transform",
+            "eval",
+            "insert",
+            "insert_column",
+            "add_column",
+            "hstack",
+            "with_row_index",
+            "abs",
+            "round",
+            "replace",
+        ],
+        _COMPUTE,
+    ),
     **dict.fromkeys(["fillna", "fill_null", "fill_nan", "ffill", "bfill"], _FILL),
     **dict.fromkeys(["iterrows", "itertuples", "iter_rows"], _ROWS),
     **dict.fromkeys(["loc", "iloc", "at", "iat"], _PICK),
-    **dict.fromkeys(["explode", "corr", "cov", "lazy", "partition_by", "transpose"], 'ds.sql("select … from self"), or aw.scan(ds)'),
+    **dict.fromkeys(
+        ["explode", "corr", "cov", "lazy", "partition_by", "transpose"], 'ds.sql("select … from self"), or aw.scan(ds)'
+    ),
     **dict.fromkeys(["where", "query", "mask"], 'ds.filter(aw.col("x") > 1), or ds[ds["x"] > 1]'),
     **dict.fromkeys(["nlargest", "top_k"], 'ds.sort("x", descending=True)[:5]'),
     **dict.fromkeys(["nsmallest", "bottom_k"], 'ds.sort("x")[:5]'),
@@ -67,11 +92,16 @@ _OF_DATASET = {
     **dict.fromkeys(["empty", "is_empty"], "len(ds) == 0"),
     **dict.fromkeys(["count", "len", "num_rows", "nrows"], "len(ds)"),
     **dict.fromkeys(["size", "ndim"], "ds.shape"),
-    **dict.fromkeys(["copy", "clone", "persist", "compute", "cache"], "ds.collect(), which is in memory; a dataset itself never changes"),
+    **dict.fromkeys(
+        ["copy", "clone", "persist", "compute", "cache"],
+        "ds.collect(), which is in memory; a dataset itself never changes",
+    ),
     **dict.fromkeys(["memory_usage", "estimated_size"], "ds.nbytes, or ds.mapped"),
     **dict.fromkeys(["glimpse", "show"], "print(ds), or ds.describe()"),
     **dict.fromkeys(["null_count"], 'ds["x"].null_count'),
-    **dict.fromkeys(["set_index", "reset_index", "sort_index"], "ds.sort(\"x\"); rows have numbers, and no other index: ds[7]"),
+    **dict.fromkeys(
+        ["set_index", "reset_index", "sort_index"], 'ds.sort("x"); rows have numbers, and no other index: ds[7]'
+    ),
     **dict.fromkeys(["rename_column", "rename_columns", "with_columns_renamed"], 'ds.rename({"x": "z"})'),
     **dict.fromkeys(["remove_columns"], 'ds.select("x", "y"), the columns that stay'),
     **dict.fromkeys(["to_torch", "to_tensor", "with_format", "set_format"], _TENSORS),
@@ -101,7 +131,9 @@ _OF_DATASET = {
 }
 
 _OF_COLUMN = {
-    **dict.fromkeys(["cast", "astype"], 'ds.sql("select x::double as x from self"), or column.to_numpy().astype("float32")'),
+    **dict.fromkeys(
+        ["cast", "astype"], 'ds.sql("select x::double as x from self"), or column.to_numpy().astype("float32")'
+    ),
     "str": 'aw.col("x").str.contains("A") in conditions, ds.sql("select … from self"), or column.to_arrow() and pyarrow.compute',
     **dict.fromkeys(["list", "struct"], 'ds.sql("select … from self"), or column.to_arrow() and pyarrow.compute'),
     **dict.fromkeys(["dt"], _TIMES),
@@ -133,7 +165,10 @@ _OF_COLUMN = {
     **dict.fromkeys(["is_empty", "empty"], "len(column) == 0"),
     **dict.fromkeys(["copy", "clone"], "column.to_numpy(copy=True)"),
     **dict.fromkeys(["product", "prod"], "np.prod(column)"),
-    **dict.fromkeys(["apply", "map", "map_elements", "transform"], "[f(value) for value in column], or NumPy's functions, such as np.sqrt(column)"),
+    **dict.fromkeys(
+        ["apply", "map", "map_elements", "transform"],
+        "[f(value) for value in column], or NumPy's functions, such as np.sqrt(column)",
+    ),
     **dict.fromkeys(["fillna", "fill_null", "fill_nan", "ffill", "bfill"], _FILL),
     **dict.fromkeys(["isin"], "column.is_in([…])"),
     **dict.fromkeys(["between"], "column.is_between(low, high)"),
@@ -161,17 +196,53 @@ _OF_EXPRESSION = {
     "astype": 'aw.col("x").cast("float64")',
     **dict.fromkeys(["isna", "isnull"], 'aw.col("x").is_null()'),
     **dict.fromkeys(["notna", "notnull"], 'aw.col("x").is_not_null()'),
-    **dict.fromkeys(["sum", "mean", "min", "max", "count", "median", "std", "var", "first", "last", "n_unique"], 'ds.aggregate({name}=aw.col("x") * 2)'),
-    **dict.fromkeys(["abs", "sqrt", "exp", "log", "round", "floor", "ceil", "pow", "fill_null", "fillna", "clip"], _EXPRESSION),
+    **dict.fromkeys(
+        ["sum", "mean", "min", "max", "count", "median", "std", "var", "first", "last", "n_unique"],
+        'ds.aggregate({name}=aw.col("x") * 2)',
+    ),
+    **dict.fromkeys(
+        ["abs", "sqrt", "exp", "log", "round", "floor", "ceil", "pow", "fill_null", "fillna", "clip"], _EXPRESSION
+    ),
     **dict.fromkeys(["shift", "diff", "rank", "cum_sum", "cumsum", "over", "is_nan", "alias"], _EXPRESSION),
 }
 _OF_TIME_PARTS = {
-    **dict.fromkeys(["truncate", "floor", "round", "date", "strftime", "to_string", "offset_by", "week", "quarter", "ordinal_day", "total_seconds"], _EXPRESSION.replace("pl.col(\"x\").", "pl.col(\"x\").dt.")),
+    **dict.fromkeys(
+        [
+            "truncate",
+            "floor",
+            "round",
+            "date",
+            "strftime",
+            "to_string",
+            "offset_by",
+            "week",
+            "quarter",
+            "ordinal_day",
+            "total_seconds",
+        ],
+        _EXPRESSION.replace('pl.col("x").', 'pl.col("x").dt.'),
+    ),
 }
 _OF_TEXT_CONDITIONS = {
     "startswith": 'aw.col("x").str.starts_with("A")',
     "endswith": 'aw.col("x").str.ends_with("A")',
-    **dict.fromkeys(["match", "len", "len_chars", "lower", "upper", "to_lowercase", "to_uppercase", "replace", "split", "slice", "extract", "strip"], _EXPRESSION.replace("pl.col(\"x\").", "pl.col(\"x\").str.")),
+    **dict.fromkeys(
+        [
+            "match",
+            "len",
+            "len_chars",
+            "lower",
+            "upper",
+            "to_lowercase",
+            "to_uppercase",
+            "replace",
+            "split",
+            "slice",
+            "extract",
+            "strip",
+        ],
+        _EXPRESSION.replace('pl.col("x").', 'pl.col("x").str.'),
+    ),
 }
 
 

@@ -30,7 +30,9 @@ def hugging_face(given):
         return None
     if isinstance(given, Mapping):
         splits = ", ".join(repr(name) for name in given)
-        raise InvalidArgument(f"expected one dataset, got the splits {splits}: choose one, such as splits[{next(iter(given), 'train')!r}]")
+        raise InvalidArgument(
+            f"expected one dataset, got the splits {splits}: choose one, such as splits[{next(iter(given), 'train')!r}]"
+        )
     if not hasattr(given, "data") or not hasattr(given.data, "table"):
         return None
     found = _arrowwood.from_arrow(given.data.table)
@@ -70,7 +72,11 @@ def column(name, given):
         values = given.to_numpy(dtype=exact, na_value=exact.type(0)) if is_exact else given.to_numpy()
         parts = _parts(name, values, nulls)
         # Times of pandas that have no zone are known to have none; NumPy's may be in UTC.
-        return ("naive " + parts[0], *parts[1:]) if isinstance(parts, tuple) and parts[0].startswith("timestamp") else parts
+        return (
+            ("naive " + parts[0], *parts[1:])
+            if isinstance(parts, tuple) and parts[0].startswith("timestamp")
+            else parts
+        )
     if isinstance(given, np.ma.MaskedArray):
         return _parts(name, given.data, np.ma.getmaskarray(given))
     if hasattr(given, "__array__") or _has_buffer(given):
@@ -123,7 +129,11 @@ def indices(given):
     if array.size == 0:
         return np.empty(0, "<i8")
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        way_out = '; rows are picked by a condition or a mask in brackets: ds[ds["x"] > 1], ds[mask]' if array.dtype == bool else ""
+        way_out = (
+            '; rows are picked by a condition or a mask in brackets: ds[ds["x"] > 1], ds[mask]'
+            if array.dtype == bool
+            else ""
+        )
         raise TypeError(f"expected row numbers, integers in one dimension, got {array.dtype} in {array.ndim}{way_out}")
     if array.dtype == "uint64" and (array > np.iinfo("i8").max).any():
         raise RowOutOfRange(f"row {array.max()} is beyond 63 bits")

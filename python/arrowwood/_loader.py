@@ -113,7 +113,9 @@ class Loader:
                     others = "another split, slice, order or file, or rows that have changed"
                     raise InvalidArgument(f"load_state_dict: the state is of other rows of the data: {others}")
                 hint = "; ds[:n] has the first n rows of a table that has grown" if name == "rows" else ""
-                raise InvalidArgument(f"load_state_dict: the state has {name}={state.get(name)}, and the loader {own[name]}{hint}")
+                raise InvalidArgument(
+                    f"load_state_dict: the state has {name}={state.get(name)}, and the loader {own[name]}{hint}"
+                )
         epoch, batch = state.get("epoch"), state.get("batch")
         if not isinstance(epoch, int) or not isinstance(batch, int) or epoch < 0 or not 0 <= batch <= len(self):
             raise InvalidArgument(f"load_state_dict: there is no batch {batch} in epoch {epoch}")
@@ -124,7 +126,9 @@ class Loader:
         return {**self.__dict__, "_batches": None, "_kinds": None, "_all": None, "_rows_are": self._rows_id()}
 
     def __repr__(self):
-        order = ", ".join(f"{name}={value}" for name, value in self._order.items() if value not in (None, 0, 1) or name == "seed")
+        order = ", ".join(
+            f"{name}={value}" for name, value in self._order.items() if value not in (None, 0, 1) or name == "seed"
+        )
         return f"<arrowwood.Loader: {len(self)} batches of {self.batch_size} rows, {order}, epoch {self.epoch}>"
 
     def _rows_id(self):

@@ -32,4 +32,6 @@ def refuse_unknown(dataset: Any, what: str) -> None:
     for field in dataset.schema:
         kind = str(field.type)
         if _UNKNOWN.search(kind) or not kind.startswith("decimal") and _NARROW.search(kind):
-            raise Unsupported(f"{what}: Polars has no type for column {field.name!r}, {kind}; leave it out: ds.select([…])")
+            raise Unsupported(
+                f"{what}: Polars has no type for column {field.name!r}, {kind}; leave it out: ds.select([…])"
+            )

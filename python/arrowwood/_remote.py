@@ -92,7 +92,13 @@ class Connection:
     """A server of tables, made by :func:`connect`. ``connection["ticks"]`` is a table of it."""
 
     def __init__(
-        self, url: str, *, token: str | None = None, cafile: str | None = None, timeout: float = 30.0, insecure: bool = False
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        cafile: str | None = None,
+        timeout: float = 30.0,
+        insecure: bool = False,
     ) -> None:
         try:
             parts = urlsplit(url)
@@ -104,7 +110,9 @@ class Connection:
         if parts.username is not None or parts.password is not None:
             raise InvalidArgument("a URL with a user or a password; pass the token as token=")
         if token is not None and parts.scheme == "http" and not insecure and not _is_loopback(host):
-            message = f"the token would be sent to {host} without TLS, where others can read it; use https, or insecure=True"
+            message = (
+                f"the token would be sent to {host} without TLS, where others can read it; use https, or insecure=True"
+            )
             raise InvalidArgument(message)
         self._host, self._port, self._timeout, self._token = host, port, timeout, token
         self._tls = ssl.create_default_context(cafile=cafile) if parts.scheme == "https" else None
@@ -196,7 +204,12 @@ class Connection:
         return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
 
     def _send(
-        self, http_connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None, headers: dict[str, str]
+        self,
+        http_connection: http.client.HTTPConnection,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: dict[str, str],
     ) -> http.client.HTTPResponse:
         """Sends a request. Raises the error that its status stands for."""
         if self._token is not None:
@@ -238,7 +251,9 @@ class Connection:
 
     def _unreachable(self, problem: Exception) -> IoError:
         what = str(problem) or type(problem).__name__
-        return IoError(f"asking {self.url}: {what}; is `arrowwood serve` running there?", errno=getattr(problem, "errno", None))
+        return IoError(
+            f"asking {self.url}: {what}; is `arrowwood serve` running there?", errno=getattr(problem, "errno", None)
+        )
 
 
 def _place_of(path: str) -> str:
@@ -335,7 +350,9 @@ class RemoteTable:
 
     def __getitem__(self, rows: slice) -> "_arrowwood.Dataset":
         if not isinstance(rows, slice) or rows.step not in (None, 1):
-            raise TypeError("a slice of rows is expected, such as table[-10:]; table.rows() takes columns and conditions")
+            raise TypeError(
+                "a slice of rows is expected, such as table[-10:]; table.rows() takes columns and conditions"
+            )
         return self.rows(rows.start, rows.stop)
 
     def follow(
@@ -551,7 +568,9 @@ class RemoteWriter:
             raise InvalidArgument(f"ack: 'durable' or 'visible' is expected, got {ack!r}")
         self._table, self._producer, self._epoch, self._ack, self._retry = table, producer, epoch, ack, retry
         if not table._facts.flag("writable"):
-            raise PermissionDenied(f"{_path(table.name)}: the token may not write it, or the server is read-only, or it is no table")
+            raise PermissionDenied(
+                f"{_path(table.name)}: the token may not write it, or the server is read-only, or it is no table"
+            )
         self._schema = table.schema
         self._rows: _arrowwood.Builder | None = None
         # What is sent, until it is acknowledged, and whether it may be in the table by now.
@@ -631,7 +650,9 @@ class RemoteWriter:
                 raise InvalidArgument(f"{size} bytes in one commit, a server takes {_BODY} at most; commit more often")
         elif self._is_sent and self._producer is None and not again:
             message = "the last commit was not answered, so its rows may be in the table or not"
-            raise IoError(f"{message}: commit(again=True) sends them again, rollback() gives them up; a producer's name avoids this")
+            raise IoError(
+                f"{message}: commit(again=True) sends them again, rollback() gives them up; a producer's name avoids this"
+            )
         answer = self._send(self._body)
         self._body = None
         self._sequence += 1
@@ -661,7 +682,9 @@ class RemoteWriter:
                 time.sleep(pause)
         if answer.flag("duplicate") and not was_sent:
             self._is_sent = False
-            message = f"commit {self._sequence} of producer {self._producer!r} was sent by another writer that uses the name"
+            message = (
+                f"commit {self._sequence} of producer {self._producer!r} was sent by another writer that uses the name"
+            )
             raise Closed(f"{message}; these rows are not in the table: give each writer a name of its own, or an epoch")
         return answer
 
@@ -671,7 +694,11 @@ class RemoteWriter:
             return headers
         if not self._is_sequence_known:
             self._sequence, self._is_sequence_known = self._next_sequence(), True
-        return headers | {"Producer": self._producer, "Producer-Epoch": str(self._epoch), "Producer-Sequence": str(self._sequence)}
+        return headers | {
+            "Producer": self._producer,
+            "Producer-Epoch": str(self._epoch),
+            "Producer-Sequence": str(self._sequence),
+        }
 
     def _give_up(self) -> None:
         """Discard the sent rows. If they are in the table, they have the number of the next commit."""
@@ -916,7 +943,9 @@ class _Answer:
             self.is_timed_out = True
             raise
         except (http.client.HTTPException, ConnectionError) as problem:
-            raise IoError(f"reading the answer: {problem!r}; the server has broken it off", errno=getattr(problem, "errno", None)) from None
+            raise IoError(
+                f"reading the answer: {problem!r}; the server has broken it off", errno=getattr(problem, "errno", None)
+            ) from None
         if not data and size != 0 and not self._has_begun:
             # A stream has a schema. The connection broke in the answer's header,
             # of which http.client takes what has come.

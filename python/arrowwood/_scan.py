@@ -21,7 +21,15 @@ _PIECE = 4 << 20
 _OPERATORS = {"Eq": "__eq__", "NotEq": "__ne__", "Lt": "__lt__", "LtEq": "__le__", "Gt": "__gt__", "GtEq": "__ge__"}
 _OPPOSITE = {"Gt": "__le__", "GtEq": "__lt__"}
 _CLOSED = {"Both": ("GtEq", "LtEq"), "Left": ("GtEq", "Lt"), "Right": ("Gt", "LtEq"), "None": ("Gt", "Lt")}
-_UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9, "Milliseconds": 10**3, "Microseconds": 10**6, "Nanoseconds": 10**9}
+_UNITS = {
+    "s": 1,
+    "ms": 10**3,
+    "us": 10**6,
+    "ns": 10**9,
+    "Milliseconds": 10**3,
+    "Microseconds": 10**6,
+    "Nanoseconds": 10**9,
+}
 
 
 def scan(source: Any) -> "pl.LazyFrame":
@@ -115,7 +123,9 @@ class _Condition:
                 return self._predicate(left) & self._predicate(right)
             case {"BinaryExpr": {"left": left, "op": "Or" | "LogicalOr", "right": right}}:
                 return self._predicate(left) | self._predicate(right)
-            case {"BinaryExpr": {"left": {"Column": name}, "op": op, "right": {"Literal": literal}}} if op in _OPERATORS:
+            case {"BinaryExpr": {"left": {"Column": name}, "op": op, "right": {"Literal": literal}}} if (
+                op in _OPERATORS
+            ):
                 return self._compare(name, op, literal)
             case {"Function": {"input": inputs, "function": {"Boolean": what}}}:
                 return self._function(inputs, what)

@@ -22,7 +22,9 @@ It `is_damage`, or it is worth knowing, and may be what a writer leaves that was
 """
 
 Repaired = namedtuple("Repaired", ["kept", "given_up", "moved"])
-Repaired.__doc__ = """What a repair has done: rows kept, rows given up (None if unknown), and where the damaged files are now."""
+Repaired.__doc__ = (
+    """What a repair has done: rows kept, rows given up (None if unknown), and where the damaged files are now."""
+)
 
 
 Partition = namedtuple("Partition", ["path", "values", "rows"])

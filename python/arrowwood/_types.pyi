@@ -12,7 +12,6 @@ class MonthDayNano(NamedTuple):
     days: int
     nanoseconds: int
 
-
 class Footprint(NamedTuple):
     """Where a dataset's bytes are.
 
@@ -23,7 +22,6 @@ class Footprint(NamedTuple):
     mapped: int
     resident: int
     copied: int
-
 
 class Finding(NamedTuple):
     """Something that a check has found: the file, the byte where one is known, and what was expected and found.
@@ -36,14 +34,12 @@ class Finding(NamedTuple):
     message: str
     is_damage: bool
 
-
 class Repaired(NamedTuple):
     """What a repair has done: rows kept, rows given up (None if unknown), and where the damaged files are now."""
 
     kept: int
     given_up: int | None
     moved: list[Path]
-
 
 class Partition(NamedTuple):
     """A partition: its directory, its values as text by column (None for null), and its rows."""
@@ -64,7 +60,6 @@ class Report(NamedTuple):
     @property
     def is_good(self) -> bool:
         """Whether nothing is damaged."""
-
 
 class Split(NamedTuple):
     """Rows of a file or table by number, made by ``Dataset.splits``: all that another process needs to open them.

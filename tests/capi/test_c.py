@@ -259,7 +259,10 @@ class Types(Folder):
             row = tuple("✓" if line[way] else "–" for way in ("in_place", "all", "each"))
             self.assertEqual(marks.setdefault(self.family(sample["sample"]), row), row, name)
         lines = ["| Arrow | read, in place | written | appended as data | as a row |", "|---|---|---|---|---|"]
-        lines += [f"| {family} | {marks[family][0]} | ✓ | {marks[family][1]} | {marks[family][2]} |" for _, family in self.FAMILIES]
+        lines += [
+            f"| {family} | {marks[family][0]} | ✓ | {marks[family][1]} | {marks[family][2]} |"
+            for _, family in self.FAMILIES
+        ]
         self.assertIn("\n".join(lines), (ROOT / "docs/c.md").read_text())
 
 
@@ -352,7 +355,9 @@ class Go(Folder):
         thread = threading.Thread(target=feed)
         thread.start()
         # Nobody begins behind the end of a table.
-        while int(run(PROGRAMS / "../arrowwood", "tail", "-n", "1", "--csv", table).split()[-1].replace("n", "0")) < 7000:
+        while (
+            int(run(PROGRAMS / "../arrowwood", "tail", "-n", "1", "--csv", table).split()[-1].replace("n", "0")) < 7000
+        ):
             time.sleep(0.01)
         followers["C from the middle on"] = follow(in_c, "7000")
         seen = {name: follower.communicate(timeout=120)[0].split() for name, follower in followers.items()}

@@ -101,7 +101,9 @@ def pyarrow_steps(url):
 
 def curl_steps(url):
     def curl(path, *options):
-        done = subprocess.run(["curl", "--silent", "--show-error", *options, url + path], capture_output=True, timeout=60)
+        done = subprocess.run(
+            ["curl", "--silent", "--show-error", *options, url + path], capture_output=True, timeout=60
+        )
         # 28: the time that a stream was read for is over.
         if done.returncode not in (0, 28):
             raise RuntimeError(done.stderr.decode())
@@ -211,7 +213,13 @@ def use(program, go=None):
 
 
 def section(results, versions):
-    lines = ["", "## Clients of the server", "", "`arrowwood serve` by stock clients: *ok* is the outcome that all of them have. HTTP has no flights and no exchange.", ""]
+    lines = [
+        "",
+        "## Clients of the server",
+        "",
+        "`arrowwood serve` by stock clients: *ok* is the outcome that all of them have. HTTP has no flights and no exchange.",
+        "",
+    ]
     lines.append("| | " + " | ".join(f"{name} {version}" for name, version in versions.items()) + " |")
     lines.append("|---" * (len(versions) + 1) + "|")
     for step, meaning in MEANING.items():

@@ -90,7 +90,17 @@ def start_writer(scenario, program, table, seconds, journal, seed):
     if scenario.native:
         command = [program, table, seconds, journal, seed]
     else:
-        command = [sys.executable, HERE / "writer.py", table, "--seconds", seconds, "--journal", journal, "--seed", seed]
+        command = [
+            sys.executable,
+            HERE / "writer.py",
+            table,
+            "--seconds",
+            seconds,
+            "--journal",
+            journal,
+            "--seed",
+            seed,
+        ]
     writer = start([*command, *scenario.writer])
     line = writer.stdout.readline()
     if not line:

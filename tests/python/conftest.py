@@ -34,7 +34,9 @@ def write_damaged_text(path):
 def without(module, call, **others):
     """The last line that Python prints where `module` is not installed and `call` is made."""
     code = f"import sys; sys.modules[{module!r}] = None\nimport arrowwood as aw\n{call}"
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, **others).stderr.splitlines()[-1]
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, **others).stderr.splitlines()[
+        -1
+    ]
 
 
 def ipc_of(table, format="file", max_rows=None, compression=None):

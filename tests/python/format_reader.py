@@ -23,8 +23,11 @@ HEADER = struct.Struct("<8sHHIII9Q3IHH2Q")
 RECORD = struct.Struct("<QII16sQII16x")
 ZONE = struct.Struct("<IBBBB32s32s")
 
-Header = namedtuple("Header", "magic major minor length crc slots first_row capacity live record ring slot tail footer "
-                              "file buffers counters sorted_by zones flags segment_rows log")
+Header = namedtuple(
+    "Header",
+    "magic major minor length crc slots first_row capacity live record ring slot tail footer "
+    "file buffers counters sorted_by zones flags segment_rows log",
+)
 Record = namedtuple("Record", "sequence state crc boot previous delta count counters positions")
 # An entry of the log: the counters before it, and pairs of offsets in the file and bytes.
 Entry = namedtuple("Entry", "record before pieces")
@@ -61,10 +64,15 @@ def boot_id():
         return uuid.UUID(file.read().strip()).bytes
 
 
-BYTES = {pa.string(): 32, pa.binary(): 32, pa.large_string(): 64, pa.large_binary(): 64}       # width of their offsets
+BYTES = {pa.string(): 32, pa.binary(): 32, pa.large_string(): 64, pa.large_binary(): 64}  # width of their offsets
 VIEWS = pa.string_view(), pa.binary_view()
-LISTS = (pa.types.is_list, pa.types.is_list_view, pa.types.is_map,                      # of 4 bytes an offset, and of 8
-         pa.types.is_large_list, pa.types.is_large_list_view)
+LISTS = (
+    pa.types.is_list,
+    pa.types.is_list_view,
+    pa.types.is_map,  # of 4 bytes an offset, and of 8
+    pa.types.is_large_list,
+    pa.types.is_large_list_view,
+)
 
 
 def layout(schema, counters, zones=()):
@@ -80,7 +88,9 @@ def layout(schema, counters, zones=()):
             if t.mode == "dense":
                 parts.append(Part("values", n, 32))
             last, rows = len(parts), [next(counts) if t.mode == "dense" else n for _ in t]
-            return Node(t, n, 0, range(first, last), False, [node(f.type, m, f.nullable) for f, m in zip(t, rows, strict=True)])
+            return Node(
+                t, n, 0, range(first, last), False, [node(f.type, m, f.nullable) for f, m in zip(t, rows, strict=True)]
+            )
         nulls = next(counts) if nullable else 0
         parts.append(Part("bits", n if nullable else 0, 1))
         if pa.types.is_struct(t):
@@ -147,8 +157,16 @@ def flat(nodes):
 
 
 def has_order(t):
-    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_timestamp, pa.types.is_time,
-             pa.types.is_date, pa.types.is_duration, pa.types.is_fixed_size_binary)
+    kinds = (
+        pa.types.is_integer,
+        pa.types.is_floating,
+        pa.types.is_decimal,
+        pa.types.is_timestamp,
+        pa.types.is_time,
+        pa.types.is_date,
+        pa.types.is_duration,
+        pa.types.is_fixed_size_binary,
+    )
     return t in BYTES or t in VIEWS or any(is_kind(t) for is_kind in kinds)
 
 
@@ -178,18 +196,22 @@ def check_header(h, start, schema, buffers, limits, zones):
     expect("footer", h.footer % 64 == 0 and 0 < h.footer <= 2**28 and h.slots * h.footer < 2**31)
     expect("sorted_by", h.sorted_by == 0xFFFFFFFF or h.sorted_by < len(schema) and has_order(schema[h.sorted_by].type))
     expect("flags", h.flags in (0, 1) and (h.flags == 0 or h.sorted_by != 0xFFFFFFFF))
-    if (len({column for column, _ in zones}) < len(zones)
-            or any(column >= len(schema) or size < 1 or not has_zones(schema[column].type) for column, size in zones)):
+    if len({column for column, _ in zones}) < len(zones) or any(
+        column >= len(schema) or size < 1 or not has_zones(schema[column].type) for column, size in zones
+    ):
         raise Malformed("zones of no column, or of none that has an order")
     small = narrow(columns, entries)
-    if any(limit >= (2**31 if number in small else 2**48) for number, limit in enumerate(limits)) or limits[-1] > 65_536:
+    if (
+        any(limit >= (2**31 if number in small else 2**48) for number, limit in enumerate(limits))
+        or limits[-1] > 65_536
+    ):
         raise Malformed("a limit is too large")
     expect("live", h.live == up(start + h.length, 4096))
     expect("record", h.record == up(64 + 8 * (h.counters + 256), 4096))
     expect("log", h.log % 4096 == 0 and h.log <= 2**28)
     expect("ring", h.ring == h.live + 4096 + 4 * h.record + h.log)
     places, at = [(0, 0)] * len(parts), up(h.ring + h.slots * h.slot, 65_536)
-    own = sum(len(node.parts) for node in flat(columns))    # behind them: those of dictionaries, and the names
+    own = sum(len(node.parts) for node in flat(columns))  # behind them: those of dictionaries, and the names
     data = {node.parts[2] for node in flat(columns) if node.type in BYTES or node.type in VIEWS}
     for n in [*range(own, len(parts)), *(n for n in range(own) if n not in data), *sorted(data)]:
         if size(parts[n]):
@@ -257,7 +279,7 @@ class Segment:
         schema, at = self._frame(8)
         empty, at = self._frame(at)
         start = up(at, 4096)
-        if self.bytes[start:start + 8] != b"ArrwWood":
+        if self.bytes[start : start + 8] != b"ArrwWood":
             if is_empty(empty[8:]):
                 raise Malformed("the header is missing")
             with pa.ipc.open_file(pa.py_buffer(self.map)) as file:
@@ -267,7 +289,7 @@ class Segment:
         self.header = h = Header._make(HEADER.unpack_from(self.bytes, start))
         if h.major != 1:
             raise Malformed(f"format version {h.major}.{h.minor}")
-        raw = bytearray(self.bytes[start:start + h.length])
+        raw = bytearray(self.bytes[start : start + h.length])
         raw[16:20] = bytes(4)
         if h.length < 128 + 16 * h.buffers + 8 * h.counters + 8 * h.zones or crc32c(raw) != h.crc:
             raise Malformed("the header's checksum is wrong")
@@ -275,13 +297,13 @@ class Segment:
             raise Malformed("the header doesn't fit the file")
         if h.length != len(raw) or h.length < 128:
             raise Malformed("the header is cut off")
-        self.buffers = list(struct.iter_unpack("<QQ", raw[128:128 + 16 * h.buffers]))
+        self.buffers = list(struct.iter_unpack("<QQ", raw[128 : 128 + 16 * h.buffers]))
         self.limits = struct.unpack_from(f"<{h.counters}Q", raw, 128 + 16 * h.buffers)
         lists = 128 + 16 * h.buffers + 8 * h.counters
-        self.zones = list(struct.iter_unpack("<II", raw[lists:lists + 8 * h.zones]))
+        self.zones = list(struct.iter_unpack("<II", raw[lists : lists + 8 * h.zones]))
         check_header(h, start, self.schema, self.buffers, self.limits, self.zones)
         # A view of 8-byte words copies one of them in one go.
-        self.word = self.bytes[h.live:h.live + 8].cast("Q")
+        self.word = self.bytes[h.live : h.live + 8].cast("Q")
 
     def _frame(self, at):
         """The framed message at an offset (empty at the end of a stream, or if it is none), and where it ends."""
@@ -294,7 +316,7 @@ class Segment:
     def record_at(self, place):
         """Record `place` of the four (visible 0 and 1, durable 2 and 3), None if it is not whole."""
         at = self.header.live + 4096 + place * self.header.record
-        return self.parse(self.bytes[at:at + self.header.record])
+        return self.parse(self.bytes[at : at + self.header.record])
 
     def parse(self, raw):
         """The record that bytes begin with, None if it is not whole."""
@@ -302,8 +324,11 @@ class Segment:
         end = 64 + 8 * (counters + fixed[-1])
         if not fixed[0] or fixed[-1] > 256 or end > len(raw):
             return None
-        record = Record(*fixed, struct.unpack_from(f"<{counters}Q", raw, 64),
-                        struct.unpack_from(f"<{fixed[-1]}q", raw, 64 + 8 * counters))
+        record = Record(
+            *fixed,
+            struct.unpack_from(f"<{counters}Q", raw, 64),
+            struct.unpack_from(f"<{fixed[-1]}q", raw, 64 + 8 * counters),
+        )
         raw = bytearray(raw[:end])
         raw[12:16] = bytes(4)
         return record if crc32c(raw) == record.crc else None
@@ -315,7 +340,7 @@ class Segment:
             record = self.record_at(self.sequence % 2)
             if record and record.sequence == self.sequence:
                 return record
-            if self.word[0] == self.sequence:       # no writer was at work meanwhile: it is not there
+            if self.word[0] == self.sequence:  # no writer was at work meanwhile: it is not there
                 return None
 
     def other_visible(self):
@@ -347,11 +372,12 @@ class Segment:
 
     def entry_at(self, log, at):
         """The entry that begins at byte `at` of the log, and how many pages it takes; None if there is no whole one."""
+
         def stream(length):
             """So many bytes of the entry, without what its pages begin with."""
-            pages = [log[at:at + 4096]]
+            pages = [log[at : at + 4096]]
             while sum(map(len, pages)) < length:
-                page = log[at + 4096 * len(pages):][:4096]
+                page = log[at + 4096 * len(pages) :][:4096]
                 if len(page) < 4096 or any(page[:8]):
                     return None
                 pages.append(page[8:])
@@ -373,7 +399,7 @@ class Segment:
             return None
         pieces, done = [], len(lists)
         for start, end, _ in spans:
-            pieces.append((start, whole[done:done + end - start]))
+            pieces.append((start, whole[done : done + end - start]))
             done += end - start
         return Entry(record, before, pieces), 1 + -(-max(0, len(whole) - 4096) // 4088)
 
@@ -383,9 +409,9 @@ class Segment:
         if base and base.state & SEALED:
             return
         start, at, entries = self.header.live + 4096 + 4 * self.header.record, 0, []
-        log = bytes(self.bytes[start:start + self.header.log])
+        log = bytes(self.bytes[start : start + self.header.log])
         while at < len(log):
-            entry = self.entry_at(log, at) if any(log[at:at + 8]) else None
+            entry = self.entry_at(log, at) if any(log[at : at + 8]) else None
             if entry and at // 4096 < upto:
                 entries.append(entry[0])
             at += 4096 * (entry[1] if entry else 1)
@@ -393,11 +419,18 @@ class Segment:
         for entry in sorted(entries, key=lambda entry: entry.record.sequence):
             new = entry.record
             boot = boot or new.boot
+
             def reaches(low, high):
                 return all(a <= b for a, b in zip(low, high, strict=True))
+
             moved = new.counters != last.counters or new.positions != last.positions
-            if (new.boot == boot and new.sequence > last.sequence and moved and reaches(entry.before, last.counters)
-                    and reaches(last.counters, new.counters)):
+            if (
+                new.boot == boot
+                and new.sequence > last.sequence
+                and moved
+                and reaches(entry.before, last.counters)
+                and reaches(last.counters, new.counters)
+            ):
                 last = new
                 yield entry
 
@@ -418,10 +451,12 @@ class Segment:
         for entry in list(self.following(base)):
             if isinstance(self.map, mmap.mmap) and self.bytes.readonly:
                 with open(self.path, "rb") as file:
-                    self.map = mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+                    self.map = mmap.mmap(
+                        file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE
+                    )
                 self.bytes = memoryview(self.map)
             for place, data in entry.pieces:
-                self.bytes[place:place + len(data)] = data
+                self.bytes[place : place + len(data)] = data
             last = entry.record
         return last
 
@@ -457,8 +492,10 @@ class Segment:
                 raise Malformed("more nulls than rows")
             if pa.types.is_union(node.type) and node.type.mode == "dense" and sum(c.n for c in node.children) != node.n:
                 raise Malformed("the members of a union are not as many as its rows")
-            if not node.n and (any(parts[i].kind == "values" and parts[i].n for i in node.parts)
-                               or any(child.n for child in node.children)):
+            if not node.n and (
+                any(parts[i].kind == "values" and parts[i].n for i in node.parts)
+                or any(child.n for child in node.children)
+            ):
                 raise Malformed("a field without rows has items or bytes")
         for part, (_, capacity) in zip(parts, self.buffers, strict=True):
             if size(part) > capacity:
@@ -500,10 +537,10 @@ class Segment:
         if not self.record or not self.record.positions:
             return {}
         (at, _), names = self.buffers[-1 - len(self.zones)], []
-        data = bytes(self.bytes[at:at + self.record.counters[-1]])
+        data = bytes(self.bytes[at : at + self.record.counters[-1]])
         while data:
-            names.append(data[1:1 + data[0]].decode())
-            data = data[1 + data[0]:]
+            names.append(data[1 : 1 + data[0]].decode())
+            data = data[1 + data[0] :]
         return dict(zip(names, self.record.positions, strict=True))
 
     def bounds(self):
@@ -559,8 +596,10 @@ class Segment:
         if self.record is None:
             return self.schema.empty_table()
         columns, entries, _ = layout(self.schema, self.record.counters, self.zones)
-        buffers = [pa.py_buffer(self.bytes[at:at + size(part)])
-                   for (at, _), part in zip(self.buffers, self.parts(self.record), strict=True)]
+        buffers = [
+            pa.py_buffer(self.bytes[at : at + size(part)])
+            for (at, _), part in zip(self.buffers, self.parts(self.record), strict=True)
+        ]
         entries = iter(entries)
 
         def array(node):
@@ -604,7 +643,7 @@ class Table:
         """Add the segments behind the one called `live` as far as each begins where the one before is sealed."""
         try:
             ahead = [Segment(os.path.join(self.path, f"{name:020}.arrow")) for name in self._names() if name > live]
-        except FileNotFoundError:                   # dropped since it was listed
+        except FileNotFoundError:  # dropped since it was listed
             return self._go_on(live)
         # The last one first: when one says it is no longer provisional, the one before it is sealed already. So all of
         # them can be held to what the page asks of provisional and of recovered ones.
@@ -617,7 +656,7 @@ class Table:
                 break
             self.segments.append(segment)
         if self.segments and self.segments[-1].sealed and self.end in self._names():
-            return self._go_on(self.segments[-1].name)   # named since the folder was listed
+            return self._go_on(self.segments[-1].name)  # named since the folder was listed
         return None
 
     def _names(self):
@@ -642,8 +681,12 @@ class Table:
     def rows(self, start=0):
         """The rows from number `start` on, as dicts, with the columns of the last segment."""
         newest = self.segments[-1].table().schema if self.segments else None
-        return [row for segment in self.segments if segment.end > start
-                for row in fitted(segment.table(), newest).slice(max(0, start - segment.name)).to_pylist()]
+        return [
+            row
+            for segment in self.segments
+            if segment.end > start
+            for row in fitted(segment.table(), newest).slice(max(0, start - segment.name)).to_pylist()
+        ]
 
 
 def open_table(path):

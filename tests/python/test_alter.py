@@ -101,7 +101,7 @@ def test_old_rows_are_what_pyarrow_casts_them_to(path):
             groups = ds.aggregate(by="d", a="sum").to_arrow()
             ours = {row["d"]: row["a"] for row in groups.to_pylist()}
             by_text = expected.set_column(5, "d", expected["d"].cast(pa.string())).group_by("d")
-            theirs = by_text.aggregate([("a", "sum", pc.ScalarAggregateOptions(min_count=0))])      # of nulls alone: 0
+            theirs = by_text.aggregate([("a", "sum", pc.ScalarAggregateOptions(min_count=0))])  # of nulls alone: 0
             assert ours == {row["d"]: row["a_sum"] for row in theirs.to_pylist()}
             assert ds.sort("b").to_arrow()["b"].to_pylist()[:5] == expected.sort_by("b")["b"].to_pylist()[:5]
             assert [len(split.open()) for split in ds.splits(3)] and sum(len(s.open()) for s in ds.splits(3)) == 300

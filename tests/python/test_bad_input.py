@@ -181,7 +181,9 @@ def test_import_is_light():
     assert done.stdout.strip() == "set()"
 
 
-@pytest.mark.parametrize(("package", "method"), [("pyarrow", "to_arrow"), ("pandas", "to_pandas"), ("polars", "to_polars")])
+@pytest.mark.parametrize(
+    ("package", "method"), [("pyarrow", "to_arrow"), ("pandas", "to_pandas"), ("polars", "to_polars")]
+)
 def test_missing_packages_are_named(tmp_path, monkeypatch, package, method):
     ds = aw.open(small(tmp_path))
     monkeypatch.setitem(sys.modules, package, None)

@@ -35,7 +35,10 @@ def test_a_table_is_repaired(table):
     report = aw.check(table)
     assert not report.is_good
     assert all(found.is_damage and found.path == name and 0 < found.offset < len(data) for found in report.findings)
-    assert ["expected checksum" in report.findings[0].message, "column 's'" in report.findings[1].message] == [True, True]
+    assert ["expected checksum" in report.findings[0].message, "column 's'" in report.findings[1].message] == [
+        True,
+        True,
+    ]
     # Nothing under a checksum that is wrong is known to be good.
     report = aw.repair(table)
     aside = table.with_name("ticks.damaged")

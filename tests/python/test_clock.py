@@ -103,7 +103,9 @@ class Server:
     def __init__(self, folder, clock, *options, listen="127.0.0.1:0"):
         self.errors = open(folder / "errors", "a")
         command = [*COMMAND, "serve", folder / "data", "--listen", listen, *options]
-        self.process = subprocess.Popen(command, env=clock.environment, stdout=subprocess.PIPE, stderr=self.errors, text=True)
+        self.process = subprocess.Popen(
+            command, env=clock.environment, stdout=subprocess.PIPE, stderr=self.errors, text=True
+        )
         self.url = self.process.stdout.readline().strip()
 
     def end(self, how=signal.SIGTERM):
@@ -158,7 +160,10 @@ def test_a_clock_that_is_set_stops_nothing(tmp_path, clock):
     pull = [*COMMAND, "pull", "--follow", "--token-file", tmp_path / "token", f"{server.url}/ticks", tmp_path / "copy"]
     pulling = subprocess.Popen(pull, env=clock.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
-        with db["ticks"].follow(0, durable=True, timeout=TIMEOUT) as coming, db["ticks"].writer(producer="s1") as writer:
+        with (
+            db["ticks"].follow(0, durable=True, timeout=TIMEOUT) as coming,
+            db["ticks"].writer(producer="s1") as writer,
+        ):
             seen, n, server_times = [], 0, []
             for jump in JUMPS:
                 clock.put(jump)
@@ -175,7 +180,9 @@ def test_a_clock_that_is_set_stops_nothing(tmp_path, clock):
                 assert (status, json.loads(told)["duplicate"], json.loads(told)["durable"]) == (200, True, n)
                 # Lines without a time get the server's.
                 assert ask("POST", "/write", "line value=1i")[0] == 204
-                server_times.append(pa.table(aw.open(folder / "line"))["time"].cast(pa.int64())[-1].as_py() / 1e9 - time.time())
+                server_times.append(
+                    pa.table(aw.open(folder / "line"))["time"].cast(pa.int64())[-1].as_py() / 1e9 - time.time()
+                )
                 status, found = ask("GET", "/v1/tables/ticks/rows?where=n%20%3E%3D%200&format=jsonl")
                 assert status == 200 and len(found.splitlines()) == n
             assert seen == list(range(n))
@@ -205,7 +212,10 @@ def test_a_clock_that_is_set_stops_nothing(tmp_path, clock):
             while len(seen) < n + 2:
                 seen += next(coming)["n"].to_pylist()
             assert seen == list(range(n + 2)) == aw.open(folder / "ticks")["n"].to_pylist()
-        wait("the replica has all rows", lambda: (tmp_path / "copy").exists() and len(aw.open(tmp_path / "copy")) == n + 2)
+        wait(
+            "the replica has all rows",
+            lambda: (tmp_path / "copy").exists() and len(aw.open(tmp_path / "copy")) == n + 2,
+        )
         assert aw.open(tmp_path / "copy")["n"].to_pylist() == list(range(n + 2))
     finally:
         kept.close()

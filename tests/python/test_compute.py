@@ -35,7 +35,9 @@ def table():
             "key": pa.array(words, mask=np.roll(mask, 2)).dictionary_encode(),
             "flag": pa.array(number % 3 == 0, mask=np.roll(mask, 3)),
             "when": pa.array(moments, mask=np.roll(mask, 4)).cast(pa.timestamp("ms", "UTC")),
-            "money": pa.array([None if m else decimal.Decimal(int(n)) / 8 for n, m in zip(number, mask)], pa.decimal128(9, 3)),
+            "money": pa.array(
+                [None if m else decimal.Decimal(int(n)) / 8 for n, m in zip(number, mask)], pa.decimal128(9, 3)
+            ),
             "pair": pa.array([[int(n), 1] for n in number], pa.list_(pa.int64(), 2)),
             "row": pa.array(np.arange(rows)),
         }
@@ -139,7 +141,9 @@ def test_predicates_are_put_together(both):
     assert rows_of(found) == table.filter(mask)["row"].to_pylist()
     assert rows_of(ds.filter(aw.col("key").is_not_null())) == table.filter(pc.is_valid(table["key"]))["row"].to_pylist()
     when = np.datetime64("2021-06-01")
-    mask = pc.greater_equal(table["when"], pa.scalar(when.astype("M8[ms]"), pa.timestamp("ms")).cast(pa.timestamp("ms", "UTC")))
+    mask = pc.greater_equal(
+        table["when"], pa.scalar(when.astype("M8[ms]"), pa.timestamp("ms")).cast(pa.timestamp("ms", "UTC"))
+    )
     assert rows_of(ds.filter(aw.col("when") >= when)) == table.filter(mask)["row"].to_pylist()
 
 
@@ -156,12 +160,18 @@ def test_columns_make_predicates(both):
         ">=": (ds["word"] >= "fig", [i for i in rows if word[i] is not None and word[i] >= "fig"]),
         "turned": (3 < ds["n"], [i for i in rows if n[i] is not None and n[i] > 3]),
         "turned by NumPy": (np.int64(3) < ds["n"], [i for i in rows if n[i] is not None and n[i] > 3]),
-        "a float of NumPy": (np.float64(99.5) >= ds["price"], [i for i in rows if price[i] is not None and price[i] <= 99.5]),
+        "a float of NumPy": (
+            np.float64(99.5) >= ds["price"],
+            [i for i in rows if price[i] is not None and price[i] <= 99.5],
+        ),
         "is_in": (ds["word"].is_in(["fig", ""]), [i for i in rows if word[i] in ("fig", "")]),
         "is_null": (ds["n"].is_null(), [i for i in rows if n[i] is None]),
         "is_not_null": (ds["n"].is_not_null(), [i for i in rows if n[i] is not None]),
     }
-    asked["&"] = ((ds["n"] > 0) & (ds["word"] == "fig"), [i for i in rows if n[i] is not None and n[i] > 0 and word[i] == "fig"])
+    asked["&"] = (
+        (ds["n"] > 0) & (ds["word"] == "fig"),
+        [i for i in rows if n[i] is not None and n[i] > 0 and word[i] == "fig"],
+    )
     asked["|"] = ((ds["n"] == 1) | (aw.col("n") == 2), [i for i in rows if n[i] in (1, 2)])
     asked["~"] = (~(ds["n"] > 0), [i for i in rows if n[i] is not None and n[i] <= 0])
     for name, (predicate, expected) in asked.items():
@@ -178,10 +188,22 @@ def test_columns_make_predicates(both):
 
 def test_predicates_of_other_rows_are_refused(both):
     ds, table = both
-    of_others = [ds[1:], ds[:-1], aw.open(ipc_of(table)), aw.from_arrow(table), ds.take(range(len(ds))), aw.concat([ds, ds])]
+    of_others = [
+        ds[1:],
+        ds[:-1],
+        aw.open(ipc_of(table)),
+        aw.from_arrow(table),
+        ds.take(range(len(ds))),
+        aw.concat([ds, ds]),
+    ]
     for other in of_others:
         for condition in (other["n"] > 3, (ds["n"] > 3) & (other["n"] > 3), ~other["n"].is_null()):
-            for call in (ds.filter, ds.__getitem__, ds["row"].__getitem__, lambda condition: ds.aggregate(where=condition, rows="count")):
+            for call in (
+                ds.filter,
+                ds.__getitem__,
+                ds["row"].__getitem__,
+                lambda condition: ds.aggregate(where=condition, rows="count"),
+            ):
                 with pytest.raises(aw.InvalidArgument, match=r'other rows.*aw\.col\("n"\)'):
                     call(condition)
         # By its name it is about whatever rows there are.
@@ -233,7 +255,11 @@ def test_what_is_no_condition_says_what_to_write(both):
     for mask in ([True, False], np.array([True, False]), ds["flag"], True):
         with pytest.raises(TypeError):
             ds.take(mask)
-    for mask, error in (([True, False], aw.InvalidArgument), (np.array([True, False]), aw.InvalidArgument), (True, TypeError)):
+    for mask, error in (
+        ([True, False], aw.InvalidArgument),
+        (np.array([True, False]), aw.InvalidArgument),
+        (True, TypeError),
+    ):
         for call in (ds.__getitem__, ds["n"].__getitem__):
             with pytest.raises(error):
                 call(mask)
@@ -244,14 +270,23 @@ def test_functions_of_numpy_take_columns():
     ds = aw.from_arrow(pa.table({"x": [1.0, 4.0, None], "y": [1, 2, 3]}))
     assert np.array_equal(np.sqrt(ds["x"]), [1, 2, np.nan], equal_nan=True)
     assert (np.add(ds["y"], ds["y"]) == [2, 4, 6]).all() and np.add.reduce(ds["y"]) == 6
-    assert (np.arange(3) * ds["y"] == [0, 2, 6]).all() and (np.array([1, 0, 3]) == ds["y"]).tolist() == [True, False, True]
+    assert (np.arange(3) * ds["y"] == [0, 2, 6]).all() and (np.array([1, 0, 3]) == ds["y"]).tolist() == [
+        True,
+        False,
+        True,
+    ]
     out = np.empty(3)
     assert np.multiply(ds["y"], 2, out=out) is out and out.tolist() == [2, 4, 6]
 
 
 def test_what_cannot_be_compared_says_so(both):
     ds, _ = both
-    for predicate in (aw.col("word") > 3, aw.col("n") == "x", aw.col("when") < dt.datetime(2020, 1, 1), aw.col("flag") > 1):
+    for predicate in (
+        aw.col("word") > 3,
+        aw.col("n") == "x",
+        aw.col("when") < dt.datetime(2020, 1, 1),
+        aw.col("flag") > 1,
+    ):
         with pytest.raises(aw.InvalidArgument, match="can't be compared"):
             ds.filter(predicate)
     with pytest.raises(aw.ColumnNotFound):
@@ -298,20 +333,35 @@ def naive_groups(table, by, where=None):
     return groups
 
 
-@pytest.mark.parametrize("by", [["key"], ["word"], ["n"], ["u", "flag"], ["key", "word", "n"], ["when"], ["money"], ["price"], []])
+@pytest.mark.parametrize(
+    "by", [["key"], ["word"], ["n"], ["u", "flag"], ["key", "word", "n"], ["when"], ["money"], ["price"], []]
+)
 def test_aggregate(both, by):
     ds, table = both
     asked = dict(
-        rows="count", mean=("price", "mean"), total=("n", "sum"), low=("n", "min"),
-        high=("price", "max"), filled=("n", "count"), var=("price", "var"), std=("n", "std"), paid=("money", "sum"),
-        last=("when", "max"), first=("word", "min"), final=("key", "max"), any=("flag", "max"), cheap=("money", "mean"),
+        rows="count",
+        mean=("price", "mean"),
+        total=("n", "sum"),
+        low=("n", "min"),
+        high=("price", "max"),
+        filled=("n", "count"),
+        var=("price", "var"),
+        std=("n", "std"),
+        paid=("money", "sum"),
+        last=("when", "max"),
+        first=("word", "min"),
+        final=("key", "max"),
+        any=("flag", "max"),
+        cheap=("money", "mean"),
     )
     found = ds.aggregate(by, where=aw.col("row") >= 7, **asked)
     found.validate()
     assert repr(ds.filter(aw.col("row") >= 7).aggregate(by, **asked).to_pylist()) == repr(found.to_pylist())
     groups = naive_groups(table, by, [row >= 7 for row in range(len(table))])
     assert len(found) == len(groups)
-    assert found.schema.names[: len(by)] == by and [found.schema[name].type for name in by] == [ds.schema[name].type for name in by]
+    assert found.schema.names[: len(by)] == by and [found.schema[name].type for name in by] == [
+        ds.schema[name].type for name in by
+    ]
     columns = {name: table[name].to_pylist() for name in table.column_names}
     for result, (key, rows) in zip(found, groups.items()):
         values = {name: [v for v in (column[row] for row in rows) if v is not None] for name, column in columns.items()}
@@ -319,10 +369,15 @@ def test_aggregate(both, by):
         assert result["rows"] == len(rows) and result["filled"] == len(values["n"])
         assert result["total"] == sum(values["n"]) and result["paid"] == sum(values["money"])
         assert result["low"] == min(values["n"], default=None) and result["last"] == max(values["when"], default=None)
-        assert result["first"] == min(values["word"], default=None) and result["final"] == max(values["key"], default=None)
+        assert result["first"] == min(values["word"], default=None) and result["final"] == max(
+            values["key"], default=None
+        )
         assert result["any"] == max(values["flag"], default=None)
         price = np.array(values["price"])
-        assert same(result["high"], None if not len(price) else float(np.nanmax(price)) if not np.isnan(price).all() else float("nan"))
+        assert same(
+            result["high"],
+            None if not len(price) else float(np.nanmax(price)) if not np.isnan(price).all() else float("nan"),
+        )
         close(result["mean"], price.mean() if len(price) else None)
         close(result["var"], price.var(ddof=1) if len(price) > 1 else None)
         close(result["std"], np.std(values["n"], ddof=1) if len(values["n"]) > 1 else None)
@@ -335,15 +390,29 @@ def test_many_groups_of_filtered_rows(share):
     random = np.random.default_rng(7)
     rows = 400_000
     keys = random.integers(0, 60_000, rows) * 7_919_000_003
-    ds = aw.from_arrow(pa.table({"key": keys, "v": random.random(rows), "text": [f"t{key % 30_011}" for key in keys.tolist()]}))
+    ds = aw.from_arrow(
+        pa.table({"key": keys, "v": random.random(rows), "text": [f"t{key % 30_011}" for key in keys.tolist()]})
+    )
     condition = aw.col("v") < share
     for by in ("key", "text", ["key", "text"]):
         found = ds.filter(condition).aggregate(by, n="count", total=("v", "sum"), high=("v", "max"))
         assert len(found) > 2_000
-        assert found.to_arrow().equals(ds.aggregate(by, where=condition, n="count", total=("v", "sum"), high=("v", "max")).to_arrow())
-    frame = pl.from_arrow(ds.to_arrow()).filter(pl.col("v") < share).group_by("key").agg(n=pl.len(), high=pl.col("v").max()).sort("key")
+        assert found.to_arrow().equals(
+            ds.aggregate(by, where=condition, n="count", total=("v", "sum"), high=("v", "max")).to_arrow()
+        )
+    frame = (
+        pl.from_arrow(ds.to_arrow())
+        .filter(pl.col("v") < share)
+        .group_by("key")
+        .agg(n=pl.len(), high=pl.col("v").max())
+        .sort("key")
+    )
     ours = pl.from_arrow(ds.filter(condition).aggregate("key", n="count", high=("v", "max")).to_arrow()).sort("key")
-    assert ours["key"].equals(frame["key"]) and ours["n"].to_list() == frame["n"].to_list() and ours["high"].equals(frame["high"])
+    assert (
+        ours["key"].equals(frame["key"])
+        and ours["n"].to_list() == frame["n"].to_list()
+        and ours["high"].equals(frame["high"])
+    )
 
 
 def close(found, expected):
@@ -359,7 +428,9 @@ def test_aggregate_names(both):
         {"price": len(table) - table["price"].null_count, "n": len(table) - table["n"].null_count}
     ]
     assert ds[:0].aggregate("key", price="mean").to_pylist() == []
-    assert ds[:0].aggregate(price="mean", t=("n", "sum"), w=("word", "min")).to_pylist() == [{"price": None, "t": 0, "w": None}]
+    assert ds[:0].aggregate(price="mean", t=("n", "sum"), w=("word", "min")).to_pylist() == [
+        {"price": None, "t": 0, "w": None}
+    ]
     assert ds.aggregate("word", where=aw.col("n") > 1000, n="sum").to_pylist() == []
     for problem, asked in (
         (aw.ColumnNotFound, {"x": "mean"}),
@@ -394,7 +465,9 @@ def test_reductions(both):
     for q in (0, 0.25, 0.5, 0.9, 1):
         close(ds["n"].quantile(q), np.quantile(n, q))
         close(ds["price"].quantile(q), np.nanquantile(price, q))
-        close(ds["money"].quantile(q), float(np.quantile([float(v) for v in table["money"].drop_null().to_pylist()], q)))
+        close(
+            ds["money"].quantile(q), float(np.quantile([float(v) for v in table["money"].drop_null().to_pylist()], q))
+        )
     with pytest.raises(aw.InvalidArgument, match="between 0 and 1"):
         ds["n"].quantile(2)
     assert ds["flag"].any() is True and ds["flag"].all() is False
@@ -415,12 +488,40 @@ def test_reductions(both):
 def test_describe(both):
     ds, table = both
     found = ds.describe().to_pylist()
-    assert [row["statistic"] for row in found] == ["count", "null_count", "mean", "std", "min", "25%", "50%", "75%", "max"]
+    assert [row["statistic"] for row in found] == [
+        "count",
+        "null_count",
+        "mean",
+        "std",
+        "min",
+        "25%",
+        "50%",
+        "75%",
+        "max",
+    ]
     n = table["n"].drop_null().to_numpy()
-    expected = [len(n), table["n"].null_count, n.mean(), n.std(ddof=1), n.min(), *np.quantile(n, [0.25, 0.5, 0.75]), n.max()]
+    expected = [
+        len(n),
+        table["n"].null_count,
+        n.mean(),
+        n.std(ddof=1),
+        n.min(),
+        *np.quantile(n, [0.25, 0.5, 0.75]),
+        n.max(),
+    ]
     np.testing.assert_allclose([row["n"] for row in found], expected)
     words = table["word"].drop_null().to_pylist()
-    assert [row["word"] for row in found] == [str(len(words)), str(table["word"].null_count), None, None, min(words), None, None, None, max(words)]
+    assert [row["word"] for row in found] == [
+        str(len(words)),
+        str(table["word"].null_count),
+        None,
+        None,
+        min(words),
+        None,
+        None,
+        None,
+        max(words),
+    ]
     assert found[2]["flag"] == pytest.approx(pc.mean(table["flag"]).as_py())
     assert ds[:0].describe()["n"].to_pylist() == [0, 0] + [None] * 7
 

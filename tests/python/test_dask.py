@@ -25,7 +25,9 @@ def one_thread():
 
 
 def grown(path, kind=pa.timestamp("us", "UTC"), rows=ROWS, each=7):
-    schema = pa.schema([pa.field("ts", kind, nullable=False), pa.field("price", pa.float64()), pa.field("name", pa.string())])
+    schema = pa.schema(
+        [pa.field("ts", kind, nullable=False), pa.field("price", pa.float64()), pa.field("name", pa.string())]
+    )
     writer = aw.writer(path, schema, sorted_by="ts", dictionary=["name"], segment_rows=1 << 15, sync="never")
     append(writer, range(rows), kind, each)
     return writer
@@ -35,7 +37,11 @@ def append(writer, rows, kind=pa.timestamp("us", "UTC"), each=7):
     n = np.array(rows) // each
     ts = pa.array(n * 1_000_000).cast(kind) if pa.types.is_temporal(kind) else pa.array(n, kind)
     names = pa.array(["a", "b"]).take(pa.array(n % 2))
-    writer.append(pa.table({"ts": ts, "price": n * 1.0, "name": names.dictionary_encode().cast(pa.dictionary(pa.int32(), pa.string()))}))
+    writer.append(
+        pa.table(
+            {"ts": ts, "price": n * 1.0, "name": names.dictionary_encode().cast(pa.dictionary(pa.int32(), pa.string()))}
+        )
+    )
     writer.commit()
 
 
@@ -69,7 +75,11 @@ def test_a_sorted_table_has_divisions(tmp_path, kind):
     assert frame.npartitions == 5 and frame.known_divisions and frame.index.name == "ts"
     for number in range(5):
         part = frame.partitions[number].compute()
-        last = part.index[-1] <= frame.divisions[number + 1] if number == 4 else part.index[-1] < frame.divisions[number + 1]
+        last = (
+            part.index[-1] <= frame.divisions[number + 1]
+            if number == 4
+            else part.index[-1] < frame.divisions[number + 1]
+        )
         assert part.index[0] == frame.divisions[number] and last
     value = frame.divisions[3]
     found = frame.loc[value:value]
@@ -121,9 +131,18 @@ def test_sorted_by_what_cannot_be_an_index(tmp_path, kind, values):
 def test_views_inside_others(tmp_path):
     """Only columns that were views themselves were made text with offsets; pyarrow could not gather the others."""
     text = pa.string_view()
-    kinds = [pa.list_(text), pa.large_list(text), pa.list_(text, 1), pa.struct({"a": pa.list_(text)}), pa.list_(pa.binary_view())]
+    kinds = [
+        pa.list_(text),
+        pa.large_list(text),
+        pa.list_(text, 1),
+        pa.struct({"a": pa.list_(text)}),
+        pa.list_(pa.binary_view()),
+    ]
     values = ["a", "a text longer than twelve bytes"] * 3
-    columns = [[[value] for value in values]] * 3 + [[{"a": [value]} for value in values], [[value.encode()] for value in values]]
+    columns = [[[value] for value in values]] * 3 + [
+        [{"a": [value]} for value in values],
+        [[value.encode()] for value in values],
+    ]
     table = pa.table([pa.array(*column) for column in zip(columns, kinds)], names=list("abcde"))
     frame = aw.dask(write_ipc(tmp_path / "x.arrow", table), npartitions=2)
     gathered = pa.Table.from_pandas(frame.compute().iloc[[5, 0]], preserve_index=False)
@@ -134,7 +153,11 @@ def test_only_columns_that_are_needed_are_asked_for(tmp_path, monkeypatch):
     grown(tmp_path / "t").close()
     asked = []
     real = _dask._part
-    monkeypatch.setattr(_dask, "_part", lambda split, by, chosen, columns=None: asked.append(columns) or real(split, by, chosen, columns))
+    monkeypatch.setattr(
+        _dask,
+        "_part",
+        lambda split, by, chosen, columns=None: asked.append(columns) or real(split, by, chosen, columns),
+    )
     frame = aw.dask(tmp_path / "t", npartitions=2)
     assert frame["price"].sum().compute() > 0 and asked == [["price"]] * 2
     assert frame[["name"]].compute().shape == (ROWS, 1) and asked[2:] == [["name"]] * 2
@@ -174,7 +197,11 @@ def test_two_worker_processes(tmp_path):
     assert len(pickle.dumps(dict(total.optimize().dask))) < 100_000
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
         assert total.compute(scheduler=client) == sum(n // 7 for n in range(1_000_000))
-        who = frame.map_partitions(lambda part: pd.Series([get_worker().address] * bool(len(part))), meta=("who", object))
+        who = frame.map_partitions(
+            lambda part: pd.Series([get_worker().address] * bool(len(part))), meta=("who", object)
+        )
         assert len(set(who.compute(scheduler=client))) == 2
         means = frame.groupby("name", observed=True)["price"].mean().compute(scheduler=client)
-    assert means.to_dict() == pytest.approx({row["name"]: row["price"] for row in aw.open(tmp_path / "t").aggregate("name", price="mean")})
+    assert means.to_dict() == pytest.approx(
+        {row["name"]: row["price"] for row in aw.open(tmp_path / "t").aggregate("name", price="mean")}
+    )

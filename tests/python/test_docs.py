@@ -80,7 +80,9 @@ def check_that_nothing_is_fetched(site):
     pages, pictures = list(site.glob("**/*.html")), 0
     for page in pages:
         html = page.read_text()
-        loaded = re.findall(r"<(?:img|script|iframe|source|video|object)\b[^>]*?\b(?:src|srcset|data)=[\"']?([^\"' >]+)", html)
+        loaded = re.findall(
+            r"<(?:img|script|iframe|source|video|object)\b[^>]*?\b(?:src|srcset|data)=[\"']?([^\"' >]+)", html
+        )
         linked = re.findall(r"<link\b[^>]*>", html)
         loaded += [re.search(r"href=[\"']?([^\"' >]+)", link)[1] for link in linked if "canonical" not in link]
         away = [path for path in loaded if re.match(r"(https?:)?//", path)]
@@ -133,7 +135,10 @@ def test_the_readme_says_what_was_measured():
     assert len(rows) == 10 and len(figures) > 30
     assert [figure for figure in figures if not any(f" {figure} " in re.sub("[~*]", "", page) for page in pages)] == []
     benchmarks = (ROOT / "docs/benchmarks.md").read_text()
-    assert all(figure in benchmarks and figure in readme for figure in ("5.1–8.0 M/s", "1.1–2.2 µs", "0.79–0.94 ×", "0.82–1.08 ×"))
+    assert all(
+        figure in benchmarks and figure in readme
+        for figure in ("5.1–8.0 M/s", "1.1–2.2 µs", "0.79–0.94 ×", "0.82–1.08 ×")
+    )
 
 
 def test_fastest_figures_of_the_readme_are_bold():

@@ -39,7 +39,12 @@ class Table:
     def append(self, rows):
         text = pa.repeat(TEXT, rows)
         key = pa.array(["a", "b"]).take(pa.array(np.arange(rows) % 2)).dictionary_encode()
-        batch = {"n": np.ones(rows), "view": text.cast(pa.string_view()), "text": text, "key": key.cast(SCHEMA.field("key").type)}
+        batch = {
+            "n": np.ones(rows),
+            "view": text.cast(pa.string_view()),
+            "text": text,
+            "key": key.cast(SCHEMA.field("key").type),
+        }
         self.writer.append(pa.table(batch, schema=SCHEMA))
         self.writer.commit()
 
@@ -165,7 +170,7 @@ def duck(table):
     assert takes(table, "ds.sql('select sum(n) + sum(strlen(view)) + sum(strlen(text)) from self')") < 12
     assert is_snapshot(table, lambda ds: ds.sql("select count(*) as n from self")[0]["n"])
     table.append(1)
-    assert aw.sql(f"select count(*) as n from \"{table.path}\"")[0]["n"] == len(aw.open(table.path))
+    assert aw.sql(f'select count(*) as n from "{table.path}"')[0]["n"] == len(aw.open(table.path))
     plan = aw.sql("explain select n from t where n > 3", t=dataset).to_pylist()[0]["explain_value"]
     scan = plan[plan.index("ARROW_SCAN") :]
     assert "n" in scan and "view" not in scan and "Filters" not in scan and "Filter" in plan
@@ -193,7 +198,9 @@ def datafusion_folder(table):
     table.append(1)
     assert context.sql(count).to_pydict()["n"] == [len(aw.open(table.path))]
     batches = context.sql("select n from t limit 10").collect()
-    assert not table.inside(buffer.address for batch in batches for column in batch.columns for buffer in buffers(column))
+    assert not table.inside(
+        buffer.address for batch in batches for column in batch.columns for buffer in buffers(column)
+    )
     plan = "".join(context.sql("explain select n from t where n > 3").to_pydict()["plan"])
     assert "projection=[n]" in plan and "FilterExec" in plan
     return "none", "newest at each query", "columns"
@@ -218,7 +225,7 @@ def hugging_face(table):
 
 CONSUMERS = {
     "pyarrow: `pa.table(ds)`": pyarrow,
-    "NumPy: `ds[\"n\"].to_numpy()`": numpy,
+    'NumPy: `ds["n"].to_numpy()`': numpy,
     "pandas: `ds.to_pandas(arrow=True)`": pandas_arrow,
     "pandas: `ds.to_pandas()`": pandas_numpy,
     "Polars: `pl.DataFrame(ds)`": polars,

@@ -88,7 +88,10 @@ def test_columns_go_out_as_their_own_type(path, table):
 
 def test_slices_and_selections_go_out(path, table):
     ds = aw.open(path)
-    for part, other in [(ds[350:850], table[350:850]), (ds.select(["text", "struct"])[399:401], table.select(["text", "struct"])[399:401])]:
+    for part, other in [
+        (ds[350:850], table[350:850]),
+        (ds.select(["text", "struct"])[399:401], table.select(["text", "struct"])[399:401]),
+    ]:
         assert pa.table(part).to_pylist() == other.to_pylist()
         pa.table(part).validate(full=True)
         inside = mapped_range(path)

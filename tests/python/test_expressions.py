@@ -44,7 +44,10 @@ EXPRESSIONS = {
     "short / short": lambda c: c("short") / c("short"),
     "cast": lambda c: c("x").cast(INT[c]),
     "cast to floats": lambda c: c("n").cast(FLOAT[c]) / 3,
-    **{part: (lambda part: lambda c: getattr(c("ts").dt, part)())(part) for part in ["year", "month", "day", "weekday", "hour", "minute", "second"]},
+    **{
+        part: (lambda part: lambda c: getattr(c("ts").dt, part)())(part)
+        for part in ["year", "month", "day", "weekday", "hour", "minute", "second"]
+    },
 }
 
 
@@ -72,7 +75,10 @@ def test_conditions_and_aggregates_are_those_of_polars(rows):
         nan = values.is_nan().fill_null(False) if values.dtype.is_float() else values.is_null() & values.is_not_null()
         for limit in (0, 3, -2.5):
             assert ds.filter(ours > limit).shape[0] == frame.filter(numbers & (values > limit)).height, (name, limit)
-            assert ds.filter(~(ours >= limit)).shape[0] == frame.filter(numbers & (values < limit) | nan).height, (name, limit)
+            assert ds.filter(~(ours >= limit)).shape[0] == frame.filter(numbers & (values < limit) | nan).height, (
+                name,
+                limit,
+            )
         assert ds.filter(ours.is_null()).shape[0] == values.null_count(), name
         found = ds.aggregate(sum=ours, mean=ours, count=(ours, "count"), least=(ours, "min"))[0]
         # Sums of floats of 32 bits are computed in 64.
@@ -86,17 +92,37 @@ def test_conditions_and_aggregates_are_those_of_polars(rows):
     assert ds.filter(aw.col("x") > aw.col("n")).shape[0] == frame.filter(pl.col("x") > pl.col("n")).height
     assert ds[ds["small"] <= ds["n"]].shape[0] == frame.filter(pl.col("small") <= pl.col("n")).height
     for text in ["", "A", "B", ".", "IBM", "ół"]:
-        assert ds.filter(aw.col("text").str.contains(text)).shape[0] == frame.filter(pl.col("text").str.contains(text, literal=True)).height
-        assert ds.filter(aw.col("text").str.starts_with(text)).shape[0] == frame.filter(pl.col("text").str.starts_with(text)).height
-        assert ds.filter(~aw.col("text").str.ends_with(text)).shape[0] == frame.filter(~pl.col("text").str.ends_with(text)).height
+        assert (
+            ds.filter(aw.col("text").str.contains(text)).shape[0]
+            == frame.filter(pl.col("text").str.contains(text, literal=True)).height
+        )
+        assert (
+            ds.filter(aw.col("text").str.starts_with(text)).shape[0]
+            == frame.filter(pl.col("text").str.starts_with(text)).height
+        )
+        assert (
+            ds.filter(~aw.col("text").str.ends_with(text)).shape[0]
+            == frame.filter(~pl.col("text").str.ends_with(text)).height
+        )
 
 
 def test_groups_of_what_is_computed(tmp_path):
     with aw.writer(tmp_path / "trades", "symbol: category, price: float64, qty: int64") as writer:
-        board = aw.aggregation(tmp_path / "trades", by="symbol", where=aw.col("qty") % 2 == 1, volume=(aw.col("price") * aw.col("qty"), "sum"))
+        board = aw.aggregation(
+            tmp_path / "trades",
+            by="symbol",
+            where=aw.col("qty") % 2 == 1,
+            volume=(aw.col("price") * aw.col("qty"), "sum"),
+        )
         rng = np.random.default_rng(0)
         for count in [10, 20_000, 7]:
-            writer.append({"symbol": [f"S{n}" for n in rng.integers(0, 9, count)], "price": rng.normal(100, 1, count), "qty": rng.integers(1, 100, count)})
+            writer.append(
+                {
+                    "symbol": [f"S{n}" for n in rng.integers(0, 9, count)],
+                    "price": rng.normal(100, 1, count),
+                    "qty": rng.integers(1, 100, count),
+                }
+            )
             writer.commit()
             ds = aw.open(tmp_path / "trades")
             volume = aw.col("price") * aw.col("qty")
@@ -104,7 +130,9 @@ def test_groups_of_what_is_computed(tmp_path):
             assert board.refresh().to_pylist() == found.to_pylist()
             frame = pl.DataFrame(ds.to_arrow()).filter(pl.col("qty") % 2 == 1).group_by("symbol", maintain_order=True)
             theirs = frame.agg(volume=(pl.col("price") * pl.col("qty")).sum()).to_dicts()
-            assert found.to_pylist() == [{"symbol": row["symbol"], "volume": pytest.approx(row["volume"])} for row in theirs]
+            assert found.to_pylist() == [
+                {"symbol": row["symbol"], "volume": pytest.approx(row["volume"])} for row in theirs
+            ]
 
 
 def test_what_is_refused():
@@ -120,13 +148,20 @@ def test_what_is_refused():
         aw.col("n") + None
     with pytest.raises(TypeError):
         bool(aw.col("n") + 1)
-    for wrong, says in [(lambda: aw.col("n").sqrt, "pl.col"), (lambda: aw.col("n").dt.truncate, "dt.truncate"), (lambda: aw.col("n").str.lower, "str.lower"), (lambda: aw.col("n").sum, "ds.aggregate")]:
+    for wrong, says in [
+        (lambda: aw.col("n").sqrt, "pl.col"),
+        (lambda: aw.col("n").dt.truncate, "dt.truncate"),
+        (lambda: aw.col("n").str.lower, "str.lower"),
+        (lambda: aw.col("n").sum, "ds.aggregate"),
+    ]:
         with pytest.raises(AttributeError, match=says):
             wrong()
     with pytest.raises(aw.InvalidArgument, match="no function"):
         ds.aggregate(total=aw.col("n") * 2)
     assert repr(aw.col("n") * 2 + 1) == "((n * 2) + 1)" and repr(aw.col("n")) == 'col("n")'
-    assert ds.filter(np.int64(2) * aw.col("n") == 2).shape == ds.filter(aw.col("n") * np.float64(2) == 2).shape == (1, 2)
+    assert (
+        ds.filter(np.int64(2) * aw.col("n") == 2).shape == ds.filter(aw.col("n") * np.float64(2) == 2).shape == (1, 2)
+    )
 
 
 def test_an_expression_of_too_many_operations_is_an_error_at_once():

@@ -22,7 +22,9 @@ SCHEMA = pa.schema([pa.field("n", pa.int64(), False), pa.field("symbol", pa.stri
 def ticks(start, count):
     numbers = range(start, start + count)
     symbols = [None if n % 11 == 0 else f"S{n // 100}" for n in numbers]
-    return pa.table({"n": np.arange(start, start + count), "symbol": symbols, "x": np.arange(start, start + count) / 4}, SCHEMA)
+    return pa.table(
+        {"n": np.arange(start, start + count), "symbol": symbols, "x": np.arange(start, start + count) / 4}, SCHEMA
+    )
 
 
 @pytest.fixture
@@ -123,12 +125,17 @@ def test_every_type_that_grows_is_what_it_is_by_mapping(tmp_path):
 
         with aw.writer(tmp_path / "t", source.schema, segment_rows=12) as writer:
             ask([])
-            assert client.get_schema(flight.FlightDescriptor.for_path("t")).schema == pa.table(aw.open(tmp_path / "t")).schema
+            assert (
+                client.get_schema(flight.FlightDescriptor.for_path("t")).schema
+                == pa.table(aw.open(tmp_path / "t")).schema
+            )
             expected = []
             for number, (start, rows) in enumerate([(0, 1), (1, 4), (0, 5), (3, 2), (2, 1), (0, 5)]):
                 part = source.slice(start, rows)
                 # Keys that no batch before had.
-                keys = pa.array([None if key is None else f"{key}{number}" for key in part["key"].to_pylist()]).dictionary_encode()
+                keys = pa.array(
+                    [None if key is None else f"{key}{number}" for key in part["key"].to_pylist()]
+                ).dictionary_encode()
                 part = part.set_column(part.schema.get_field_index("key"), "key", keys)
                 writer.append(part)
                 writer.commit()
@@ -173,7 +180,6 @@ def test_a_ticket_is_of_the_table_that_it_was_made_for(served):
         writer.append(ticks(0, 5))
     with pytest.raises(pa.ArrowException, match="replaced"):
         client.do_get(endpoint.ticket).read_all()
-
 
 
 def test_batches_are_acknowledged_and_seen_by_everybody(served):
@@ -302,7 +308,11 @@ def test_an_exchange_may_only_append_or_only_follow(served):
     assert until() == ([10_004], [])
     writer.close()
     assert as_rows(pa.table(aw.open(folder / "ticks"))) == as_rows(ticks(0, 10_005))
-    for command, words in [("ticks?follow=false&from=3", "from goes with follow"), ("ticks?limit=3", "no parameter 'limit'"), ("nothing", "no such table")]:
+    for command, words in [
+        ("ticks?follow=false&from=3", "from goes with follow"),
+        ("ticks?limit=3", "no parameter 'limit'"),
+        ("nothing", "no such table"),
+    ]:
         with pytest.raises((pa.ArrowException, KeyError), match=words):
             exchange(client, command)[1]()
     writer, until = exchange(client, "ticks?from=0")
@@ -371,7 +381,10 @@ def test_no_call_is_answered_without_a_valid_token(tmp_path):
             refused.add(name)
         return refused
 
-    with aw.serve(folder, token_file=tmp_path / "tokens.json") as server, flight.connect(server.url.replace("http://", "grpc+tcp://")) as client:
+    with (
+        aw.serve(folder, token_file=tmp_path / "tokens.json") as server,
+        flight.connect(server.url.replace("http://", "grpc+tcp://")) as client,
+    ):
         bearer = [(b"authorization", f"Bearer {secret}".encode())]
         assert refusals(client, []) == set(calls)
         assert refusals(client, [(b"authorization", b"Bearer aw_0_0")]) == set(calls)
@@ -394,11 +407,25 @@ def test_tokens_and_their_rights(tmp_path):
         with aw.writer(folder / name, SCHEMA) as writer:
             writer.append(ticks(0, 3))
     tokens = tmp_path / "tokens.json"
-    command = [sys.executable, "-m", "arrowwood._cli", "token", "add", "reader", "--read", "open", "--token-file", tokens]
+    command = [
+        sys.executable,
+        "-m",
+        "arrowwood._cli",
+        "token",
+        "add",
+        "reader",
+        "--read",
+        "open",
+        "--token-file",
+        tokens,
+    ]
     reader = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
     command = [*command[:5], "writer", "--write", "open", "--token-file", tokens]
     writer = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-    with aw.serve(folder, token_file=tokens) as server, flight.connect(server.url.replace("http://", "grpc+tcp://")) as client:
+    with (
+        aw.serve(folder, token_file=tokens) as server,
+        flight.connect(server.url.replace("http://", "grpc+tcp://")) as client,
+    ):
 
         def options(secret):
             return flight.FlightCallOptions(headers=[(b"authorization", f"Bearer {secret}".encode())])

@@ -22,47 +22,63 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="boot ids are re
 
 UTC = datetime.UTC
 SIMPLE = pa.schema([pa.field("i", pa.int64(), nullable=False), ("s", pa.string())])
-EVERY = pa.schema([
-    pa.field("i", pa.int64(), nullable=False),
-    ("u8", pa.uint8()),
-    ("f", pa.float64()),
-    pa.field("f32", pa.float32(), nullable=False),
-    ("b", pa.bool_()),
-    pa.field("b_full", pa.bool_(), nullable=False),
-    ("t", pa.timestamp("us", "UTC")),
-    ("day", pa.date32()),
-    ("dec", pa.decimal128(9, 2)),
-    ("fsb", pa.binary(3)),
-    ("s", pa.string()),
-    pa.field("s_full", pa.string(), nullable=False),
-    ("large", pa.large_string()),
-    ("bytes", pa.binary()),
-    ("v", pa.string_view()),
-    pa.field("v_full", pa.string_view(), nullable=False),
-    ("bv", pa.binary_view()),
-    ("d", pa.dictionary(pa.int32(), pa.string())),
-    ("l", pa.list_(pa.int32())),
-    ("ll", pa.large_list(pa.list_(pa.field("item", pa.string(), nullable=False)))),
-    ("fsl", pa.list_(pa.float32(), 3)),
-    pa.field("st", pa.struct([pa.field("a", pa.int8(), nullable=False), ("u", pa.string()), ("b", pa.bool_())])),
-    ("ld", pa.list_(pa.dictionary(pa.int32(), pa.string()))),
-    pa.field("deep", pa.struct([("x", pa.list_(pa.struct([("y", pa.list_(pa.bool_(), 2))])))]), nullable=False),
-])
+EVERY = pa.schema(
+    [
+        pa.field("i", pa.int64(), nullable=False),
+        ("u8", pa.uint8()),
+        ("f", pa.float64()),
+        pa.field("f32", pa.float32(), nullable=False),
+        ("b", pa.bool_()),
+        pa.field("b_full", pa.bool_(), nullable=False),
+        ("t", pa.timestamp("us", "UTC")),
+        ("day", pa.date32()),
+        ("dec", pa.decimal128(9, 2)),
+        ("fsb", pa.binary(3)),
+        ("s", pa.string()),
+        pa.field("s_full", pa.string(), nullable=False),
+        ("large", pa.large_string()),
+        ("bytes", pa.binary()),
+        ("v", pa.string_view()),
+        pa.field("v_full", pa.string_view(), nullable=False),
+        ("bv", pa.binary_view()),
+        ("d", pa.dictionary(pa.int32(), pa.string())),
+        ("l", pa.list_(pa.int32())),
+        ("ll", pa.large_list(pa.list_(pa.field("item", pa.string(), nullable=False)))),
+        ("fsl", pa.list_(pa.float32(), 3)),
+        pa.field("st", pa.struct([pa.field("a", pa.int8(), nullable=False), ("u", pa.string()), ("b", pa.bool_())])),
+        ("ld", pa.list_(pa.dictionary(pa.int32(), pa.string()))),
+        pa.field("deep", pa.struct([("x", pa.list_(pa.struct([("y", pa.list_(pa.bool_(), 2))])))]), nullable=False),
+    ]
+)
 
 
 def every(i):
     """Row `i`, with a null in each nullable column now and then."""
     row = {
-        "i": i, "u8": i % 256, "f": i / 2, "f32": float(i % 1000), "b": i % 2 == 0, "b_full": i % 3 == 0,
+        "i": i,
+        "u8": i % 256,
+        "f": i / 2,
+        "f32": float(i % 1000),
+        "b": i % 2 == 0,
+        "b_full": i % 3 == 0,
         "t": datetime.datetime(2026, 1, 1, tzinfo=UTC) + datetime.timedelta(seconds=i),
         "day": datetime.date(2026, 1, 1) + datetime.timedelta(days=i % 365),
-        "dec": decimal.Decimal(i).scaleb(-2), "fsb": b"%03d" % (i % 1000), "s": "é" * (i % 9), "s_full": str(i),
-        "large": "L" * (i % 4), "bytes": bytes(i % 5), "v": "view" * (i % 8), "v_full": "more than twelve " + str(i),
-        "bv": b"w" * (i % 30), "d": f"key {i % 17}", "l": [j if j % 2 else None for j in range(i % 5)],
-        "ll": [["x" * j] * 2 if j else None for j in range(i % 4)], "fsl": [i, None, 0.5],
+        "dec": decimal.Decimal(i).scaleb(-2),
+        "fsb": b"%03d" % (i % 1000),
+        "s": "é" * (i % 9),
+        "s_full": str(i),
+        "large": "L" * (i % 4),
+        "bytes": bytes(i % 5),
+        "v": "view" * (i % 8),
+        "v_full": "more than twelve " + str(i),
+        "bv": b"w" * (i % 30),
+        "d": f"key {i % 17}",
+        "l": [j if j % 2 else None for j in range(i % 5)],
+        "ll": [["x" * j] * 2 if j else None for j in range(i % 4)],
+        "fsl": [i, None, 0.5],
         "st": {"a": i % 100, "u": None if i % 2 else f"u{i}", "b": i % 5 == 0},
         "ld": [f"other {i % 7}", None],
-        "deep": {"x": [{"y": [True, None]}, None, {"y": None}][:i % 4]},
+        "deep": {"x": [{"y": [True, None]}, None, {"y": None}][: i % 4]},
     }
     fields = enumerate(EVERY)
     return {f.name: None if f.nullable and (i + n) % (5 + n) == 0 else row[f.name] for n, f in fields}
@@ -122,11 +138,11 @@ def set_boot(path, boot=b"some other boot.", places=range(4)):
             found = [h.live + 4096 + place * h.record for place in places if segment.record_at(place)]
             if len(places) == 4:
                 log = h.live + 4096 + 4 * h.record
-                found += [at for at in range(log, log + h.log, 4096) if any(segment.bytes[at:at + 8])]
+                found += [at for at in range(log, log + h.log, 4096) if any(segment.bytes[at : at + 8])]
             for at in found:
-                record = segment.parse(segment.bytes[at:at + 4096])
+                record = segment.parse(segment.bytes[at : at + 4096])
                 if record:
-                    raw = bytearray(segment.bytes[at:at + 64 + 8 * (h.counters + record.count)])
+                    raw = bytearray(segment.bytes[at : at + 64 + 8 * (h.counters + record.count)])
                     raw[12:16], raw[16:32] = bytes(4), boot
                     raw[12:16] = crc32c(raw).to_bytes(4, "little")
                     write(path, segment, at, raw)
@@ -150,7 +166,7 @@ def agree(path):
 
 def test_checksum():
     assert crc32c(b"123456789") == 0xE3069283
-    assert crc32c(bytes(32)) == 0x8A9136AA                  # RFC 3720, B.4
+    assert crc32c(bytes(32)) == 0x8A9136AA  # RFC 3720, B.4
     assert crc32c(b"6789", crc32c(b"12345")) == 0xE3069283
 
 
@@ -209,12 +225,16 @@ def stored(array):
     t = array.type
     if pa.types.is_struct(t):
         fields = [stored(array.field(i)) for i in range(t.num_fields)]
-        return pa.StructArray.from_arrays(fields, fields=[pa.field(t[i].name, f.type) for i, f in enumerate(fields)],
-                                          mask=array.is_null())
+        return pa.StructArray.from_arrays(
+            fields, fields=[pa.field(t[i].name, f.type) for i, f in enumerate(fields)], mask=array.is_null()
+        )
     if pa.types.is_list(t):
         return pa.ListArray.from_arrays(array.offsets, stored(array.values), mask=array.is_null())
-    return array.view(pa.int64() if t.bit_width == 64 else pa.int32()) if pa.types.is_temporal(t) \
-        and not pa.types.is_interval(t) else array
+    return (
+        array.view(pa.int64() if t.bit_width == 64 else pa.int32())
+        if pa.types.is_temporal(t) and not pa.types.is_interval(t)
+        else array
+    )
 
 
 def vector_rows(table):
@@ -224,7 +244,10 @@ def vector_rows(table):
             batch = pa.RecordBatch.from_arrays([stored(array) for array in batch.columns], names=batch.schema.names)
             own = {f.name: f.type for f in batch.schema}
             # Rows of an older schema are null in the columns that it lacks.
-            rows += [{name: as_json(row[name], own[name]) if name in own else None for name in names} for row in batch.to_pylist()]
+            rows += [
+                {name: as_json(row[name], own[name]) if name in own else None for name in names}
+                for row in batch.to_pylist()
+            ]
     return rows
 
 
@@ -266,7 +289,7 @@ def test_refresh_goes_on_over_segments(tmp_path):
         end = 0
         for step in [1, 0, 99, 1, 250, 3]:
             writer.append(simple(end, end + step))
-            assert not table.refresh()                      # not committed yet
+            assert not table.refresh()  # not committed yet
             writer.commit()
             assert table.refresh() == (step > 0)
             assert table.rows(end) == rows_of(end, end + step)
@@ -289,8 +312,11 @@ def test_while_a_writer_is_committing(tmp_path):
                 writer.commit()
     """
     path = tmp_path / "table"
-    child = subprocess.Popen([sys.executable, "-c", code, path], stdout=subprocess.PIPE,
-                             env={**os.environ, "PYTHONPATH": os.path.dirname(__file__)})
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, path],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.path.dirname(__file__)},
+    )
     try:
         child.stdout.readline()
         table, seen, until = open_table(path), [], time.monotonic() + 60
@@ -337,10 +363,10 @@ def test_segments_that_are_provisional(tmp_path):
     path = killed(tmp_path / "table", [50, 350], segment_rows=100)
     old, *new = segments(path)
     assert len(agree(path)) == 400
-    for segment in new:                                     # the reverse of the order in which a writer commits
+    for segment in new:  # the reverse of the order in which a writer commits
         undo(path, segment)
         assert len(agree(path)) == 400
-    undo(path, old)                                         # the store that made them visible
+    undo(path, old)  # the store that made them visible
     assert agree(path) == rows_of(0, 50)
     table = open_table(path)
     write(path, old, old.header.live, old.sequence.to_bytes(8, "little"))
@@ -348,14 +374,14 @@ def test_segments_that_are_provisional(tmp_path):
     assert table.rows() == agree(path) == rows_of(0, 400)
     undo(path, old)
     prepared = shutil.copytree(path, f"{path} prepared")
-    h = old.header                                          # as a writer does whose commit failed
+    h = old.header  # as a writer does whose commit failed
     write(path, old, h.live + 4096 + (old.word[0] + 1) % 2 * h.record, bytes(8))
     os.remove(os.path.join(path, f"{new[-1].name:020}.arrow"))
     assert agree(path) == rows_of(0, 50)
     aw.writer(path).close()
     assert len(os.listdir(path)) == 1
     assert agree(path) == rows_of(0, 50)
-    assert agree(prepared) == rows_of(0, 50)                # a whole record of the next number: the next writer goes forward
+    assert agree(prepared) == rows_of(0, 50)  # a whole record of the next number: the next writer goes forward
     aw.writer(prepared).close()
     assert agree(prepared) == rows_of(0, 400)
 
@@ -384,12 +410,15 @@ def test_another_boot_loses_what_was_not_durable(tmp_path):
     assert agree(path) == rows_of(0, 25)
 
 
-@pytest.mark.parametrize(("flips", "end"), [
-    ([("i", 25)], 25),                                    # the first row of the newest delta
-    ([("s", 31)], 25),                                    # its last
-    ([("i", 25), ("i", 3)], 25),                          # nothing says where the delta of the record before began
-    ([("i", 3)], 32),                                     # the newest delta doesn't hold it
-])
+@pytest.mark.parametrize(
+    ("flips", "end"),
+    [
+        ([("i", 25)], 25),  # the first row of the newest delta
+        ([("s", 31)], 25),  # its last
+        ([("i", 25), ("i", 3)], 25),  # nothing says where the delta of the record before began
+        ([("i", 3)], 32),  # the newest delta doesn't hold it
+    ],
+)
 def test_damage_in_the_last_of_three_deltas(tmp_path, flips, end):
     path = killed(tmp_path / "table", [10, "record", 15, "record", 7, "record"])
     set_boot(path)
@@ -435,7 +464,7 @@ def test_damage_in_the_first_delta_and_the_second(tmp_path):
     assert agree(path) == rows_of(0, 10)
     flip(path, segment, values + 8 * 20)
     assert agree(path) == rows_of(0, 25)
-    flip(path, segment, bitmap + 1)                       # row 12, in a byte that both deltas have
+    flip(path, segment, bitmap + 1)  # row 12, in a byte that both deltas have
     assert agree(path) == rows_of(0, 10)
     flip(path, segment, values + 8 * 5)
     assert agree(path) == []
@@ -445,7 +474,7 @@ def test_bits_behind_the_last_row_are_not_looked_at(tmp_path):
     path = killed(tmp_path / "table", [10, "sync"])
     set_boot(path)
     [segment] = segments(path)
-    flip(path, segment, segment.buffers[2][0] + 1)        # row 12, where there are 10
+    flip(path, segment, segment.buffers[2][0] + 1)  # row 12, where there are 10
     assert agree(path) == rows_of(0, 10)
 
 
@@ -483,25 +512,37 @@ def test_a_damaged_header(tmp_path):
             aw.open(path)
         with pytest.raises(Malformed):
             open_table(path)
-        flip(path, segment, start + at)                   # and back: the segment's map sees the first flip
+        flip(path, segment, start + at)  # and back: the segment's map sees the first flip
     assert agree(path) == rows_of(0, 10)
 
 
 def forge(path, segment, at, size, value):
     """Write a field of the header, or of the record that begins at byte `at[0]`, and the checksum that it has then."""
     start, length, field, crc = at
-    raw = bytearray(segment.bytes[start:start + length])
-    raw[field:field + size] = value.to_bytes(size, "little")
-    raw[crc:crc + 4] = bytes(4)
-    raw[crc:crc + 4] = crc32c(raw).to_bytes(4, "little")
+    raw = bytearray(segment.bytes[start : start + length])
+    raw[field : field + size] = value.to_bytes(size, "little")
+    raw[crc : crc + 4] = bytes(4)
+    raw[crc : crc + 4] = crc32c(raw).to_bytes(4, "little")
     write(path, segment, start, raw)
 
 
 WRONG_FIELDS = {
-    (20, 4): [0, 1, 2**32 - 1], (24, 8): [1, 2**62], (32, 8): [0, 9, 2**48], (40, 8): [0, 1, 4096, 2**63],
-    (48, 8): [0, 100, 8192, 2**63], (56, 8): [0, 65536, 2**63], (64, 8): [0, 32, 2**40], (72, 8): [0, 64, 2**63],
-    (80, 8): [0, 32, 2**40], (88, 8): [0, 2**40], (96, 4): [0, 1, 2**31], (100, 4): [0, 1, 2**31], (104, 4): [2, 77],
-    (108, 2): [1, 2**16 - 1], (110, 2): [1, 2], (112, 8): [0, 1, 2**48],
+    (20, 4): [0, 1, 2**32 - 1],
+    (24, 8): [1, 2**62],
+    (32, 8): [0, 9, 2**48],
+    (40, 8): [0, 1, 4096, 2**63],
+    (48, 8): [0, 100, 8192, 2**63],
+    (56, 8): [0, 65536, 2**63],
+    (64, 8): [0, 32, 2**40],
+    (72, 8): [0, 64, 2**63],
+    (80, 8): [0, 32, 2**40],
+    (88, 8): [0, 2**40],
+    (96, 4): [0, 1, 2**31],
+    (100, 4): [0, 1, 2**31],
+    (104, 4): [2, 77],
+    (108, 2): [1, 2**16 - 1],
+    (110, 2): [1, 2],
+    (112, 8): [0, 1, 2**48],
 }
 
 
@@ -517,9 +558,9 @@ def test_a_header_with_a_right_checksum_and_a_wrong_field(tmp_path, field):
         fields = {(128 + 16 * h.buffers + 8 * word, 8): [2**48, 2**63] for word in range(h.counters)}
     for (at, size), values in fields.items():
         start = h.live - 4096
-        before = int.from_bytes(segment.bytes[start + at:start + at + size], "little")
+        before = int.from_bytes(segment.bytes[start + at : start + at + size], "little")
         for value in [*values, before + 1] if field != "limits" else values:
-            if (at, value) == (112, before + 1) or value >> 8 * size:     # more rows in later segments are fine
+            if (at, value) == (112, before + 1) or value >> 8 * size:  # more rows in later segments are fine
                 continue
             forge(path, segment, (start, h.length, at, 16), size, value)
             with pytest.raises(aw.InvalidData, match="header"):
@@ -540,10 +581,14 @@ def test_a_record_with_a_right_checksum_and_a_wrong_field(tmp_path, place):
     place = place - 1 + segment.sequence % 2 if place == 1 else max((2, 3), key=lambda p: segment.record_at(p).sequence)
     start, length = h.live + 4096 + place * h.record, 64 + 8 * h.counters
     record = segment.record_at(place)
-    wrong = {(64, 8): [record.counters[1] - 1, segment.limits[0] + 1, 2**63], (72, 8): [21, 2**63], (80, 8): [2**63],
-             (32, 8): [record.sequence, 2**63]}
+    wrong = {
+        (64, 8): [record.counters[1] - 1, segment.limits[0] + 1, 2**63],
+        (72, 8): [21, 2**63],
+        (80, 8): [2**63],
+        (32, 8): [record.sequence, 2**63],
+    }
     for (at, size), values in wrong.items():
-        before = int.from_bytes(segment.bytes[start + at:start + at + size], "little")
+        before = int.from_bytes(segment.bytes[start + at : start + at + size], "little")
         for value in values:
             forge(path, segment, (start, length, at, 12), size, value)
             with pytest.raises(aw.InvalidData, match=f"the record of commit {record.sequence}"):
@@ -555,6 +600,7 @@ def test_a_record_with_a_right_checksum_and_a_wrong_field(tmp_path, place):
 
 
 # ---- what the reader here does as the page says, and the real one doesn't yet
+
 
 def lost_end(path, steps):
     path = killed(path, steps, segment_rows=100)

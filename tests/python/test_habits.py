@@ -68,7 +68,14 @@ def test_a_slice_goes_somewhere(ds):
 def test_masks_choose_rows(ds):
     flags = [True, False, True, True]
     expected = [row for row, flag in zip(ds.to_pylist(), flags) if flag]
-    for mask in (flags, np.array(flags), pd.Series(flags), pl.Series(flags), pa.array(flags), aw.from_arrow(pa.array(flags))["values"]):
+    for mask in (
+        flags,
+        np.array(flags),
+        pd.Series(flags),
+        pl.Series(flags),
+        pa.array(flags),
+        aw.from_arrow(pa.array(flags))["values"],
+    ):
         assert ds[mask].to_pylist() == expected, type(mask)
         assert ds["a"][mask].to_pylist() == [row["a"] for row in expected]
     # A null chooses nothing, as in a condition.
@@ -91,7 +98,9 @@ TYPES = pa.schema({"int": pa.int64(), "float": pa.float64(), "text": pa.string()
 
 @given(
     st.lists(st.fixed_dictionaries(VALUES), max_size=20),
-    st.lists(st.tuples(st.sampled_from(list(VALUES)), st.booleans()), min_size=1, max_size=3, unique_by=lambda by: by[0]),
+    st.lists(
+        st.tuples(st.sampled_from(list(VALUES)), st.booleans()), min_size=1, max_size=3, unique_by=lambda by: by[0]
+    ),
 )
 def test_sort_is_that_of_polars(rows, by):
     table = pa.Table.from_pylist(rows, TYPES)
@@ -100,9 +109,10 @@ def test_sort_is_that_of_polars(rows, by):
     ours = aw.from_arrow(table).sort(*names, descending=descending)
     assert ours.to_pylist() == theirs.to_dicts() == ours.collect().to_pylist()
     (name, flag), *_ = by
-    assert aw.from_arrow(table)[name].sort(descending=flag).to_pylist() == pl.from_arrow(table)[name].sort(
-        descending=flag, nulls_last=True
-    ).to_list()
+    assert (
+        aw.from_arrow(table)[name].sort(descending=flag).to_pylist()
+        == pl.from_arrow(table)[name].sort(descending=flag, nulls_last=True).to_list()
+    )
 
 
 def test_sort_is_a_view(ds):
@@ -168,9 +178,17 @@ def test_medians_and_unique_values_of_groups_are_those_of_polars(rows):
     columns = {"by": pl.String, "int": pl.Int64, "float": pl.Float64}
     theirs = pl.DataFrame(rows, schema=columns, orient="row")
     ours = aw.from_arrow(theirs)
-    asked = {"middle": ("int", "median"), "other": ("float", "median"), "n": ("int", "n_unique"), "m": ("float", "n_unique")}
+    asked = {
+        "middle": ("int", "median"),
+        "other": ("float", "median"),
+        "n": ("int", "n_unique"),
+        "m": ("float", "n_unique"),
+    }
     expected = theirs.group_by("by", maintain_order=True).agg(
-        middle=pl.col("int").median(), other=pl.col("float").median(), n=pl.col("int").n_unique(), m=pl.col("float").n_unique()
+        middle=pl.col("int").median(),
+        other=pl.col("float").median(),
+        n=pl.col("int").n_unique(),
+        m=pl.col("float").n_unique(),
     )
     found = ours.aggregate("by", **asked)
     assert found.to_pylist() == expected.to_dicts()
@@ -233,10 +251,17 @@ def test_what_a_dataset_has_not_says_what_to_write(ds, name, hint):
 
 
 def test_what_a_column_has_not_says_what_to_write(ds):
-    for name, hint in (("cast", "::double"), ("str", "ds.sql"), ("dt", "set timezone='UTC'; select hour(x)"), ("isin", "is_in"), ("argmax", "np.argmax(column)"), ("x", "'x'")):
+    for name, hint in (
+        ("cast", "::double"),
+        ("str", "ds.sql"),
+        ("dt", "set timezone='UTC'; select hour(x)"),
+        ("isin", "is_in"),
+        ("argmax", "np.argmax(column)"),
+        ("x", "'x'"),
+    ):
         with pytest.raises(AttributeError, match=re.escape(hint)):
             getattr(ds["a"], name)
-    for name, hint in (("sqrt", "pl.col(\"x\").sqrt()"), ("isin", "is_in"), ("between", "is_between"), ("x", "'x'")):
+    for name, hint in (("sqrt", 'pl.col("x").sqrt()'), ("isin", "is_in"), ("between", "is_between"), ("x", "'x'")):
         with pytest.raises(AttributeError, match=re.escape(hint)):
             getattr(aw.col("a"), name)
 
@@ -244,11 +269,15 @@ def test_what_a_column_has_not_says_what_to_write(ds):
 def test_arithmetic_of_a_column_says_what_to_write(ds):
     column = ds["a"]
     for compute in (lambda x: x + 1, lambda x: 1 - x, lambda x: x * 2.5, lambda x: x / x, lambda x: 7 % x):
-        with pytest.raises(TypeError, match=re.escape('column.to_numpy()') + ".*" + re.escape('aw.col("a")')):
+        with pytest.raises(TypeError, match=re.escape("column.to_numpy()") + ".*" + re.escape('aw.col("a")')):
             compute(column)
     # What can do something with a column still does.
     values = column.to_numpy()
-    for found, expected in ((column + values, values + values), (values - column, values - values), (column * np.float64(2), values * 2.0)):
+    for found, expected in (
+        (column + values, values + values),
+        (values - column, values - values),
+        (column * np.float64(2), values * 2.0),
+    ):
         np.testing.assert_array_equal(found, expected)
     assert (column + pd.Series(values)).tolist() == (values + values).tolist()
     assert repr(column + aw.col("a")) == repr(aw.col("a") + column) == "(a + a)"
@@ -285,14 +314,26 @@ def test_lines_of_hints_work(ds, tmp_path, monkeypatch):
 
     times = pa.array(np.arange(20) * 1_000_000_000, pa.timestamp("us"))
     rows = aw.from_arrow(pa.table({"x": list(range(20)), "y": [0.5, None] * 10, "ts": times}))
-    names = {"ds": rows, "other": rows.rename({"y": "z"}), "aw": aw, "pl": pl, "np": np, "column": rows["x"], "low": 1, "high": 2}
+    names = {
+        "ds": rows,
+        "other": rows.rename({"y": "z"}),
+        "aw": aw,
+        "pl": pl,
+        "np": np,
+        "column": rows["x"],
+        "low": 1,
+        "high": 2,
+    }
     done = 0
     for table in (_hints._OF_DATASET, _hints._OF_COLUMN):
         for name, hint in table.items():
             for line in hint.replace("{name}", name).split(", or "):
                 # Some are no whole lines.
                 line = line.partition("; rows")[0].partition("; where")[0]
-                is_part = any(part in line for part in ("…", "plt", "torch", ", the columns", "which is", " and ", "NumPy's", "; "))
+                is_part = any(
+                    part in line
+                    for part in ("…", "plt", "torch", ", the columns", "which is", " and ", "NumPy's", "; ")
+                )
                 if is_part or line[:4] in ("for ", "[f(v"):
                     continue
                 eval(line, {**names, "other": rows} if "concat" in line else dict(names))
@@ -333,7 +374,9 @@ def test_decimals_of_any_width_reach_polars(kind, count):
 
 
 @pytest.mark.parametrize(
-    "kind", [pa.decimal256(20, 2), pa.decimal128(10, -2), pa.decimal32(5, -1), pa.struct({"d": pa.decimal32(7, 2)})], ids=str
+    "kind",
+    [pa.decimal256(20, 2), pa.decimal128(10, -2), pa.decimal32(5, -1), pa.struct({"d": pa.decimal32(7, 2)})],
+    ids=str,
 )
 def test_decimals_that_polars_has_not_are_refused(kind):
     ds = aw.from_arrow(pa.table({"d": pa.array([None], kind), "n": [1]}))

@@ -149,7 +149,17 @@ def test_followers_and_a_replica_come_out_right_over_a_bad_network(hosts, tmp_pa
     data, copy = tmp_path / "data", tmp_path / "copy"
     data.mkdir()
     aw.writer(data / "t", "producer: category, n: int not null").close()
-    server = hosts.start("server", *COMMAND, "serve", data, "--listen", f"10.77.0.1:{PORT}", "--insecure", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    server = hosts.start(
+        "server",
+        *COMMAND,
+        "serve",
+        data,
+        "--listen",
+        f"10.77.0.1:{PORT}",
+        "--insecure",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
     assert server.stdout.readline().strip() == f"http://10.77.0.1:{PORT}"
     hosts.start("proxy", sys.executable, __file__, "10.77.0.1", PORT)
     url, names = f"http://10.77.1.1:{PORT}", ["s0", "s1", "s2"]
@@ -160,7 +170,9 @@ def test_followers_and_a_replica_come_out_right_over_a_bad_network(hosts, tmp_pa
     while hosts.start("client", *look, stderr=subprocess.DEVNULL).wait():
         assert time.monotonic() < deadline, "the proxy is not there"
     rows = 3 * BATCHES * len(names)
-    followers = [hosts.start("client", sys.executable, "-c", FOLLOWER, url, rows, *more, **pipes) for more in ([], ["durable"])]
+    followers = [
+        hosts.start("client", sys.executable, "-c", FOLLOWER, url, rows, *more, **pipes) for more in ([], ["durable"])
+    ]
     replica = hosts.start("client", *COMMAND, "pull", "--follow", f"{url}/t", copy, stderr=subprocess.DEVNULL)
     producers = [hosts.start("client", sys.executable, "-c", PRODUCER, url, name, BATCHES, **pipes) for name in names]
     for seconds in (0.3, 1.0):

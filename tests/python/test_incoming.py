@@ -162,11 +162,19 @@ def of_shape(item, shape):
 def test_arrays_keep_type_and_shape(data):
     dtype = np.dtype(data.draw(st.sampled_from(DTYPES.split())))
     shape = data.draw(numpy_strategies.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=4))
-    elements = numpy_strategies.from_dtype(dtype.newbyteorder("="), allow_nan=False) if dtype.kind not in "mM" else st.integers(-(10**5), 10**5)
-    values = data.draw(numpy_strategies.arrays(dtype.newbyteorder("=") if dtype.kind not in "mM" else "i8", shape, elements=elements))
+    elements = (
+        numpy_strategies.from_dtype(dtype.newbyteorder("="), allow_nan=False)
+        if dtype.kind not in "mM"
+        else st.integers(-(10**5), 10**5)
+    )
+    values = data.draw(
+        numpy_strategies.arrays(dtype.newbyteorder("=") if dtype.kind not in "mM" else "i8", shape, elements=elements)
+    )
     values = values.astype(dtype)
     # As it lies in memory, turned round, and every other one.
-    given = data.draw(st.sampled_from([values, np.asfortranarray(values), values[::-1], values[..., ::-1], values[::2]]))
+    given = data.draw(
+        st.sampled_from([values, np.asfortranarray(values), values[::-1], values[..., ::-1], values[::2]])
+    )
     item = pa.array(np.zeros(0, dtype.newbyteorder("="))).type
     got = column(given)
     assert got.type == of_shape(item, given.shape) and len(got) == len(given)
@@ -176,7 +184,13 @@ def test_arrays_keep_type_and_shape(data):
     assert flat.to_pylist() == pa.array(expected.astype(object).tolist(), flat.type).to_pylist() or dtype.kind in "mM"
     while pa.types.is_fixed_size_list(flat.type):
         flat = flat.flatten()
-    raw = flat.cast(pa.int32()).cast(pa.int64()) if item == pa.date32() else flat.cast(pa.int64()) if dtype.kind in "mM" else flat
+    raw = (
+        flat.cast(pa.int32()).cast(pa.int64())
+        if item == pa.date32()
+        else flat.cast(pa.int64())
+        if dtype.kind in "mM"
+        else flat
+    )
     native = given.astype("i8") if dtype.kind in "mM" else given.astype(dtype.newbyteorder("="))
     assert raw.to_numpy(zero_copy_only=False).tolist() == native.ravel().tolist()
     # And back.
@@ -302,7 +316,10 @@ TYPED = {
     pa.list_(pa.int8()): [[1, None], [], [3]],
     pa.large_list(pa.string()): [["a", None], [], ["c"]],
     pa.list_(pa.float32(), 2): [[1.5, None], (3, 4)],
-    pa.struct([("a", pa.int32()), ("b", pa.list_(pa.date32()))]): [{"a": 1, "b": [dt.date.max]}, {"b": None, "a": None}],
+    pa.struct([("a", pa.int32()), ("b", pa.list_(pa.date32()))]): [
+        {"a": 1, "b": [dt.date.max]},
+        {"b": None, "a": None},
+    ],
     pa.null(): [None],
 }
 
@@ -355,14 +372,21 @@ REFUSED = [
     (pa.list_(pa.int8()), [[1], 5], TypeError, "row 1: expected list<int8>, got int 5"),
     (pa.list_(pa.int8()), ["ab"], TypeError, "row 0: expected list<int8>, got str 'ab'"),
     (pa.list_(pa.int8(), 2), [[1]], aw.InvalidArgument, r"row 0: expected fixed_size_list<int8>\[2\], got a list of 1"),
-    (pa.struct([("a", pa.int8())]), [{"a": 1, "b": 2}], TypeError, "row 0: expected struct<a: int8>, got a dict with 'b'"),
+    (
+        pa.struct([("a", pa.int8())]),
+        [{"a": 1, "b": 2}],
+        TypeError,
+        "row 0: expected struct<a: int8>, got a dict with 'b'",
+    ),
     (pa.struct([("a", pa.int8())]), [[1]], TypeError, "row 0: expected struct<a: int8>"),
     (pa.struct([pa.field("a", pa.int8(), False)]), [{}], aw.InvalidArgument, "row 0: .*'a'.*not nullable"),
     (pa.month_day_nano_interval(), [1], aw.Unsupported, "column 'x': making interval"),
 ]
 
 
-@pytest.mark.parametrize(("type", "values", "error", "message"), REFUSED, ids=[f"{r[0]} {n}" for n, r in enumerate(REFUSED)])
+@pytest.mark.parametrize(
+    ("type", "values", "error", "message"), REFUSED, ids=[f"{r[0]} {n}" for n, r in enumerate(REFUSED)]
+)
 def test_values_that_do_not_fit(type, values, error, message):
     with pytest.raises(error, match=f"column 'x'(, |.*){message}" if "row" in message else message):
         column(list(values), type)
@@ -373,7 +397,9 @@ def test_what_is_lossless_fits():
     assert column([dt.date(2000, 1, 1)], pa.timestamp("ms")).to_pylist() == [dt.datetime(2000, 1, 1)]
     assert column([pd.Timestamp(7), pd.NaT, pd.NA], pa.timestamp("ns")).cast("int64").to_pylist() == [7, None, None]
     assert column([pd.Timedelta(7), pd.NaT], pa.duration("ns")).cast("int64").to_pylist() == [7, None]
-    assert column([np.datetime64("2000-01-01T00", "s")], pa.timestamp("ms", "UTC")).cast("int64").to_pylist() == [946684800000]
+    assert column([np.datetime64("2000-01-01T00", "s")], pa.timestamp("ms", "UTC")).cast("int64").to_pylist() == [
+        946684800000
+    ]
     assert column([uuid.UUID(int=1)], pa.binary(16)).to_pylist() == [bytes(15) + b"\1"]
     assert column([bytearray(b"ab"), memoryview(b"c")], pa.binary()).to_pylist() == [b"ab", b"c"]
     assert column(np.array([1.0, 2.0]), pa.int8()).to_pylist() == [1, 2]

@@ -464,7 +464,9 @@ def nested_keys(values, keys=None):
     return aw.from_arrow(pa.table({"x": pa.DictionaryArray.from_arrays(pa.array(keys, pa.int8()), pa.array(values))}))
 
 
-@pytest.mark.parametrize("value", [lambda n: {"a": n}, lambda n: [n, None], lambda n: {"a": [{"b": n}]}], ids=["struct", "list", "both"])
+@pytest.mark.parametrize(
+    "value", [lambda n: {"a": n}, lambda n: [n, None], lambda n: {"a": [{"b": n}]}], ids=["struct", "list", "both"]
+)
 def test_dictionaries_of_nested_values_become_one(value):
     turned = [nested_keys([value((n + shift) % 100) for n in range(100)]) for shift in (0, 1, 50)]
     whole = aw.concat(turned)
@@ -477,5 +479,8 @@ def test_dictionaries_of_nested_values_become_one(value):
         many.collect()
     # Where few of them are used they fit after all, and rows are rows anyway.
     assert many.take([0, 150]).to_pylist() == [{"x": value(0)}, {"x": value(150)}]
-    inside = [aw.from_arrow(pa.table({"s": pa.StructArray.from_arrays([part["x"].to_arrow().chunk(0)], ["d"])})) for part in turned]
+    inside = [
+        aw.from_arrow(pa.table({"s": pa.StructArray.from_arrays([part["x"].to_arrow().chunk(0)], ["d"])}))
+        for part in turned
+    ]
     assert aw.concat(inside).collect().to_pylist() == [row for part in inside for row in part.to_pylist()]

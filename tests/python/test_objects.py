@@ -59,7 +59,9 @@ def test_an_environment_without_credentials_says_where_they_come_from(monkeypatc
         monkeypatch.delenv(name)
     # The role of a machine of AWS, which object_store asks for last: nothing listens there.
     monkeypatch.setenv("no_proxy", "169.254.169.254")
-    with pytest.raises(aw.PermissionDenied, match="there are no credentials; credentials are taken from AWS_ACCESS_KEY_ID"):
+    with pytest.raises(
+        aw.PermissionDenied, match="there are no credentials; credentials are taken from AWS_ACCESS_KEY_ID"
+    ):
         aw.open("s3://some-bucket/x.arrow")
 
 

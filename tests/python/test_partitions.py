@@ -79,17 +79,29 @@ def test_questions_over_partitions(table):
         fill(table, host, rows, sorted_by="n")
     ds = aw.open(table)
     assert [field.name for field in ds.schema] == ["n", "value", "host"] and len(ds) == 175
-    assert [(p.values, len(p.rows)) for p in ds.partitions] == [({"host": h}, n) for h, n in [("a", 100), ("b", 50), ("c", 25)]]
+    assert [(p.values, len(p.rows)) for p in ds.partitions] == [
+        ({"host": h}, n) for h, n in [("a", 100), ("b", 50), ("c", 25)]
+    ]
     assert ds[120] == {"n": 20, "value": 10.0, "host": "b"} and ds[-1]["host"] == "c"
     counts = ds.aggregate(by="host", n="count")
-    assert dict(zip(counts["host"].to_pylist(), counts["n_count" if "n_count" in counts.columns else "n"].to_pylist(), strict=True)) == {
+    assert dict(
+        zip(
+            counts["host"].to_pylist(),
+            counts["n_count" if "n_count" in counts.columns else "n"].to_pylist(),
+            strict=True,
+        )
+    ) == {
         "a": 100,
         "b": 50,
         "c": 25,
     }
     few = ds.filter((aw.col("host") == "b") & (aw.col("n") < 3))
     assert few["n"].to_pylist() == [0, 1, 2] and set(few["host"].to_pylist()) == {"b"}
-    assert by_host(ds.between(20, 25)) == {"a": list(range(20, 26)), "b": list(range(20, 26)), "c": [20, 21, 22, 23, 24]}
+    assert by_host(ds.between(20, 25)) == {
+        "a": list(range(20, 26)),
+        "b": list(range(20, 26)),
+        "c": [20, 21, 22, 23, 24],
+    }
     assert by_host(ds.filter(aw.col("n") >= 98)) == {"a": [98, 99]}
     assert ds.head(3)["host"].to_pylist() == ["a"] * 3
     # Elsewhere: pickled, split, as Arrow data.
@@ -106,7 +118,7 @@ def test_engines(table):
     ds = aw.open(table)
     pytest.importorskip("duckdb")
     assert ds.sql("select max(n) as most from self where host = 'b'")[0] == {"most": 49}
-    assert aw.sql(f'select count(*) as n from "{table}" where host = \'a\'')[0] == {"n": 100}
+    assert aw.sql(f"select count(*) as n from \"{table}\" where host = 'a'")[0] == {"n": 100}
     pl = pytest.importorskip("polars")
     assert aw.scan(table).filter(pl.col("host") == "b").select(pl.col("n").sum()).collect().item() == sum(range(50))
     assert ds.to_polars()["host"].to_list() == ["a"] * 100 + ["b"] * 50
@@ -166,7 +178,21 @@ def test_two_writers_of_one_partition(table):
     assert len(aw.open(table)) == 0
 
 
-VALUES = ["a/b", "..", ".", "", "100%", "%41", "key=value", "two words", "ü", "a\nb", "__HIVE_DEFAULT_PARTITION__", "'\"", "x" * 200]
+VALUES = [
+    "a/b",
+    "..",
+    ".",
+    "",
+    "100%",
+    "%41",
+    "key=value",
+    "two words",
+    "ü",
+    "a\nb",
+    "__HIVE_DEFAULT_PARTITION__",
+    "'\"",
+    "x" * 200,
+]
 
 
 def test_any_text_is_a_partition(table):
@@ -205,8 +231,12 @@ def test_rows_go_to_the_partitions_they_belong_to(table):
     ds = aw.open(table)
     assert [field.name for field in ds.schema] == ["ts", "n", "day", "host"]
     expected = sorted(rows, key=lambda row: (row["ts"].date(), row["host"], row["n"]))
-    expected.insert(next(i for i, row in enumerate(expected) if row["ts"].day == 1), {"ts": start, "host": None, "n": 100})
-    assert [(row["day"], row["host"], row["n"]) for row in ds] == [(row["ts"].date(), row["host"], row["n"]) for row in expected]
+    expected.insert(
+        next(i for i, row in enumerate(expected) if row["ts"].day == 1), {"ts": start, "host": None, "n": 100}
+    )
+    assert [(row["day"], row["host"], row["n"]) for row in ds] == [
+        (row["ts"].date(), row["host"], row["n"]) for row in expected
+    ]
 
 
 def test_more_partitions_than_are_open(table):
@@ -378,7 +408,9 @@ def test_a_server_writes_one_partition_and_a_process_another(table):
         hosts = ["a1"] * 3000 + ["a2"] * 3000
         for read in (read_pyarrow, read_polars, read_datafusion):
             found = read(table)
-            assert sorted(zip(*found, strict=True)) == sorted(zip(hosts, 2 * list(range(3000)), strict=True)), read.__name__
+            assert sorted(zip(*found, strict=True)) == sorted(zip(hosts, 2 * list(range(3000)), strict=True)), (
+                read.__name__
+            )
         assert sorted(db.tables()) == ["host=a1", "host=a2"]
         client = flight.connect(server.url.replace("http://", "grpc+tcp://"))
         for host, numbers in expected.items():

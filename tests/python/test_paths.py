@@ -19,7 +19,14 @@ def make(folder, name="a.arrow", rows=(1,)):
 
 
 def test_a_directory_is_opened_by_its_name_and_not_as_a_pattern(tmp_path):
-    for name, rows in (("run[1]", [111]), ("run1", [222]), ("only[x]", [333]), ("what?", [4]), ("whats", [5]), ("a*b", [6])):
+    for name, rows in (
+        ("run[1]", [111]),
+        ("run1", [222]),
+        ("only[x]", [333]),
+        ("what?", [4]),
+        ("whats", [5]),
+        ("a*b", [6]),
+    ):
         make(tmp_path / name, rows=rows)
     for name, rows in (("run[1]", [111]), ("run1", [222]), ("only[x]", [333]), ("what?", [4]), ("a*b", [6])):
         assert values(tmp_path / name) == rows, name

@@ -72,8 +72,14 @@ def test_one_text_where_a_list_may_be():
 
 def test_columns_of_a_schema_name_those_of_a_text_without_header(tmp_path):
     text = "1,x\n2,y\n"
-    assert aw.read_csv(io.StringIO(text), header=False, schema="n: int8, s: utf8").to_pylist() == [{"n": 1, "s": "x"}, {"n": 2, "s": "y"}]
-    assert aw.read_csv(io.StringIO(text), header=False, schema="column_2: utf8").to_pylist() == [{"column_2": "x"}, {"column_2": "y"}]
+    assert aw.read_csv(io.StringIO(text), header=False, schema="n: int8, s: utf8").to_pylist() == [
+        {"n": 1, "s": "x"},
+        {"n": 2, "s": "y"},
+    ]
+    assert aw.read_csv(io.StringIO(text), header=False, schema="column_2: utf8").to_pylist() == [
+        {"column_2": "x"},
+        {"column_2": "y"},
+    ]
     with pytest.raises(aw.ColumnNotFound):
         aw.read_csv(io.StringIO(text), header=False, schema="n: int8")
     with pytest.raises(aw.ColumnNotFound):
@@ -110,11 +116,17 @@ def test_compressed_text(tmp_path, suffix):
     text = "id,name\n" + "".join(f"{i},name {i}\n" for i in range(rows))
     lines = "".join(json.dumps({"id": i, "name": f"name {i}"}) + "\n" for i in range(rows))
     for name, content, read in [("x.csv", text, aw.read_csv), ("x.jsonl", lines, aw.read_json)]:
-        packed = {"": bytes, ".gz": gzip.compress, ".zst": lambda data: pa.compress(data, "zstd", asbytes=True)}[suffix](content.encode())
+        packed = {"": bytes, ".gz": gzip.compress, ".zst": lambda data: pa.compress(data, "zstd", asbytes=True)}[
+            suffix
+        ](content.encode())
         path = tmp_path / (name + suffix)
         path.write_bytes(packed)
         ds = read(path)
-        assert ds.shape == (rows, 2) and ds["id"].sum() == rows * (rows - 1) // 2 and ds[-1] == {"id": rows - 1, "name": f"name {rows - 1}"}
+        assert (
+            ds.shape == (rows, 2)
+            and ds["id"].sum() == rows * (rows - 1) // 2
+            and ds[-1] == {"id": rows - 1, "name": f"name {rows - 1}"}
+        )
         with path.open("rb") as file:
             assert read(file).shape == (rows, 2)
         ran("import", path, tmp_path / "out.arrow")
@@ -202,16 +214,18 @@ def test_parquet_both_ways(tmp_path):
 def test_parquet_keeps_types_by_command(tmp_path):
     array = pa.array
     day = dt.datetime(2024, 1, 1)
-    table = pa.table({
-        "money": array([Decimal("1.50"), None], pa.decimal256(50, 2)),
-        "took": array([-5, None], pa.duration("us")),
-        "at": array([day, None], pa.timestamp("ms")),
-        "there": array([day, None], pa.timestamp("us", "America/New_York")),
-        "symbol": array(["a", None]).dictionary_encode(),
-        "pair": array([[1, 2], None], pa.list_(pa.int32(), 2)),
-        "half": array([np.float16(1.5), None], pa.float16()),
-        "clock": array([dt.time(10), None], pa.time32("ms")),
-    })
+    table = pa.table(
+        {
+            "money": array([Decimal("1.50"), None], pa.decimal256(50, 2)),
+            "took": array([-5, None], pa.duration("us")),
+            "at": array([day, None], pa.timestamp("ms")),
+            "there": array([day, None], pa.timestamp("us", "America/New_York")),
+            "symbol": array(["a", None]).dictionary_encode(),
+            "pair": array([[1, 2], None], pa.list_(pa.int32(), 2)),
+            "half": array([np.float16(1.5), None], pa.float16()),
+            "clock": array([dt.time(10), None], pa.time32("ms")),
+        }
+    )
     pq.write_table(table, tmp_path / "x.parquet")
     ran("import", tmp_path / "x.parquet", tmp_path / "x.arrow")
     assert aw.open(tmp_path / "x.arrow").to_arrow().equals(aw.read_parquet(tmp_path / "x.parquet").to_arrow())
@@ -315,7 +329,10 @@ def test_batches_are_written_as_they_come(tmp_path):
         yield from batches(2)
         raise RuntimeError("no more")
 
-    for error, parts in [(RuntimeError, failing()), (aw.SchemaMismatch, iter([*batches(1), pa.record_batch({"m": [1]})]))]:
+    for error, parts in [
+        (RuntimeError, failing()),
+        (aw.SchemaMismatch, iter([*batches(1), pa.record_batch({"m": [1]})])),
+    ]:
         with pytest.raises(error):
             aw.write(parts, tmp_path / "x.arrow")
     # Nothing was replaced, and nothing is left.
@@ -331,7 +348,11 @@ def test_paths_in_other_words(tmp_path, monkeypatch):
     assert (tmp_path / "a b.arrow").exists() and aw.open("~/a b.arrow")["n"][0] == 1
     assert aw.open(f"file://{tmp_path}/a%20b.arrow")["n"][0] == 1
     assert "1" in ran("head", f"file://localhost{tmp_path}/a%20b.arrow")
-    for url, way_out in [("s3://bucket/x.arrow", "aws s3 cp"), ("https://host/x.arrow", "curl -O"), ("gs://b/x.csv", "gcloud storage cp")]:
+    for url, way_out in [
+        ("s3://bucket/x.arrow", "aws s3 cp"),
+        ("https://host/x.arrow", "curl -O"),
+        ("gs://b/x.csv", "gcloud storage cp"),
+    ]:
         # `open` reads Arrow files there: see test_objects.py.
         opens = [] if url.endswith(".arrow") else [aw.open]
         for read in [*opens, aw.read_csv, aw.read_json, aw.read_parquet]:
@@ -380,7 +401,16 @@ def test_jobs_that_overlap_wait_for_each_other(tmp_path):
     with aw.writer(tmp_path / "t", "n: int64"):
         busy = command("append", tmp_path / "t", tmp_path / "a.csv")
         assert busy.returncode == 1 and "written by process" in busy.stderr
-        line = [sys.executable, "-m", "arrowwood._cli", "append", "--wait", "60", str(tmp_path / "t"), str(tmp_path / "a.csv")]
+        line = [
+            sys.executable,
+            "-m",
+            "arrowwood._cli",
+            "append",
+            "--wait",
+            "60",
+            str(tmp_path / "t"),
+            str(tmp_path / "a.csv"),
+        ]
         job = subprocess.Popen(line, stderr=subprocess.PIPE)
     assert job.communicate(timeout=100)[1] is not None and job.returncode == 0
     assert aw.open(tmp_path / "t")["n"].to_pylist() == [1]

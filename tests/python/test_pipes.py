@@ -111,7 +111,9 @@ fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
 print("leased", flush=True)
 sys.stdin.read()
 """
-    process = subprocess.Popen([sys.executable, "-c", holder, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", holder, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     if process.stdout.readline() != "leased\n":
         pytest.skip("no leases on this file system")
     assert aw.open(path)["x"].to_pylist() == [1, 2]

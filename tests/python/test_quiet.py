@@ -42,7 +42,13 @@ def test_in_asks_for_the_name_of_a_column(ds):
 
 def test_equal_datasets_are_asked_for_by_an_engine(ds):
     same = aw.open(ds.path)
-    for compare in (lambda: ds == same, lambda: ds != same, lambda: ds == 7, lambda: ds < same, lambda: [same].index(ds)):
+    for compare in (
+        lambda: ds == same,
+        lambda: ds != same,
+        lambda: ds == 7,
+        lambda: ds < same,
+        lambda: [same].index(ds),
+    ):
         with pytest.raises(TypeError, match=re.escape("ds.to_arrow().equals(other.to_arrow())")):
             compare()
     assert ds.to_arrow().equals(same.to_arrow()) and ds in [ds] and {ds: 1}[ds] == 1 and ds not in {same}
@@ -102,7 +108,12 @@ def test_brackets_take_no_condition_of_another_library(ds):
 def test_mappings_are_compared_as_arrays_and_store_what_fits(tmp_path):
     np.arange(4, dtype="uint8").tofile(tmp_path / "bytes")
     one, other = aw.map(tmp_path / "bytes"), aw.map(tmp_path / "bytes")
-    for compare in (lambda: one == other, lambda: one != one.tobytes(), lambda: one[1:] == one[1:], lambda: one < other):
+    for compare in (
+        lambda: one == other,
+        lambda: one != one.tobytes(),
+        lambda: one[1:] == one[1:],
+        lambda: one < other,
+    ):
         with pytest.raises(TypeError, match="np.array_equal"):
             compare()
     assert np.array_equal(one, other) and {one: 1}[one] == 1 and one in [one]
@@ -130,10 +141,16 @@ def test_wrong_types_are_type_errors_and_wrong_values_are_ours(tmp_path, ds):
     with aw.writer(tmp_path / "t", "n: int64", wait=float("inf")) as writer:
         for call, says in (
             (lambda: aw.follow(tmp_path / "t", start="1"), "follow: start: expected the number of a row, got str '1'"),
-            (lambda: aw.follow(tmp_path / "t", start=True), "follow: start: expected the number of a row, got bool True"),
+            (
+                lambda: aw.follow(tmp_path / "t", start=True),
+                "follow: start: expected the number of a row, got bool True",
+            ),
             (lambda: aw.follow(tmp_path / "t", start=[0]), "follow: start: expected the number of a row, got list"),
             (lambda: aw.follow([tmp_path / "t"], start=0), "a list of one row's number for each table"),
-            (lambda: aw.follow(tmp_path / "t", timeout="1"), "follow: timeout: expected a number of seconds, got str '1'"),
+            (
+                lambda: aw.follow(tmp_path / "t", timeout="1"),
+                "follow: timeout: expected a number of seconds, got str '1'",
+            ),
             (lambda: aw.writer(tmp_path / "t", wait="1"), "writer: wait: expected a number of seconds, got str '1'"),
             (lambda: writer.commit(positions="x"), "expected positions to be a dict of numbers by name, got str 'x'"),
             (lambda: writer.commit(positions={"x": "1"}), "expected positions to be a dict of integers, got str '1'"),
@@ -145,7 +162,10 @@ def test_wrong_types_are_type_errors_and_wrong_values_are_ours(tmp_path, ds):
             (lambda: ds.rename(["price"]), "rename: expected a dict of new names by the old ones, got list"),
             (lambda: ds.aggregate(by=3), "the name of a column, or a list of names, got int 3"),
             (lambda: ds.sample(1, seed="x"), "seed: expected an integer, got str 'x'"),
-            (lambda: aw.writer(tmp_path / "u", "s: text", dictionary="s"), "writer: dictionary: expected a list of names, got str 's'"),
+            (
+                lambda: aw.writer(tmp_path / "u", "s: text", dictionary="s"),
+                "writer: dictionary: expected a list of names, got str 's'",
+            ),
             (lambda: ds.sort("price", descending="yes"), "a bool or a list of them, got str 'yes'"),
         ):
             with pytest.raises(TypeError, match=re.escape(says)) as problem:
@@ -203,7 +223,12 @@ def test_busy_says_how_to_wait(tmp_path):
 def test_extras_that_messages_name_are_there():
     root = pathlib.Path(__file__).parents[2]
     extras = tomllib.loads((root / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    sources = [*(root / "python").rglob("*.py"), *(root / "python").rglob("*.rs"), *(root / "docs").rglob("*.md"), root / "README.md"]
+    sources = [
+        *(root / "python").rglob("*.py"),
+        *(root / "python").rglob("*.rs"),
+        *(root / "docs").rglob("*.md"),
+        root / "README.md",
+    ]
     named = set()
     for source in sources:
         named |= set(re.findall(r"(?:arrowwood|\.)\[(\w+)\]'", source.read_text()))
@@ -215,7 +240,14 @@ def test_nulls_become_no_numbers():
     """Of NaN, NumPy makes the least integer and True."""
     times = [dt.datetime(2026, 1, 1), None]
     ds = aw.from_arrow(pa.table({"n": [2**53 + 1, None], "flag": [True, None], "ts": times}))
-    for name, dtype in (("n", "int64"), ("n", "uint8"), ("n", "bool"), ("flag", "bool"), ("flag", "int8"), ("ts", "int64")):
+    for name, dtype in (
+        ("n", "int64"),
+        ("n", "uint8"),
+        ("n", "bool"),
+        ("flag", "bool"),
+        ("flag", "int8"),
+        ("ts", "int64"),
+    ):
         with pytest.raises(aw.InvalidArgument, match=re.escape(f"column '{name}' has nulls, and {dtype} has none")):
             np.asarray(ds[name], dtype=dtype)
         assert len(np.asarray(ds[name].drop_nulls(), dtype=dtype)) == 1
@@ -239,7 +271,9 @@ def test_columns_of_nulls_are_columns():
     table = pa.table({"x": pa.nulls(4), "y": [2, 1, 2, 1]})
     ds, frame = aw.from_arrow(table), pl.from_arrow(table)
     assert ds["x"].n_unique() == frame["x"].n_unique() == 1 and ds["x"].unique().to_pylist() == [None]
-    assert ds["x"].min() is frame["x"].min() is None and ds["x"].count() == 0 and ds["x"].sort().to_pylist() == [None] * 4
+    assert (
+        ds["x"].min() is frame["x"].min() is None and ds["x"].count() == 0 and ds["x"].sort().to_pylist() == [None] * 4
+    )
     assert ds["x"].value_counts().to_pylist() == [{"x": None, "count": 4}]
     assert ds.sort("x", "y")["y"].to_pylist() == frame.sort("x", "y")["y"].to_list()
     assert ds.unique().to_pylist() == frame.unique(maintain_order=True).to_dicts()
@@ -264,7 +298,9 @@ def test_times_are_described_with_their_quartiles(unit, zone):
         assert described[share]["ts"] == shown[number : number + 1].describe().to_pylist()[4]["ts"]
 
 
-@pytest.mark.parametrize("kind", [pa.date32(), pa.date64(), pa.time32("s"), pa.time64("ns"), pa.duration("ms")], ids=str)
+@pytest.mark.parametrize(
+    "kind", [pa.date32(), pa.date64(), pa.time32("s"), pa.time64("ns"), pa.duration("ms")], ids=str
+)
 def test_dates_and_lengths_of_time_have_quartiles(kind):
     values = pa.array([86_400_000 * n if kind == pa.date64() else n for n in (1, 2, 3, 4, 5)], pa.int64())
     column = values.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).cast(kind)
@@ -297,7 +333,9 @@ def test_the_join_of_the_hint_takes_text_and_categories(left, right):
             eval(by_polars, names)
         # What the remedy says of aw.scan(…), of both.
         _, _, cast = remedy.partition("aw.scan(…)")
-        by_polars = by_polars.replace("aw.scan(ds)", f"aw.scan(ds){cast}").replace("aw.scan(other)", f"aw.scan(other){cast}")
+        by_polars = by_polars.replace("aw.scan(ds)", f"aw.scan(ds){cast}").replace(
+            "aw.scan(other)", f"aw.scan(other){cast}"
+        )
     expected = [{"x": "a", "y": 1, "z": 10}, {"x": "c", "y": 3, "z": 30}]
     assert sorted(eval(by_sql, names).to_pylist(), key=lambda row: row["x"]) == expected
     assert sorted(eval(by_polars, names).to_dicts(), key=lambda row: row["x"]) == expected
@@ -327,7 +365,9 @@ def test_text_without_an_offset_is_no_instant_anywhere(tmp_path, text, zone):
             aw.open(tmp_path / "t").filter(aw.col("ts") > text)
     for given in (f"ts,n\n{text},1\n", f'{{"ts": "{text}", "n": 1}}\n'):
         done = run_arrowwood("append", tmp_path / "t", given=given)
-        assert done.returncode != 0 and "the column has a time zone: write the time's offset" in done.stderr, done.stderr
+        assert done.returncode != 0 and "the column has a time zone: write the time's offset" in done.stderr, (
+            done.stderr
+        )
     done = run_arrowwood("append", tmp_path / "t", given=f'{{"ts": "{text[:10]}T12:00:00+01:00", "n": 1}}\n')
     assert done.returncode == 0 and aw.open(tmp_path / "t")[0]["ts"] == dt.datetime(2026, 1, 31, 11, tzinfo=dt.UTC)
 
@@ -409,7 +449,7 @@ def test_closing_a_follower_lets_go_of_files_and_threads(tmp_path):
     for _ in range(100):
         if mapped(path) == before:
             break
-        time.sleep(0.05)        # the thread ends after its last wait
+        time.sleep(0.05)  # the thread ends after its last wait
     assert mapped(path) == before and following.next_row == 5
     assert list(following) == []
     with pytest.raises(aw.Closed):

@@ -36,7 +36,11 @@ def db(server):
 
 def rows(start, stop):
     numbers = range(start, stop)
-    return {"n": list(numbers), "symbol": [f"S{n % 3}" if n % 5 else None for n in numbers], "x": [n / 4 for n in numbers]}
+    return {
+        "n": list(numbers),
+        "symbol": [f"S{n % 3}" if n % 5 else None for n in numbers],
+        "x": [n / 4 for n in numbers],
+    }
 
 
 def numbers(dataset):
@@ -128,7 +132,14 @@ def test_what_is_wrong_says_so(server, db):
         ticks[5]
     with pytest.raises(TypeError, match="name"):
         db[5]
-    for url in ["localhost:7447", "ftp://localhost", "http://localhost/v1", "http://", "http://u:p@localhost", "http://h:x"]:
+    for url in [
+        "localhost:7447",
+        "ftp://localhost",
+        "http://localhost/v1",
+        "http://",
+        "http://u:p@localhost",
+        "http://h:x",
+    ]:
         with pytest.raises(aw.InvalidArgument):
             aw.connect(url)
     with pytest.raises(aw.InvalidArgument, match="without TLS"):
@@ -488,7 +499,9 @@ def test_a_follower_goes_on_while_its_table_is_compacted(server, tmp_path):
 def test_a_full_disk_is_said_and_costs_nothing(tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "arrowwood", disk], stderr=subprocess.DEVNULL).returncode:
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "arrowwood", disk], stderr=subprocess.DEVNULL
+    ).returncode:
         pytest.skip("a small disk can't be mounted here")
     try:
         ballast = disk / "ballast"
@@ -624,7 +637,10 @@ def test_writers_in_coroutines(server, db):
     asyncio.run(main())
     expected = [[10 * number + n for n in range(6)] for number in range(8)]
     found = numbers(ticks.rows())
-    assert sorted(found) == sum(expected, []) and [[n for n in found if n // 10 == number] for number in range(8)] == expected
+    assert (
+        sorted(found) == sum(expected, [])
+        and [[n for n in found if n // 10 == number] for number in range(8)] == expected
+    )
 
 
 def test_a_commit_whose_task_is_cancelled_goes_on(server):
@@ -654,7 +670,9 @@ def test_a_commit_whose_task_is_cancelled_goes_on(server):
 def test_an_answer_that_breaks_off_in_its_header_is_no_data():
     """Whatever comes of the header: it is an error of the connection,
     after which followers go on and writers try again."""
-    whole = b"HTTP/1.1 200 OK\r\nContent-Type: application/vnd.apache.arrow.stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+    whole = (
+        b"HTTP/1.1 200 OK\r\nContent-Type: application/vnd.apache.arrow.stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
     for end in [*range(0, len(whole), 7), len(whole)]:
         with socket.create_server(("127.0.0.1", 0)) as listener:
 

@@ -81,7 +81,13 @@ def leaves():
         if name not in ("k", "b"):
             for closed in ["both", "left", "right", "none"]:
                 yield column.is_between(values[0], values[1 % len(values)], closed=closed)
-    yield from [pl.col("b"), ~pl.col("b"), pl.col("f").is_nan(), pl.col("s").str.len_bytes() > 2, pl.col("f") > pl.col("g")]
+    yield from [
+        pl.col("b"),
+        ~pl.col("b"),
+        pl.col("f").is_nan(),
+        pl.col("s").str.len_bytes() > 2,
+        pl.col("f") > pl.col("g"),
+    ]
     yield pl.col("l").list.len() == 1
 
 
@@ -118,7 +124,16 @@ def test_conditions_put_together(path):
 def test_most_conditions_are_ours(path):
     """A translation that gave up on everything would pass all other tests."""
     seen = {}
-    for name, value in [("f", 1.5), ("i", 3), ("s", "a"), ("v", "a"), ("k", "a"), ("d", CONDITIONS["d"][0]), ("t", CONDITIONS["t"][0]), ("z", CONDITIONS["z"][0])]:
+    for name, value in [
+        ("f", 1.5),
+        ("i", 3),
+        ("s", "a"),
+        ("v", "a"),
+        ("k", "a"),
+        ("d", CONDITIONS["d"][0]),
+        ("t", CONDITIONS["t"][0]),
+        ("z", CONDITIONS["z"][0]),
+    ]:
         schema = pl.DataFrame(aw.open(path).head(0)).schema
         condition = pl.col(name) != pl.lit(value, schema[name] if name != "k" else pl.String)
         found = _scan._Condition(aw.open(path), condition)
@@ -152,7 +167,9 @@ def test_columns_rows_and_order(path):
 def test_pieces(path, monkeypatch):
     monkeypatch.setattr(_scan, "_PIECE", 123)
     test_columns_rows_and_order(path)
-    assert len(aw.scan(path).filter(pl.col("k") == "a").collect(engine="streaming")) == sum(aw.open(path).filter(aw.col("k") == "a")["k"].count() for _ in [0])
+    assert len(aw.scan(path).filter(pl.col("k") == "a").collect(engine="streaming")) == sum(
+        aw.open(path).filter(aw.col("k") == "a")["k"].count() for _ in [0]
+    )
 
 
 def test_a_table_is_taken_as_it_is_now(tmp_path):
@@ -167,17 +184,29 @@ def test_a_table_is_taken_as_it_is_now(tmp_path):
         assert aw.scan(aw.open(tmp_path / "t")).collect()["n"].to_list() == [1, 2, 3]
 
 
-@pytest.mark.parametrize("kind", [pa.int64(), pa.float64(), pa.string(), pa.date32(), pa.timestamp("ms"), pa.timestamp("s", "UTC")])
+@pytest.mark.parametrize(
+    "kind", [pa.int64(), pa.float64(), pa.string(), pa.date32(), pa.timestamp("ms"), pa.timestamp("s", "UTC")]
+)
 def test_bounds_of_a_sorted_column(tmp_path, kind):
     values = pa.array([0, 1, 1, 1, 2, 5, 5, 9], pa.int64() if kind != pa.date32() else pa.int32()).cast(kind)
-    with aw.writer(tmp_path / "t", pa.schema([pa.field("k", kind, nullable=False)]), sorted_by="k", segment_rows=16) as writer:
+    with aw.writer(
+        tmp_path / "t", pa.schema([pa.field("k", kind, nullable=False)]), sorted_by="k", segment_rows=16
+    ) as writer:
         writer.append(pa.table({"k": values}))
         writer.commit()
     ours, theirs = aw.scan(tmp_path / "t"), pl.DataFrame(aw.open(tmp_path / "t")).lazy()
     for at in range(len(values)):
         value = theirs.collect()["k"][at]
         k = pl.col("k")
-        for condition in [k == value, k < value, k <= value, k > value, k >= value, k.is_between(value, value), k != value]:
+        for condition in [
+            k == value,
+            k < value,
+            k <= value,
+            k > value,
+            k >= value,
+            k.is_between(value, value),
+            k != value,
+        ]:
             same(ours.filter(condition), theirs.filter(condition))
             same(ours.filter(condition & (k >= value)), theirs.filter(condition & (k >= value)))
             same(ours.filter(condition | (k == value)), theirs.filter(condition | (k == value)))
@@ -201,7 +230,13 @@ ROWS = 20_000_000
 @pytest.fixture(scope="module")
 def sorted_table(tmp_path_factory):
     path = tmp_path_factory.mktemp("sorted") / "t"
-    schema = pa.schema([pa.field("ts", pa.timestamp("us"), nullable=False), pa.field("price", pa.float64()), pa.field("qty", pa.int64())])
+    schema = pa.schema(
+        [
+            pa.field("ts", pa.timestamp("us"), nullable=False),
+            pa.field("price", pa.float64()),
+            pa.field("qty", pa.int64()),
+        ]
+    )
     with aw.writer(path, schema, sorted_by="ts", sync="never") as writer:
         for start in range(0, ROWS, ROWS // 10):
             n = np.arange(start, start + ROWS // 10)
@@ -215,7 +250,9 @@ def touched(path):
     """The bytes of files below `path` that this process has looked at, and up to 64 KiB around each place: what the
     system has put into its page tables. Unlike what is resident it doesn't depend on how far a disk reads ahead.
     """
-    counts = re.findall(rf"{re.escape(str(path))}/.*?\nRss:\s*(\d+) kB", pathlib.Path("/proc/self/smaps").read_text(), re.S)
+    counts = re.findall(
+        rf"{re.escape(str(path))}/.*?\nRss:\s*(\d+) kB", pathlib.Path("/proc/self/smaps").read_text(), re.S
+    )
     return sum(map(int, counts)) << 10
 
 

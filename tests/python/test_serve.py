@@ -72,7 +72,9 @@ def test_rows_of_pyarrow_are_appended(server):
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema, options=options) as stream:
             stream.write_table(table)
-        answer = post(f"{url}/v1/tables/ticks/rows", sink.getvalue().to_pybytes(), "application/vnd.apache.arrow.stream")
+        answer = post(
+            f"{url}/v1/tables/ticks/rows", sink.getvalue().to_pybytes(), "application/vnd.apache.arrow.stream"
+        )
         assert answer["durable"] == answer["first_row"] + 2
     assert aw.open(folder / "ticks").to_arrow().to_pylist() == 2 * table.to_pylist()
 

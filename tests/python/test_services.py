@@ -73,7 +73,7 @@ def test_a_schema_is_text_or_types_by_name(path, tmp_path):
     for number, schema in enumerate((SCHEMA, types, expected)):
         aw.writer(tmp_path / str(number), schema).close()
         assert pa.schema(aw.open(tmp_path / str(number)).schema) == expected
-    builder = aw.Builder("a: list<int8>, \"b c\": float")
+    builder = aw.Builder('a: list<int8>, "b c": float')
     builder.append_row(**{"a": [1], "b c": 2.5})
     assert builder.finish().to_pylist() == [{"a": [1], "b c": 2.5}]
     aw.write({"n": [1]}, tmp_path / "n.arrow", schema={"n": "int8"})
@@ -143,7 +143,7 @@ def test_texts_that_are_no_times_are_refused(path):
 
 
 def test_json_is_read_in_lines_and_arrays(tmp_path):
-    rows = [{"n": 1, "text": "a,]\n\"b"}, {"n": 2, "text": None}]
+    rows = [{"n": 1, "text": 'a,]\n"b'}, {"n": 2, "text": None}]
     lines = "\n".join(json.dumps(row) for row in rows)
     for text in (lines, json.dumps(rows), json.dumps(rows, indent=2), "\ufeff" + json.dumps(rows)):
         (tmp_path / "rows.json").write_text(text)
@@ -371,7 +371,10 @@ def test_what_is_no_time_drops_nothing(path, tmp_path):
         assert aw.open(path).first_row == 0
         # The live segment stays, whatever is in it.
         assert writer.drop_before(START + dt.timedelta(days=400)) == aw.open(path).first_row >= 900
-    with aw.writer(tmp_path / "plain", SCHEMA) as writer, pytest.raises(aw.InvalidArgument, match="created with sorted_by"):
+    with (
+        aw.writer(tmp_path / "plain", SCHEMA) as writer,
+        pytest.raises(aw.InvalidArgument, match="created with sorted_by"),
+    ):
         writer.drop_before(START)
 
 

@@ -24,7 +24,9 @@ LEAVES = {
     pa.null(): st.none(),
     pa.decimal128(9, 2): st.decimals(-1000, 1000, places=2),
     pa.decimal32(5, 1): st.decimals(-1000, 1000, places=1),
-    pa.timestamp("us", "UTC"): st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2100, 1, 1), timezones=st.just(dt.UTC)),
+    pa.timestamp("us", "UTC"): st.datetimes(
+        dt.datetime(1900, 1, 1), dt.datetime(2100, 1, 1), timezones=st.just(dt.UTC)
+    ),
     pa.date32(): st.dates(),
 }
 
@@ -39,7 +41,9 @@ def arrays(draw, rows, depth=3):
     """An array of `rows` rows of some type, cut out of a longer one, as are the arrays inside of it."""
     more = rows + draw(st.integers(0, 3))
     inside = lambda count: draw(arrays(count, depth - 1))
-    kinds = ["leaf"] if depth == 0 else ["leaf", "struct", "list", "fixed", "map", "dictionary", "sparse", "dense", "runs"]
+    kinds = (
+        ["leaf"] if depth == 0 else ["leaf", "struct", "list", "fixed", "map", "dictionary", "sparse", "dense", "runs"]
+    )
     mask = pa.array(draw(st.lists(st.booleans(), min_size=more, max_size=more)), pa.bool_())
     match draw(st.sampled_from(kinds)):
         case "leaf":
@@ -79,7 +83,9 @@ def arrays(draw, rows, depth=3):
             made = pa.UnionArray.from_dense(pa.array(types, pa.int8()), offsets, children)
         case "runs":
             # pyarrow has no runs of runs.
-            values = draw(arrays(more or 1, depth - 1).filter(lambda array: not pa.types.is_run_end_encoded(array.type)))
+            values = draw(
+                arrays(more or 1, depth - 1).filter(lambda array: not pa.types.is_run_end_encoded(array.type))
+            )
             ends = pa.array(range(1, len(values) + 1), pa.int32())
             made = pa.RunEndEncodedArray.from_arrays(ends, values)
     return slices(made, draw, rows)
@@ -133,13 +139,19 @@ def built(table):
 
 CUT = {
     "struct in struct": pa.array([{"s": {"t": 1}}, {"s": None}, {"s": {"t": 3}}]),
-    "fixed-size list of struct": pa.array([[{"a": 1}, None], None, [{"a": 2}, {"a": None}]], pa.list_(pa.struct({"a": pa.int8()}), 2)),
+    "fixed-size list of struct": pa.array(
+        [[{"a": 1}, None], None, [{"a": 2}, {"a": None}]], pa.list_(pa.struct({"a": pa.int8()}), 2)
+    ),
     "list of struct": pa.array([[{"a": 1}, None], None, [{"a": 2}]]),
-    "dictionary of struct": pa.DictionaryArray.from_arrays(pa.array([1, None, 0]), pa.array([{"a": 0}, {"a": 1}, {"a": 2}]).slice(1)),
+    "dictionary of struct": pa.DictionaryArray.from_arrays(
+        pa.array([1, None, 0]), pa.array([{"a": 0}, {"a": 1}, {"a": 2}]).slice(1)
+    ),
     "sparse union of struct": pa.UnionArray.from_sparse(
         pa.array([0, 1, 0], pa.int8()), [pa.array([{"a": 1}, {"a": 2}, None]), pa.array([{"b": 1}, {"b": None}, None])]
     ),
-    "map of struct": pa.array([[("k", {"a": 1})], None, [("l", None)]], pa.map_(pa.string(), pa.struct({"a": pa.int8()}))),
+    "map of struct": pa.array(
+        [[("k", {"a": 1})], None, [("l", None)]], pa.map_(pa.string(), pa.struct({"a": pa.int8()}))
+    ),
 }
 
 

@@ -69,7 +69,9 @@ def test_splits_stay_while_a_table_grows_and_is_compacted(tmp_path):
         assert [n for part in opened[4:] for n in part["n"].to_pylist()] == list(range(50, 100))
         assert numbers(found[4:]) == list(range(50, 100))
         for split in found[:2]:
-            with pytest.raises(aw.RowOutOfRange, match=rf"opening rows {split.first_row} to .* there are rows 32 to 200"):
+            with pytest.raises(
+                aw.RowOutOfRange, match=rf"opening rows {split.first_row} to .* there are rows 32 to 200"
+            ):
                 split.open()
 
 

@@ -33,7 +33,9 @@ def test_a_dataset_is_asked(stocks_file, stocks):
 
 
 def test_values_are_no_tables(stocks_file):
-    with pytest.raises(TypeError, match=r"params is a table by its name, got list; queries have no parameters: ds.filter"):
+    with pytest.raises(
+        TypeError, match=r"params is a table by its name, got list; queries have no parameters: ds.filter"
+    ):
         aw.open(stocks_file).sql("select * from self where price > ?", params=[3])
 
 
@@ -45,9 +47,15 @@ def test_a_session_ends_with_its_query():
 
 
 def test_lengths_of_time_are_intervals_and_tensors_are_flat():
-    tensors = pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(pa.int8(), (2, 3)), pa.array([[1, 2, 3, 4, 5, 6]], pa.list_(pa.int8(), 6)))
-    found = aw.from_arrow(pa.table({"d": pa.array([5], pa.duration("s")), "t": tensors})).sql("select *, epoch_us(d) as n from self")
-    assert found.dtypes == ["interval[month_day_nano]", "fixed_size_list<int8>[6]", "int64"] and found[0]["n"] == 5_000_000
+    tensors = pa.ExtensionArray.from_storage(
+        pa.fixed_shape_tensor(pa.int8(), (2, 3)), pa.array([[1, 2, 3, 4, 5, 6]], pa.list_(pa.int8(), 6))
+    )
+    found = aw.from_arrow(pa.table({"d": pa.array([5], pa.duration("s")), "t": tensors})).sql(
+        "select *, epoch_us(d) as n from self"
+    )
+    assert (
+        found.dtypes == ["interval[month_day_nano]", "fixed_size_list<int8>[6]", "int64"] and found[0]["n"] == 5_000_000
+    )
 
 
 def test_others_are_named(stocks_file, tmp_path):
@@ -55,7 +63,13 @@ def test_others_are_named(stocks_file, tmp_path):
     names = pa.table({"symbol": ["IBM", "AAPL"], "name": ["Big Blue", "Apple"]})
     write_ipc(tmp_path / "names.arrow", names)
     query = "select distinct name from self join names using (symbol) order by 1"
-    for others in [names, aw.from_arrow(names), tmp_path / "names.arrow", str(tmp_path / "names.arrow"), names.to_pandas()]:
+    for others in [
+        names,
+        aw.from_arrow(names),
+        tmp_path / "names.arrow",
+        str(tmp_path / "names.arrow"),
+        names.to_pandas(),
+    ]:
         assert ds.sql(query, names=others).to_pylist() == [{"name": "Apple"}, {"name": "Big Blue"}]
     assert aw.sql("select count(*) as n from a, b", a=ds[:3], b=names).to_pylist() == [{"n": 6}]
 
@@ -109,7 +123,10 @@ def test_only_missing_tables_are_paths(tmp_path, monkeypatch):
     assert aw.sql('with "ticks" as (select 3 a) select * from "ticks"').to_pylist() == [{"a": 3}]
     assert aw.sql("select * from 'ticks' -- it's one").to_pylist() == [{"a": 1}]
     assert aw.sql("select e'it\\'s' s, a from \"ticks\" /* \"ticks */").to_pylist() == [{"s": "it's", "a": 1}]
-    assert aw.sql('create temp table u as select * from "ticks"; insert into u from "ticks"; select * from u').to_pylist() == [{"a": 1}] * 2
+    assert (
+        aw.sql('create temp table u as select * from "ticks"; insert into u from "ticks"; select * from u').to_pylist()
+        == [{"a": 1}] * 2
+    )
     with pytest.raises(duckdb.CatalogException, match="Table with name ticks "):
         aw.sql("select * from ticks")
 
@@ -157,7 +174,14 @@ def test_a_live_table_is_taken_as_it_is_at_the_call(ticks):
 
 def test_types_come_back(stocks_file):
     row = aw.sql("select 1::hugeint a, 1.5::decimal(4, 1) b, [1, null] c, {'x': 'y'} d, null e, true f")
-    assert row.to_pylist()[0] | {"a": None, "b": None} == {"a": None, "b": None, "c": [1, None], "d": {"x": "y"}, "e": None, "f": True}
+    assert row.to_pylist()[0] | {"a": None, "b": None} == {
+        "a": None,
+        "b": None,
+        "c": [1, None],
+        "d": {"x": "y"},
+        "e": None,
+        "f": True,
+    }
     got = aw.open(stocks_file).sql("select * from self limit 2")
     assert got["date"].dtype.startswith("timestamp[") and got["price"].dtype == "float64"
     assert len(aw.open(stocks_file).sql("select * from self where false")) == 0
@@ -192,7 +216,7 @@ def test_errors_come_as_the_engine_words_them(stocks_file, tmp_path):
         ds.sql("select 1", other="nowhere/")
     (tmp_path / "damaged.arrow").write_bytes(b"ARROW1\0\0 and nothing more")
     with pytest.raises(aw.InvalidData, match="damaged.arrow"):
-        aw.sql(f"select * from \"{tmp_path / 'damaged.arrow'}\"")
+        aw.sql(f'select * from "{tmp_path / "damaged.arrow"}"')
     with pytest.raises(TypeError, match="__arrow_c_stream__"):
         ds.sql("select 1", other=3)
 
@@ -206,7 +230,10 @@ def test_damaged_values_are_an_error_not_an_answer(tmp_path):
 def test_threads_ask_at_once(stocks_file):
     ds = aw.open(stocks_file)
     with ThreadPoolExecutor(4) as pool:
-        asked = pool.map(lambda n: ds[:n].sql(f"create temp view v as select {n} as n; select count(*) as n from self")[0]["n"], range(100))
+        asked = pool.map(
+            lambda n: ds[:n].sql(f"create temp view v as select {n} as n; select count(*) as n from self")[0]["n"],
+            range(100),
+        )
         assert list(asked) == list(range(100))
 
 
@@ -233,10 +260,15 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 )
 def test_a_missing_engine_names_the_extra(tmp_path, module, call, extra):
     (tmp_path / "x.csv").write_text("a\n1\n")
-    assert without(module, call, cwd=tmp_path) == f"ImportError: sql() needs {module}; install it: pip install 'arrowwood[{extra}]'"
+    assert (
+        without(module, call, cwd=tmp_path)
+        == f"ImportError: sql() needs {module}; install it: pip install 'arrowwood[{extra}]'"
+    )
 
 
-@pytest.mark.parametrize(("module", "call", "extra"), [("duckdb", "aw.sql('select 1')", "sql"), ("polars", "aw.scan('x')", "polars")])
+@pytest.mark.parametrize(
+    ("module", "call", "extra"), [("duckdb", "aw.sql('select 1')", "sql"), ("polars", "aw.scan('x')", "polars")]
+)
 def test_an_old_engine_is_refused(module, call, extra):
     """Old versions were taken, and failed inside or panicked."""
     code = f"import {module}\n{module}.__version__ = '1.30.0'\nimport arrowwood as aw\n{call}"
@@ -265,7 +297,10 @@ def test_the_command(ticks, tmp_path):
 
 
 def test_the_command_fails_on_one_line(tmp_path):
-    for query, wanted in [("selec 1", "syntax error"), ('select * from "nowhere/"', "There is no file 'nowhere/' either")]:
+    for query, wanted in [
+        ("selec 1", "syntax error"),
+        ('select * from "nowhere/"', "There is no file 'nowhere/' either"),
+    ]:
         done = command("sql", query, cwd=tmp_path)
         assert done.returncode == 1 and done.stdout == ""
         assert done.stderr.startswith("arrowwood: ") and done.stderr.count("\n") == 1 and wanted in done.stderr

@@ -129,9 +129,11 @@ def test_a_pipe_with_a_name(tmp_path):
 
 
 def test_the_standard_streams_of_a_child():
-    program = "import sys, arrowwood as aw\n" \
-        "with aw.stream_writer(sys.stdout.buffer) as out:\n" \
+    program = (
+        "import sys, arrowwood as aw\n"
+        "with aw.stream_writer(sys.stdout.buffer) as out:\n"
         "    for batch in aw.read_stream(sys.stdin.buffer): out.write(batch)\n"
+    )
     child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     data = table(300)
     writer = aw.stream_writer(child.stdin, data.schema)

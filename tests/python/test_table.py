@@ -118,7 +118,9 @@ def test_all_types_that_grow(path):
         writer.append_row(**empty)
     found = pa.table(aw.open(path))
     found.validate(full=True)
-    expected = pa.concat_tables([whole.slice(start, n) for count in range(1, 40) for start, n in [(0, count % 4), (2, 1)]])
+    expected = pa.concat_tables(
+        [whole.slice(start, n) for count in range(1, 40) for start, n in [(0, count % 4), (2, 1)]]
+    )
     assert found.slice(0, len(expected)).to_pylist() == expected.to_pylist()
     assert found.to_pylist()[-1] == empty
     for file in path.iterdir():
@@ -165,7 +167,9 @@ def test_segments_roll_over_and_snapshots_stay(path):
 
 def test_reopened_tables_go_on(path):
     for run in range(6):
-        with aw.writer(path, SCHEMA if run % 2 == 0 else None, dictionary=["symbol"] if run % 2 == 0 else None) as writer:
+        with aw.writer(
+            path, SCHEMA if run % 2 == 0 else None, dictionary=["symbol"] if run % 2 == 0 else None
+        ) as writer:
             assert writer.rows == 37 * run == writer.durable_rows or run == 0
             writer.append(table(37 * run, 37 * run + 37))
     assert aw.open(path).to_pylist() == rows(0, 37 * 6)
@@ -222,7 +226,9 @@ def test_a_failed_append_leaves_the_table_as_it_was(path):
             with pytest.raises(error, match=message):
                 writer.append(bad)
             assert writer.rows == 100
-            with pytest.raises((error, aw.InvalidArgument), match=message.split(".*")[0].split(",")[0].strip("column' ")):
+            with pytest.raises(
+                (error, aw.InvalidArgument), match=message.split(".*")[0].split(",")[0].strip("column' ")
+            ):
                 writer.append_row(**bad[1])
             assert writer.rows == 100
         with pytest.raises(TypeError, match="column 'price', row 0"):
@@ -523,11 +529,15 @@ def test_a_null_below_a_value_is_refused_where_there_are_none(path):
     kind = pa.struct([pa.field("a", pa.int64(), nullable=False)])
     items = pa.list_(pa.field("item", pa.int64(), nullable=False))
     with aw.writer(path, pa.schema([("s", kind), ("l", items)])) as writer:
-        struct = pa.StructArray.from_arrays([pa.array([None, None, 9])], fields=[pa.field("a", pa.int64())], mask=pa.array([True, False, False]))
+        struct = pa.StructArray.from_arrays(
+            [pa.array([None, None, 9])], fields=[pa.field("a", pa.int64())], mask=pa.array([True, False, False])
+        )
         lists = pa.array([None, [1], []], pa.list_(pa.int64()))
         with pytest.raises((aw.InvalidArgument, TypeError), match="row 1"):
             writer.append(pa.table({"s": struct, "l": lists}))
-        fine = pa.StructArray.from_arrays([pa.array([None, 8, 9])], fields=[pa.field("a", pa.int64())], mask=pa.array([True, False, False]))
+        fine = pa.StructArray.from_arrays(
+            [pa.array([None, 8, 9])], fields=[pa.field("a", pa.int64())], mask=pa.array([True, False, False])
+        )
         writer.append(pa.table({"s": fine, "l": lists}))
     assert aw.open(path)["s"].to_pylist() == [None, {"a": 8}, {"a": 9}]
 
@@ -673,7 +683,9 @@ def test_late_rows_are_put_in_order(tmp_path):
         held = aw.open(path)
         assert writer.compact(sort=True) > 0
         hosts = aw.open(path)["host"].to_pylist()
-        assert hosts[:8] == ["1", "2", "3", "4", "5", "6", "8", "9"] and hosts[8:] == ["7", "10"], "the live segment stays"
+        assert hosts[:8] == ["1", "2", "3", "4", "5", "6", "8", "9"] and hosts[8:] == ["7", "10"], (
+            "the live segment stays"
+        )
         with pytest.raises(aw.FileChanged, match="open the table again"):
             held["host"].to_pylist()
     assert aw.compact(path, sort=True, rewrite=True) > 0
@@ -687,7 +699,9 @@ def test_late_rows_are_put_in_order(tmp_path):
 def test_aggregations_go_on_with_new_rows(tmp_path):
     path = tmp_path / "ticks"
     with aw.writer(path, "symbol: category, price: float64, qty: int64") as writer:
-        board = aw.aggregation(path, by="symbol", where=aw.col("qty") > 0, mean="price", last="price", n="count", most=("qty", "max"))
+        board = aw.aggregation(
+            path, by="symbol", where=aw.col("qty") > 0, mean="price", last="price", n="count", most=("qty", "max")
+        )
         assert board.refresh().to_pylist() == [] and board.rows_read == 0
         rng = np.random.default_rng(0)
         for count in [1, 10, 20_000, 0, 30_000, 5]:
@@ -697,14 +711,23 @@ def test_aggregations_go_on_with_new_rows(tmp_path):
             writer.commit()
             found = board.refresh()
             expected = aw.open(path).aggregate(
-                by="symbol", where=aw.col("qty") > 0, mean=("price", "mean"), last=("price", "last"), n="count", most=("qty", "max")
+                by="symbol",
+                where=aw.col("qty") > 0,
+                mean=("price", "mean"),
+                last=("price", "last"),
+                n="count",
+                most=("qty", "max"),
             )
             assert found.to_pylist() == expected.to_pylist() and found.schema == expected.schema
             assert board.rows_read < count + 16_384 and len(board.dataset) == len(aw.open(path))
         frame = pl.DataFrame(aw.open(path).to_arrow()).filter(pl.col("qty") > 0)
-        lasts = frame.group_by("symbol", maintain_order=True).agg(last=pl.col("price").last(), first=pl.col("price").first())
+        lasts = frame.group_by("symbol", maintain_order=True).agg(
+            last=pl.col("price").last(), first=pl.col("price").first()
+        )
         ours = aw.open(path).aggregate("symbol", where=aw.col("qty") > 0, last="price", first="price")
-        assert ours.to_pylist() == [{"symbol": row["symbol"], "last": row["last"], "first": row["first"]} for row in lasts.to_dicts()]
+        assert ours.to_pylist() == [
+            {"symbol": row["symbol"], "last": row["last"], "first": row["first"]} for row in lasts.to_dicts()
+        ]
     with pytest.raises(aw.Unsupported, match="median can't be kept up to date"):
         aw.aggregation(path, by="symbol", price="median")
     with pytest.raises(aw.NotFound):

@@ -25,7 +25,10 @@ MIDNIGHT = MICROS - 12 * 3_600_000_000
 GIVEN = {
     "naive datetime": (NOON, (MICROS, None, None)),
     "aware datetime": (NOON.replace(tzinfo=UTC), (None, MICROS, MICROS)),
-    "datetime of another zone": (NOON.replace(tzinfo=dt.timezone(dt.timedelta(hours=2))), (None, MICROS - 7_200_000_000, MICROS - 7_200_000_000)),
+    "datetime of another zone": (
+        NOON.replace(tzinfo=dt.timezone(dt.timedelta(hours=2))),
+        (None, MICROS - 7_200_000_000, MICROS - 7_200_000_000),
+    ),
     "naive Timestamp": (pd.Timestamp(NOON), (MICROS, None, None)),
     "aware Timestamp": (pd.Timestamp(NOON, tz="Europe/Berlin"), (None, MICROS - 3_600_000_000, MICROS - 3_600_000_000)),
     "datetime64": (np.datetime64(NOON, "us"), (MICROS, MICROS, None)),
@@ -69,7 +72,11 @@ def ways(path, zone):
         return lambda value: stored(ds.filter(compare(aw.col("ts"), value)))
 
     sorted_path = str(path) + ".sorted"
-    around = [at + shift for at in sorted({MIDNIGHT, MICROS, MICROS - 7_200_000_000, MICROS - 3_600_000_000}) for shift in (-1, 0, 1)]
+    around = [
+        at + shift
+        for at in sorted({MIDNIGHT, MICROS, MICROS - 7_200_000_000, MICROS - 3_600_000_000})
+        for shift in (-1, 0, 1)
+    ]
     with aw.writer(sorted_path, schema, sorted_by="ts") as writer:
         writer.append(pa.table({"ts": pa.array(around, kind)}))
     return {
@@ -145,7 +152,11 @@ def test_series_of_pandas_without_pyarrow(tmp_path):
     aw.writer(path, pa.schema({"ts": pa.timestamp("us", "UTC")})).close()
     call = "import pandas as pd; aw.writer({!r}).append({{'ts': pd.Series(pd.to_datetime(['2024-01-01 12:00']){})}})"
     assert "replace(tzinfo=…)" in without("pyarrow", call.format(str(path), ""))
-    done = call.format(str(path), ".tz_localize('UTC')").replace("aw.writer(", "w = aw.writer(").replace(".append(", "; w.append(")
+    done = (
+        call.format(str(path), ".tz_localize('UTC')")
+        .replace("aw.writer(", "w = aw.writer(")
+        .replace(".append(", "; w.append(")
+    )
     without("pyarrow", done + "; w.close(); 1 / 0")
     assert aw.open(path).to_arrow()["ts"].cast(pa.int64()).to_pylist() == [MICROS]
 
@@ -167,7 +178,9 @@ def test_what_a_row_has_can_be_appended_again(tmp_path):
     """Nanoseconds that Python's datetime has not come as NumPy's, in UTC."""
     schema = pa.schema({"n": pa.timestamp("ns"), "z": pa.timestamp("ns", "UTC")})
     with aw.writer(tmp_path / "t", schema, sorted_by="z") as writer:
-        writer.append(pa.table([pa.array([1_001], schema.field(0).type), pa.array([1_001], schema.field(1).type)], schema=schema))
+        writer.append(
+            pa.table([pa.array([1_001], schema.field(0).type), pa.array([1_001], schema.field(1).type)], schema=schema)
+        )
         writer.commit()
         row = aw.open(tmp_path / "t")[0]
         assert all(isinstance(value, np.datetime64) for value in row.values())
@@ -191,11 +204,16 @@ def test_times_of_day_have_no_zone():
 
 @settings(deadline=None)
 @example(dt.datetime(1981, 10, 25, tzinfo=zoneinfo.ZoneInfo("America/Bogota")), "s")
-@given(st.datetimes(dt.datetime(1800, 1, 1), dt.datetime(2200, 1, 1), timezones=st.timezones()), st.sampled_from(["s", "ms", "us", "ns"]))
+@given(
+    st.datetimes(dt.datetime(1800, 1, 1), dt.datetime(2200, 1, 1), timezones=st.timezones()),
+    st.sampled_from(["s", "ms", "us", "ns"]),
+)
 def test_instants_are_kept_whatever_zone_they_come_in(moment, unit):
     if moment.utcoffset().total_seconds() % 1:
         return
-    moment = moment.replace(microsecond=0 if unit == "s" else moment.microsecond // 1000 * 1000 if unit == "ms" else moment.microsecond)
+    moment = moment.replace(
+        microsecond=0 if unit == "s" else moment.microsecond // 1000 * 1000 if unit == "ms" else moment.microsecond
+    )
     instant = moment.astimezone(UTC)
     for zone in ("UTC", "+05:30", "America/New_York"):
         builder = aw.Builder(pa.schema({"ts": pa.timestamp(unit, zone)}))

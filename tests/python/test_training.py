@@ -192,7 +192,9 @@ def check(batch):
         assert array.flags.writeable
 
 
-@pytest.mark.parametrize("options", [{}, {"max_rows": 37}, {"compression": "zstd"}, {"max_rows": 100, "compression": "lz4"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"max_rows": 37}, {"compression": "zstd"}, {"max_rows": 100, "compression": "lz4"}]
+)
 @pytest.mark.parametrize("order", [{}, {"seed": 3}, {"seed": 3, "block": 10}])
 def test_an_epoch_has_every_row_once(tmp_path, options, order):
     ds = mixed(tmp_path / "m.arrow", **options)
@@ -237,7 +239,12 @@ def test_the_state_goes_on_in_the_middle_of_an_epoch(tmp_path, order):
 def test_a_state_of_another_loader_is_refused(tmp_path):
     ds = mixed(tmp_path / "m.arrow")
     state = ds.loader(64, seed=1).state_dict()
-    for other in [ds.loader(32, seed=1), ds.loader(64, seed=2), ds[:999].loader(64, seed=1), ds.loader(64, seed=1, world=2)]:
+    for other in [
+        ds.loader(32, seed=1),
+        ds.loader(64, seed=2),
+        ds[:999].loader(64, seed=1),
+        ds.loader(64, seed=1, world=2),
+    ]:
         with pytest.raises(aw.InvalidArgument, match="load_state_dict: the state has"):
             other.load_state_dict(state)
     for broken in [{}, None, {**state, "batch": 17}, {**state, "epoch": "x"}, {**state, "batch": -1}]:
@@ -298,7 +305,9 @@ def test_a_state_is_of_a_tables_rows_after_it_was_compacted_and_has_grown(tmp_pa
         aw.open(tmp_path / "t")[100:600].loader(64, seed=1).load_state_dict(state)
 
 
-@pytest.mark.parametrize("as_rows", [lambda w, image: w.append_row(image=image, y=1), lambda w, image: w.append([{"image": image, "y": 1}])])
+@pytest.mark.parametrize(
+    "as_rows", [lambda w, image: w.append_row(image=image, y=1), lambda w, image: w.append([{"image": image, "y": 1}])]
+)
 def test_rows_of_tensors_are_arrays_of_the_shape_or_flat(tmp_path, as_rows):
     images = np.arange(24, dtype="float32").reshape(4, 2, 3)
     schema = pa.schema([("image", pa.fixed_shape_tensor(pa.float32(), (2, 3))), ("y", pa.int64())])
@@ -309,7 +318,9 @@ def test_rows_of_tensors_are_arrays_of_the_shape_or_flat(tmp_path, as_rows):
         writer.append({"image": images[3:], "y": [1]})
         writer.append({"image": images.reshape(4, 6), "y": [1] * 4})
         for wrong in (images[0].T, images[0][:1], images[0].tolist()):
-            with pytest.raises(aw.InvalidArgument, match=r"write a NumPy array of shape \[2, 3\], or its 6 items in a row"):
+            with pytest.raises(
+                aw.InvalidArgument, match=r"write a NumPy array of shape \[2, 3\], or its 6 items in a row"
+            ):
                 as_rows(writer, wrong)
         with pytest.raises(aw.InvalidArgument, match=r"expected rows of shape \[2, 3\], got \[3, 2\]"):
             writer.append({"image": images.reshape(4, 3, 2), "y": [1] * 4})
@@ -457,7 +468,15 @@ def test_one_column_is_named_by_a_string_and_batches_by_numbers(tmp_path):
 
 def test_a_loader_says_what_it_expects(tmp_path):
     ds = mixed(tmp_path / "m.arrow")
-    refused = [{"batch_size": 0}, {"start": 17}, {"start": -1}, {"rank": 1}, {"world": 0}, {"block": 5}, {"seed": 1, "block": 0}]
+    refused = [
+        {"batch_size": 0},
+        {"start": 17},
+        {"start": -1},
+        {"rank": 1},
+        {"world": 0},
+        {"block": 5},
+        {"seed": 1, "block": 0},
+    ]
     for wrong in [*refused, {"seed": -1}, {"columns": []}]:
         with pytest.raises(aw.InvalidArgument, match="loader: "):
             ds.loader(**{"batch_size": 64, **wrong})
@@ -491,7 +510,10 @@ def test_tensors_are_those_of_arrow(tmp_path):
     theirs = pa.ipc.open_file(tmp_path / "ours.arrow").read_all()["x"]
     assert theirs.type == tensor.type
     assert np.array_equal(theirs.combine_chunks().to_numpy_ndarray(), IMAGES)
-    with pa.OSFile(str(tmp_path / "theirs.arrow"), "wb") as sink, pa.ipc.new_file(sink, pa.schema({"x": tensor.type})) as out:
+    with (
+        pa.OSFile(str(tmp_path / "theirs.arrow"), "wb") as sink,
+        pa.ipc.new_file(sink, pa.schema({"x": tensor.type})) as out,
+    ):
         out.write_batch(pa.record_batch({"x": tensor}))
     ds = aw.open(tmp_path / "theirs.arrow")
     x = ds["x"].to_numpy(copy=False)
@@ -513,14 +535,21 @@ def test_tensors_with_another_order_of_dimensions(tmp_path):
     assert expected.shape == (5, 4, 2, 3) and np.array_equal(ds["x"].to_numpy(), expected)
     (batch,) = ds.loader(5)
     assert np.array_equal(batch["x"], expected)
-    swapped = pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(pa.int32(), [2, 3, 4], permutation=[0, 2, 1]), storage)
+    swapped = pa.ExtensionArray.from_storage(
+        pa.fixed_shape_tensor(pa.int32(), [2, 3, 4], permutation=[0, 2, 1]), storage
+    )
     assert np.array_equal(aw.from_arrow(pa.table({"x": swapped}))["x"].to_numpy(), swapped.to_numpy_ndarray())
 
 
-@pytest.mark.parametrize("metadata", ["", "{}", '{"shape": [2, 2]}', '{"shape": "x"}', '{"shape": [3, -2]}', "[", '{"shape": [6, 4611686018427387904]}'])
+@pytest.mark.parametrize(
+    "metadata",
+    ["", "{}", '{"shape": [2, 2]}', '{"shape": "x"}', '{"shape": [3, -2]}', "[", '{"shape": [6, 4611686018427387904]}'],
+)
 def test_tensors_with_wrong_metadata_are_lists(metadata):
     field = pa.field("x", pa.list_(pa.int8(), 6))
-    field = field.with_metadata({"ARROW:extension:name": "arrow.fixed_shape_tensor", "ARROW:extension:metadata": metadata})
+    field = field.with_metadata(
+        {"ARROW:extension:name": "arrow.fixed_shape_tensor", "ARROW:extension:metadata": metadata}
+    )
     storage = pa.FixedSizeListArray.from_arrays(pa.array(range(12), pa.int8()), 6)
 
     class Columns:
@@ -542,7 +571,9 @@ def test_batches_as_tensors(tmp_path):
     loader = ds.loader(64, seed=5, device="torch", columns=["x", "y", "odd", "text"])
     for tensors, arrays in zip(loader, ds.loader(64, seed=5), strict=True):
         assert torch.equal(tensors["x"], torch.from_numpy(arrays["x"])) and tensors["y"].dtype == torch.int64
-        assert torch.equal(tensors["odd"], torch.from_numpy(arrays["odd"])) and tensors["text"] == arrays["text"].tolist()
+        assert (
+            torch.equal(tensors["odd"], torch.from_numpy(arrays["odd"])) and tensors["text"] == arrays["text"].tolist()
+        )
     plain = ds.loader(64, seed=5, columns=["x", "y"])
     data = torch.utils.data.DataLoader(plain, batch_size=None, num_workers=2)
     assert [batch["y"].tolist() for batch in data] == numbers(plain)

@@ -62,7 +62,9 @@ ARRAYS = {
     "timestamp zone ns": pa.array(INSTANTS[:3], pa.timestamp("ns", NEW_YORK)),
     "timestamp offset": pa.array(INSTANTS[:3], pa.timestamp("s", "+05:30")),
     "timestamp offset west": pa.array(INSTANTS[:3], pa.timestamp("s", "-08:00")),
-    "duration": pa.array([dt.timedelta(days=-3, seconds=1), None, dt.timedelta(days=100_000_000, microseconds=7)], pa.duration("us")),
+    "duration": pa.array(
+        [dt.timedelta(days=-3, seconds=1), None, dt.timedelta(days=100_000_000, microseconds=7)], pa.duration("us")
+    ),
     "duration s": pa.array([0, None, -1, 86400 * 400], pa.duration("s")),
     "duration ns": pa.array([1000, None, -1000, 10**15], pa.duration("ns")),
     "interval": pa.array([(1, -2, 3), None, (-14, 400, -(10**15))], pa.month_day_nano_interval()),
@@ -79,7 +81,9 @@ ARRAYS = {
     "dictionary of dates": pa.array([dt.date(2000, 1, 1), None, dt.date(2000, 1, 1)]).dictionary_encode(),
     "run_end_encoded": pa.RunEndEncodedArray.from_arrays([2, 3, 6], ["a", None, "c"]),
     "dense_union": pa.UnionArray.from_dense(
-        pa.array([0, 1, 0, 1], pa.int8()), pa.array([0, 0, 1, 1], pa.int32()), [pa.array([1, None]), pa.array(["a", "b"])]
+        pa.array([0, 1, 0, 1], pa.int8()),
+        pa.array([0, 0, 1, 1], pa.int32()),
+        [pa.array([1, None]), pa.array(["a", "b"])],
     ),
     "sparse_union": pa.UnionArray.from_sparse(
         pa.array([0, 1, 0], pa.int8()), [pa.array([1, None, None]), pa.array(["a", "b", "c"])]

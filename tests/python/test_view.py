@@ -38,7 +38,9 @@ class Notebook:
         self.widget._handle_custom_msg(message, [])
 
     def parts(self, view, number):
-        return [(message, buffers) for message, buffers in self.came if (message["view"], message["id"]) == (view, number)]
+        return [
+            (message, buffers) for message, buffers in self.came if (message["view"], message["id"]) == (view, number)
+        ]
 
     def wait(self, holds):
         with self.changed:
@@ -188,7 +190,11 @@ def test_sql_asks_of_what_is_shown_and_of_nothing_else(tmp_path):
             assert (status, says in problem["detail"]) == (400, True), (query, problem)
         assert sorted(path.name for path in tmp_path.iterdir()) == ["a.arrow", "secret.arrow", "secret.csv"]
         # A query that takes long ends when the page no longer waits, and the next is answered.
-        notebook.send(view="a", id=999, address=f"/v1/tables/a.arrow/sql?query={quote('select count(*) from range(1000000000000) a, self')}")
+        notebook.send(
+            view="a",
+            id=999,
+            address=f"/v1/tables/a.arrow/sql?query={quote('select count(*) from range(1000000000000) a, self')}",
+        )
         notebook.send(view="a", id=999)
         assert ask("select 1")[1]["cells"] == [["1"]]
 
@@ -242,6 +248,8 @@ def test_one_command_opens_the_window(tmp_path):
         assert "<script" in page and "view.js" in page
         base = url.split("?")[0].split("#")[0]
         [table] = json.load(browser.open(base + "v1/tables", timeout=TIMEOUT))["tables"]
-        rows = pa.ipc.open_stream(browser.open(f"{base}v1/tables/{table['name']}/rows", timeout=TIMEOUT).read()).read_all()
+        rows = pa.ipc.open_stream(
+            browser.open(f"{base}v1/tables/{table['name']}/rows", timeout=TIMEOUT).read()
+        ).read_all()
         assert rows["price"].to_pylist() == [1.5, 2.5]
         window.terminate()

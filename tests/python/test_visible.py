@@ -129,8 +129,22 @@ def test_what_errors_say(path):
             raise AssertionError(f"no error: {number}")
 
 
-VERBS = ["head", "tail", "schema", "inspect", "stat", "check", "cat --json", "head --json", "tail --json", "schema --json",
-         "inspect --json", "stat --json", "check --json", "check --strict"]
+VERBS = [
+    "head",
+    "tail",
+    "schema",
+    "inspect",
+    "stat",
+    "check",
+    "cat --json",
+    "head --json",
+    "tail --json",
+    "schema --json",
+    "inspect --json",
+    "stat --json",
+    "check --json",
+    "check --strict",
+]
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -160,9 +174,19 @@ def texts(found):
 def test_what_the_command_says_when_it_fails(path, tmp_path):
     other = str(tmp_path / "other.arrow")
     aw.write({"x": [1]}, other)
-    for arguments in (["head", path, other], ["head", path + HOSTILE], ["check", path + HOSTILE], ["check", "--json", path + HOSTILE],
-                      ["head", "--" + HOSTILE], [HOSTILE], ["import", path, HOSTILE + "/no"], ["append", path + ".table", path],
-                      ["sql", f'select * from "{path}" where nowhere = 1'], ["compact", path], ["create", path, "--schema", HOSTILE]):
+    for arguments in (
+        ["head", path, other],
+        ["head", path + HOSTILE],
+        ["check", path + HOSTILE],
+        ["check", "--json", path + HOSTILE],
+        ["head", "--" + HOSTILE],
+        [HOSTILE],
+        ["import", path, HOSTILE + "/no"],
+        ["append", path + ".table", path],
+        ["sql", f'select * from "{path}" where nowhere = 1'],
+        ["compact", path],
+        ["create", path, "--schema", HOSTILE],
+    ):
         done = subprocess.run([COMMAND, *arguments], capture_output=True)
         assert done.returncode != 0, arguments
         assert_visible(done.stdout.decode(), arguments)

@@ -27,7 +27,9 @@ def ticks(tmp_path_factory):
 def rows(start, count):
     number = np.arange(start, start + count)
     texts = [None if n % 7 == 0 else f"s{n % 100}" for n in number.tolist()]
-    return pa.table({"ts": number, "price": number / 8, "symbol": pa.array(texts), "parts": [[n, n + 1] for n in number.tolist()]})
+    return pa.table(
+        {"ts": number, "price": number / 8, "symbol": pa.array(texts), "parts": [[n, n + 1] for n in number.tolist()]}
+    )
 
 
 def context(**tables):
@@ -162,7 +164,9 @@ def test_many_threads_ask_one_table(ticks):
 
 def test_another_version_of_datafusion_is_refused(ticks, monkeypatch):
     monkeypatch.setattr(arrowwood_datafusion, "DATAFUSION_VERSION", 54)
-    with pytest.raises(ImportError, match=r"for DataFusion 54, and 55\..* is installed; pip install 'datafusion==54\.\*'"):
+    with pytest.raises(
+        ImportError, match=r"for DataFusion 54, and 55\..* is installed; pip install 'datafusion==54\.\*'"
+    ):
         context(t=aw.open(ticks))
 
 

@@ -38,7 +38,9 @@ class Served:
         self.folder = folder
         self.log = open(folder.parent / f"{folder.name}.log", "w+")
         command = [program(), "serve", str(folder), "--listen", "127.0.0.1:0", *map(str, arguments)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True, preexec_fn=end_with_parent)
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=self.log, text=True, preexec_fn=end_with_parent
+        )
         self.url = self.process.stdout.readline().strip()
         assert self.url, (self.process.wait(), open(self.log.name).read())
         self.grpc = self.url.replace("http://", "grpc://")
@@ -73,12 +75,14 @@ class Served:
 def ticks(rows=1000):
     """Rows whose answers are easily told."""
     numbers = range(rows)
-    return pa.table({
-        "ts": pa.array(numbers, pa.int64()),
-        "symbol": pa.array([("AAPL", "IBM", "MSFT")[n % 3] for n in numbers]),
-        "price": pa.array([None if n % 10 == 9 else n / 4 for n in numbers], pa.float64()),
-        "day": pa.array([n // 100 for n in numbers], pa.date32()),
-    })
+    return pa.table(
+        {
+            "ts": pa.array(numbers, pa.int64()),
+            "symbol": pa.array([("AAPL", "IBM", "MSFT")[n % 3] for n in numbers]),
+            "price": pa.array([None if n % 10 == 9 else n / 4 for n in numbers], pa.float64()),
+            "day": pa.array([n // 100 for n in numbers], pa.date32()),
+        }
+    )
 
 
 def write(path, table):

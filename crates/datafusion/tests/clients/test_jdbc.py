@@ -17,7 +17,7 @@ pytestmark = [
 ]
 
 TICKS = {
-    "product": "Arrowwood with DataFusion, quoted by \"",
+    "product": 'Arrowwood with DataFusion, quoted by "',
     "read-only": "true",
     "search escape": "\\",
     "transactions": "false",
@@ -37,7 +37,13 @@ TICKS = {
 
 
 def probe(served, *properties):
-    command = ["java", "--add-opens=java.base/java.nio=ALL-UNNAMED", "-cp", JAR, str(pathlib.Path(__file__).with_name("Probe.java"))]
+    command = [
+        "java",
+        "--add-opens=java.base/java.nio=ALL-UNNAMED",
+        "-cp",
+        JAR,
+        str(pathlib.Path(__file__).with_name("Probe.java")),
+    ]
     url = f"jdbc:arrow-flight-sql://127.0.0.1:{served.port}"
     done = subprocess.run([*command, url, *properties], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
