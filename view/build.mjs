@@ -23,13 +23,20 @@ const built = await build({
   outdir: folder,
 });
 const files = built.outputFiles.map((file) => ["view.js", Buffer.from(file.contents)]);
-const styles = await build({ absWorkingDir: here, entryPoints: ["src/view.css"], minify: true, write: false, outdir: folder });
+const styles = await build({
+  absWorkingDir: here,
+  entryPoints: ["src/view.css"],
+  minify: true,
+  write: false,
+  outdir: folder,
+});
 files.push(["view.css", Buffer.from(styles.outputFiles[0].contents)]);
 for (const name of ["index.html", "icon.svg"]) files.push([name, readFileSync(join(here, "src", name))]);
 
 // What the bundle was made of, for a test that has no npm.
 const hash = createHash("sha256");
-for (const name of readdirSync(join(here, "src")).sort()) hash.update(`${name}\0`).update(readFileSync(join(here, "src", name)));
+for (const name of readdirSync(join(here, "src")).sort())
+  hash.update(`${name}\0`).update(readFileSync(join(here, "src", name)));
 files.push(["source.sha256", Buffer.from(`${hash.digest("hex")}\n`)]);
 
 let total = 0;

@@ -1,6 +1,14 @@
 // A file taken apart: messages and buffers to scale, which pages are in memory, and the commits of a growing table.
 
-import { type BufferPlace, type CellDetail, type Files, get, type Message, type MessageDetail, type Messages } from "./api.js";
+import {
+  type BufferPlace,
+  type CellDetail,
+  type Files,
+  get,
+  type Message,
+  type MessageDetail,
+  type Messages,
+} from "./api.js";
 import { CommitList } from "./commits.js";
 import { bytes, clamp, colour, count, el, plural, sheet } from "./dom.js";
 import { records } from "./table.js";
@@ -12,7 +20,12 @@ const LISTED = 100;
 const STRIP = 2000;
 
 const shade: Record<string, string> = { schema: "schema", "record batch": "accent", "dictionary batch": "words" };
-const LEGEND = [["schema, and metadata of messages", "schema"], ["rows", "accent"], ["dictionaries", "words"], ["what is looked at", "mark"]];
+const LEGEND = [
+  ["schema, and metadata of messages", "schema"],
+  ["rows", "accent"],
+  ["dictionaries", "words"],
+  ["what is looked at", "mark"],
+];
 
 export class Apart {
   readonly element: HTMLElement;
@@ -49,7 +62,11 @@ export class Apart {
       this.detail,
       el("h3", {}, "All messages"),
       this.listing,
-      el("p", { class: "hint" }, "Click a message for its buffers, or choose it by arrows. In the rows, click a cell for its bytes."),
+      el(
+        "p",
+        { class: "hint" },
+        "Click a message for its buffers, or choose it by arrows. In the rows, click a cell for its bytes.",
+      ),
     );
     this.map.addEventListener("click", (event) => {
       const at = (event.offsetX / this.map.clientWidth) * (this.messages?.size ?? 0);
@@ -125,15 +142,31 @@ export class Apart {
     const first = clamp((this.message ?? 0) - LISTED / 2, 0, Math.max(0, messages.length - LISTED));
     const row = (message: Message, i: number) => {
       const number = first + i;
-      const pick = el("button", { "data-message": number, click: () => void this.pick(number) }, `${number} ${message.kind}`);
-      const numbers = [message.rows === null ? "" : count(message.rows), count(message.offset), bytes(message.body_offset - message.offset), bytes(message.body_length)];
-      return el("tr", number === this.message ? { "aria-current": "true" } : {}, el("td", {}, pick), ...numbers.map((text) => el("td", {}, text)));
+      const pick = el(
+        "button",
+        { "data-message": number, click: () => void this.pick(number) },
+        `${number} ${message.kind}`,
+      );
+      const numbers = [
+        message.rows === null ? "" : count(message.rows),
+        count(message.offset),
+        bytes(message.body_offset - message.offset),
+        bytes(message.body_length),
+      ];
+      return el(
+        "tr",
+        number === this.message ? { "aria-current": "true" } : {},
+        el("td", {}, pick),
+        ...numbers.map((text) => el("td", {}, text)),
+      );
     };
     const shown = messages.slice(first, first + LISTED);
     const focused = (document.activeElement as HTMLElement | null)?.dataset?.message;
     this.listing.replaceChildren(
       records("messages", ["message", "rows", "offset", "metadata", "body"], shown.map(row)),
-      ...(shown.length < total ? [el("p", { class: "hint" }, `${count(first)} to ${count(first + shown.length)} of ${count(total)}`)] : []),
+      ...(shown.length < total
+        ? [el("p", { class: "hint" }, `${count(first)} to ${count(first + shown.length)} of ${count(total)}`)]
+        : []),
     );
     if (focused !== undefined) this.listing.querySelector<HTMLElement>(`[data-message="${focused}"]`)?.focus();
   }
@@ -168,13 +201,23 @@ export class Apart {
   }
 
   private describe(message: MessageDetail) {
-    const canvas = el("canvas", { class: "map", role: "img", "aria-label": `Buffers of message ${this.message}, to scale` });
+    const canvas = el("canvas", {
+      class: "map",
+      role: "img",
+      "aria-label": `Buffers of message ${this.message}, to scale`,
+    });
     const rows = message.rows === null ? "" : `, ${plural(message.rows, "row")}`;
     const codec = message.compression ? `, compressed with ${message.compression}` : "";
-    const words = message.dictionary ? `, dictionary ${message.dictionary.id}${message.dictionary.delta ? " (delta)" : ""}` : "";
+    const words = message.dictionary
+      ? `, dictionary ${message.dictionary.id}${message.dictionary.delta ? " (delta)" : ""}`
+      : "";
     this.detail.replaceChildren(
       el("h3", {}, `Message ${this.message}: ${message.kind}${rows}${words}${codec}`),
-      el("p", { class: "basis" }, `metadata at ${count(message.metadata_offset)}, ${bytes(message.metadata_length)} · body at ${count(message.body_offset)}, ${bytes(message.body_length)}`),
+      el(
+        "p",
+        { class: "basis" },
+        `metadata at ${count(message.metadata_offset)}, ${bytes(message.metadata_length)} · body at ${count(message.body_offset)}, ${bytes(message.body_length)}`,
+      ),
       canvas,
       buffers(message.buffers),
     );
@@ -189,7 +232,12 @@ export class Apart {
       }
       pen.fillStyle = colour(shadeOf % 2 ? "accent" : "words");
       pen.globalAlpha = buffer.name === "validity" ? 0.45 : 1;
-      pen.fillRect(x(buffer.offset), 0, Math.max(1, (buffer.length / Math.max(1, message.body_length)) * width - 0.5), height);
+      pen.fillRect(
+        x(buffer.offset),
+        0,
+        Math.max(1, (buffer.length / Math.max(1, message.body_length)) * width - 0.5),
+        height,
+      );
     }
   }
 
@@ -204,14 +252,25 @@ export class Apart {
       pen.fillRect(x(from), 0, Math.max(1, x(length) - 0.5), height);
     };
     messages.messages.forEach((message: Message, i) => {
-      box(message.body_offset, message.body_length, shade[message.kind] ?? "soft", i === this.message || i % 2 ? 1 : 0.75);
+      box(
+        message.body_offset,
+        message.body_length,
+        shade[message.kind] ?? "soft",
+        i === this.message || i % 2 ? 1 : 0.75,
+      );
       box(message.offset, message.body_offset - message.offset, "schema");
     });
     pen.globalAlpha = 1;
     const picked = this.message === undefined ? undefined : messages.messages[this.message];
     pen.strokeStyle = pen.fillStyle = colour("mark");
     pen.lineWidth = 2;
-    if (picked) pen.strokeRect(x(picked.offset) + 1, 1, Math.max(3, x(picked.body_offset + picked.body_length - picked.offset) - 2), height - 2);
+    if (picked)
+      pen.strokeRect(
+        x(picked.offset) + 1,
+        1,
+        Math.max(3, x(picked.body_offset + picked.body_length - picked.offset) - 2),
+        height - 2,
+      );
     for (const { at, bytes: length } of this.marked) {
       if (at !== undefined) pen.fillRect(x(at) - 1, 0, Math.max(2, x(length ?? 1)), height);
     }
@@ -221,7 +280,10 @@ export class Apart {
   private async residency() {
     try {
       const parts = clamp(Math.floor(this.strip.clientWidth), 50, 2000);
-      const { shares, size } = await get<{ shares: number[]; size: number }>("anatomy", { file: this.file, residency: parts });
+      const { shares, size } = await get<{ shares: number[]; size: number }>("anatomy", {
+        file: this.file,
+        residency: parts,
+      });
       const { pen, width, height } = sheet(this.strip);
       pen.fillStyle = colour("accent");
       shares.forEach((share, i) => {
@@ -251,7 +313,8 @@ export class Apart {
 
 function buffers(all: BufferPlace[]): HTMLElement {
   const shown = all.slice(0, 2000);
-  const row = ({ field = "", name, offset, length }: BufferPlace) => el("tr", {}, ...[field, name, count(offset), count(length)].map((text) => el("td", {}, text)));
+  const row = ({ field = "", name, offset, length }: BufferPlace) =>
+    el("tr", {}, ...[field, name, count(offset), count(length)].map((text) => el("td", {}, text)));
   return el(
     "div",
     { class: "scroll" },

@@ -226,7 +226,8 @@ export class Refused extends Error {
 let base = "/v1/tables";
 
 /** Who carries requests: the browser, or, where the page is in a notebook and has no server in reach, who shows it there. */
-let carry: (address: string, signal?: AbortSignal) => Promise<Response> = (address, signal) => fetch(address, { signal });
+let carry: (address: string, signal?: AbortSignal) => Promise<Response> = (address, signal) =>
+  fetch(address, { signal });
 
 /** Whether the page stands in a document of another one, as in a notebook. */
 export const isEmbedded = location.protocol === "about:";
@@ -326,7 +327,11 @@ export async function open(): Promise<First> {
 }
 
 /** The last line of an answer that comes line by line; `report` hears each. */
-async function lines<T extends { error?: string }>(address: string, report: (now: Report) => void, signal: AbortSignal): Promise<T> {
+async function lines<T extends { error?: string }>(
+  address: string,
+  report: (now: Report) => void,
+  signal: AbortSignal,
+): Promise<T> {
   const response = await ask(address, signal);
   const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
@@ -347,14 +352,22 @@ async function lines<T extends { error?: string }>(address: string, report: (now
 }
 
 /** Searches and sorts; `report` hears how far that is. */
-export async function search(parameters: Parameters, report: (now: Report) => void, signal: AbortSignal): Promise<Report> {
+export async function search(
+  parameters: Parameters,
+  report: (now: Report) => void,
+  signal: AbortSignal,
+): Promise<Report> {
   const last = await lines<Report>(url("views", parameters), report, signal);
   if (last.view === undefined) throw new Refused("the search broke off", 500, "search");
   return last;
 }
 
 /** Groups rows; `report` hears how far that is. */
-export async function grouped(parameters: Parameters, report: (now: Report) => void, signal: AbortSignal): Promise<Groups> {
+export async function grouped(
+  parameters: Parameters,
+  report: (now: Report) => void,
+  signal: AbortSignal,
+): Promise<Groups> {
   const last = await lines<Groups>(url("groups", parameters), report, signal);
   if (last.cells === undefined) throw new Refused("the grouping broke off", 500, "groups");
   return last;
@@ -374,7 +387,10 @@ export async function events(came: (extent: Extent) => void, gone: () => void) {
         const parts = text.split("\n\n");
         text = parts.pop()!;
         if (parts.some((part) => /^event: end$/m.test(part))) return gone();
-        const rows = parts.map((part) => /^data: (.*)$/m.exec(part)).filter((data) => data).at(-1);
+        const rows = parts
+          .map((part) => /^data: (.*)$/m.exec(part))
+          .filter((data) => data)
+          .at(-1);
         if (rows) came(JSON.parse(rows[1]));
       }
     } catch {

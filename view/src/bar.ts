@@ -44,7 +44,9 @@ export class Bar {
     move(event);
     this.element.setPointerCapture(event.pointerId);
     this.element.addEventListener("pointermove", move);
-    this.element.addEventListener("lostpointercapture", () => this.element.removeEventListener("pointermove", move), { once: true });
+    this.element.addEventListener("lostpointercapture", () => this.element.removeEventListener("pointermove", move), {
+      once: true,
+    });
   }
 
   private length(long: number) {

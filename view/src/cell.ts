@@ -19,23 +19,44 @@ function tree(value: Inside, level = 0): HTMLElement {
   if (typeof value === "string") return el("span", { class: "leaf" }, value);
   if ("error" in value) return el("span", { class: "error" }, value.error);
   const { kind, count: all, items } = value;
-  const item = ([name, inside]: [string, Inside]) => el("li", {}, el("span", { class: "key" }, name), tree(inside, level + 1));
+  const item = ([name, inside]: [string, Inside]) =>
+    el("li", {}, el("span", { class: "key" }, name), tree(inside, level + 1));
   const title = `${kind} of ${plural(all, kind === "list" ? "item" : kind === "map" ? "entry" : "field", kind === "map" ? "entries" : undefined)}`;
   const rest = all > items.length && el("li", { class: "hint" }, `and ${count(all - items.length)} more`);
-  return el("details", { class: "tree", open: level < OPEN }, el("summary", {}, title), el("ul", {}, ...items.map(item), rest));
+  return el(
+    "details",
+    { class: "tree", open: level < OPEN },
+    el("summary", {}, title),
+    el("ul", {}, ...items.map(item), rest),
+  );
 }
 
 function bufferOf({ name, offset, length, at, bytes: all, hex, bit }: BufferPlace): HTMLElement {
-  const shown = hex !== undefined && el("code", {}, `${count(at!)}: ${hex}${all! > 64 ? " …" : ""}${bit === undefined ? "" : `  (bit ${bit})`}`);
+  const shown =
+    hex !== undefined &&
+    el("code", {}, `${count(at!)}: ${hex}${all! > 64 ? " …" : ""}${bit === undefined ? "" : `  (bit ${bit})`}`);
   return el("div", { class: "buffer" }, el("strong", {}, name), ` at ${count(offset)}, ${bytes(length)}`, shown);
 }
 
 function placeOf({ place }: CellDetail): HTMLElement[] {
-  if (!place) return [el("p", { class: "hint" }, "No footer leads to this row yet: it is committed, and other Arrow readers find it a moment later.")];
+  if (!place)
+    return [
+      el(
+        "p",
+        { class: "hint" },
+        "No footer leads to this row yet: it is committed, and other Arrow readers find it a moment later.",
+      ),
+    ];
   return [
     el("h3", {}, "Its bytes"),
-    el("p", { class: "basis" }, `${place.name} · message ${count(place.message)} at ${count(place.message_offset)} · row ${count(place.row_in_batch)} of the batch`),
-    ...(place.compressed ? [el("p", { class: "hint" }, "The body is compressed: single values have no place of their own.")] : []),
+    el(
+      "p",
+      { class: "basis" },
+      `${place.name} · message ${count(place.message)} at ${count(place.message_offset)} · row ${count(place.row_in_batch)} of the batch`,
+    ),
+    ...(place.compressed
+      ? [el("p", { class: "hint" }, "The body is compressed: single values have no place of their own.")]
+      : []),
     ...place.buffers.map(bufferOf),
   ];
 }
@@ -64,9 +85,17 @@ async function copy(button: HTMLElement, text: string) {
 }
 
 /** Shows a cell; `signal` ends that when another is looked at. */
-export async function cellPanel(into: HTMLElement, row: number, at: number, { close, show, only }: CellActions, signal: AbortSignal) {
+export async function cellPanel(
+  into: HTMLElement,
+  row: number,
+  at: number,
+  { close, show, only }: CellActions,
+  signal: AbortSignal,
+) {
   const cell = await get<CellDetail>("cell", { row, at }, signal);
-  const image = cell.image && el("img", { class: "picture", src: await picture(row, at), alt: `The picture in this cell, ${cell.image}` });
+  const image =
+    cell.image &&
+    el("img", { class: "picture", src: await picture(row, at), alt: `The picture in this cell, ${cell.image}` });
   if (signal.aborted) return;
   const { value, error } = cell;
   const copies = typeof value === "string" && !isEmbedded && el("button", {}, "Copy");

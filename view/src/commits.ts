@@ -31,10 +31,16 @@ export class CommitList {
     }
   }
 
-  private draw({ first_row: first, capacity, sequence, durable_end: durable, writer: last, records }: Segment, writer: number | null) {
+  private draw(
+    { first_row: first, capacity, sequence, durable_end: durable, writer: last, records }: Segment,
+    writer: number | null,
+  ) {
     const end = Math.max(first, ...records.filter(({ place }) => place === "visible").map((record) => record.end));
     const { pen, width, height } = sheet(this.bar);
-    for (const [to, name] of [[end, "words"], [Math.min(end, durable), "accent"]] as const) {
+    for (const [to, name] of [
+      [end, "words"],
+      [Math.min(end, durable), "accent"],
+    ] as const) {
       pen.fillStyle = colour(name);
       pen.fillRect(0, 0, Math.max(to > first ? 1 : 0, ((to - first) / Math.max(1, capacity)) * width), height);
     }
@@ -49,14 +55,35 @@ export class CommitList {
     const logged = all.filter(({ place }) => place === "log").length;
     this.records.replaceChildren(
       records("records", titles, all.slice(0, LISTED).map(recordRow)),
-      el("p", { class: "hint" }, `live page at ${count(live.offset)} · log at ${count(log.offset)}, ${bytes(log.length)}, ${plural(logged, "entry", "entries")}`),
+      el(
+        "p",
+        { class: "hint" },
+        `live page at ${count(live.offset)} · log at ${count(log.offset)}, ${bytes(log.length)}, ${plural(logged, "entry", "entries")}`,
+      ),
     );
   }
 }
 
-function recordRow({ place, offset, bytes: length, sequence, end, sealed, provisional, boot, this_boot: isNow }: CommitRecord): HTMLElement {
+function recordRow({
+  place,
+  offset,
+  bytes: length,
+  sequence,
+  end,
+  sealed,
+  provisional,
+  boot,
+  this_boot: isNow,
+}: CommitRecord): HTMLElement {
   const states = [sealed && "sealed", provisional && "provisional"].filter(Boolean).join(", ") || "open";
-  const cells = [place, offset === null ? "in the log" : count(offset), bytes(length), count(sequence), count(end), states];
+  const cells = [
+    place,
+    offset === null ? "in the log" : count(offset),
+    bytes(length),
+    count(sequence),
+    count(end),
+    states,
+  ];
   const when = el("td", { title: boot }, isNow ? "this boot" : `${boot.slice(0, 8)}…, an earlier one`);
   return el("tr", {}, ...cells.map((text) => el("td", {}, text)), when);
 }

@@ -130,7 +130,13 @@ export function repaint() {
 }
 
 /** What is known of a column, in the panel; `signal` ends the look at all rows. */
-export async function panel(into: HTMLElement, number: number, column: Column, actions: GlanceActions, signal: AbortSignal) {
+export async function panel(
+  into: HTMLElement,
+  number: number,
+  column: Column,
+  actions: GlanceActions,
+  signal: AbortSignal,
+) {
   const told = el("div", { class: "told", "aria-live": "polite" }, "looking …");
   const over = el("div", { hidden: true });
   into.replaceChildren(
@@ -144,7 +150,11 @@ export async function panel(into: HTMLElement, number: number, column: Column, a
       el("button", { click: () => actions.sort(true) }, "Sort ↓"),
       actions.unsorted && el("button", { click: actions.unsorted }, "Unsorted"),
       isDrawn(column.type) && el("button", { click: () => actions.plot() }, "Plot"),
-      el("button", { "aria-pressed": String(actions.isPinned), click: () => actions.pin() }, actions.isPinned ? "Unpin" : "Pin"),
+      el(
+        "button",
+        { "aria-pressed": String(actions.isPinned), click: () => actions.pin() },
+        actions.isPinned ? "Unpin" : "Pin",
+      ),
       el("button", { "aria-label": "Move left", title: "Move left", click: () => actions.move(-1) }, "←"),
       el("button", { "aria-label": "Move right", title: "Move right", click: () => actions.move(1) }, "→"),
     ),
@@ -161,11 +171,20 @@ export async function panel(into: HTMLElement, number: number, column: Column, a
       ...(statistics.min === null ? [] : fact("min", statistics.min)),
       ...(statistics.max === null ? [] : fact("max", statistics.max)),
       ...(statistics.mean === null ? [] : fact("mean", statistics.mean.toPrecision(8))),
-      ...(unique ? fact("distinct", count(unique.distinct) + (unique.of < statistics.of ? ` in ${plural(unique.of, "row")}` : "")) : []),
+      ...(unique
+        ? fact(
+            "distinct",
+            count(unique.distinct) + (unique.of < statistics.of ? ` in ${plural(unique.of, "row")}` : ""),
+          )
+        : []),
     ];
     const picture = el("canvas", { class: "histogram", role: "img", "aria-label": `Histogram of ${column.name}` });
     told.replaceChildren(
-      el("p", { class: "basis" }, statistics.exact ? "of all rows" : `estimated from ${plural(statistics.rows, "row")}; looking at all …`),
+      el(
+        "p",
+        { class: "basis" },
+        statistics.exact ? "of all rows" : `estimated from ${plural(statistics.rows, "row")}; looking at all …`,
+      ),
       el("dl", {}, ...facts),
       ...(histogram
         ? [picture, el("p", { class: "ends" }, el("span", {}, histogram.ends[0]), el("span", {}, histogram.ends[1]))]
@@ -179,7 +198,19 @@ export async function panel(into: HTMLElement, number: number, column: Column, a
                 el(
                   "tr",
                   {},
-                  el("td", {}, el("button", { class: value === null ? "null" : "", title: "Only these rows", click: () => actions.only(value) }, value ?? "null")),
+                  el(
+                    "td",
+                    {},
+                    el(
+                      "button",
+                      {
+                        class: value === null ? "null" : "",
+                        title: "Only these rows",
+                        click: () => actions.only(value),
+                      },
+                      value ?? "null",
+                    ),
+                  ),
                   el("td", {}, count(n)),
                 ),
               ),
@@ -192,18 +223,29 @@ export async function panel(into: HTMLElement, number: number, column: Column, a
   };
   const draw = (bins: Bins) => {
     if (!bins.bins.length) return;
-    const picture = el("canvas", { class: "spark", role: "img", "aria-label": `${column.name} over ${plural(bins.to - bins.from, "row")}` });
+    const picture = el("canvas", {
+      class: "spark",
+      role: "img",
+      "aria-label": `${column.name} over ${plural(bins.to - bins.from, "row")}`,
+    });
     over.replaceChildren(
       el("h3", {}, "Over the rows"),
       picture,
-      el("p", { class: "ends" }, el("span", {}, count(bins.from)), el("span", {}, bins.exact ? "" : "from a sample"), el("span", {}, count(bins.to))),
+      el(
+        "p",
+        { class: "ends" },
+        el("span", {}, count(bins.from)),
+        el("span", {}, bins.exact ? "" : "from a sample"),
+        el("span", {}, count(bins.to)),
+      ),
     );
     over.hidden = false;
     pictures.set(picture, () => spark(picture, bins));
     repaint();
   };
   try {
-    const first = samples.get(number)?.statistics ?? (await get<Statistics>("statistics", { at: number, sample: true }, signal));
+    const first =
+      samples.get(number)?.statistics ?? (await get<Statistics>("statistics", { at: number, sample: true }, signal));
     if (signal.aborted) return;
     show(first);
     const line = (sample: boolean) => get<Bins>("bins", { at: number, count: POINTS[1], sample }, signal);

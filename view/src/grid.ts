@@ -36,7 +36,19 @@ export interface Sorted {
 
 /** Pixels for the values of a type, until some have come. */
 function width(type: string, name: string): number {
-  const room = /^timestamp/.test(type) ? (type.includes(",") ? 330 : type.startsWith("timestamp[s") ? 160 : 222) : /^(decimal|interval)/.test(type) ? 170 : /^(bool|u?int(8|16|32)|float16|date)/.test(type) ? 104 : /^(u?int64|float|time|duration|dictionary)/.test(type) ? 132 : 200;
+  const room = /^timestamp/.test(type)
+    ? type.includes(",")
+      ? 330
+      : type.startsWith("timestamp[s")
+        ? 160
+        : 222
+    : /^(decimal|interval)/.test(type)
+      ? 170
+      : /^(bool|u?int(8|16|32)|float16|date)/.test(type)
+        ? 104
+        : /^(u?int64|float|time|duration|dictionary)/.test(type)
+          ? 132
+          : 200;
   return clamp(name.length * 8 + 16, room, Math.max(room, 240));
 }
 
@@ -91,7 +103,14 @@ export class Grid {
     this.horizontal = new Bar(false, "Columns", (at) => this.scroll(undefined, at));
     const table = el(
       "div",
-      { class: "grid", id: "grid", role: "grid", tabindex: 0, "aria-label": "Rows", "aria-colcount": columns.length + 1 },
+      {
+        class: "grid",
+        id: "grid",
+        role: "grid",
+        tabindex: 0,
+        "aria-label": "Rows",
+        "aria-colcount": columns.length + 1,
+      },
       el("div", { role: "rowgroup" }, this.head),
       this.body,
     );
@@ -223,7 +242,14 @@ export class Grid {
     const place = this.places[column];
     const [held, room] = this.held;
     const [at, end] = [this.starts[place] - room, this.starts[place + 1]];
-    const left = place < held ? undefined : at < this.left ? at : end > this.left + this.across ? Math.min(at, end - this.across) : undefined;
+    const left =
+      place < held
+        ? undefined
+        : at < this.left
+          ? at
+          : end > this.left + this.across
+            ? Math.min(at, end - this.across)
+            : undefined;
     this.scroll(top, left);
   }
 
@@ -249,42 +275,75 @@ export class Grid {
     let column = this.places[this.active.column] ?? 0;
     const last = this.columns.length - 1;
     switch (event.key) {
-      case "ArrowDown": row += 1; break;
-      case "ArrowUp": row -= 1; break;
-      case "ArrowRight": column = control ? last : column + 1; break;
-      case "ArrowLeft": column = control ? 0 : column - 1; break;
-      case "PageDown": case " ": row += page; break;
-      case "PageUp": row -= page; break;
-      case "Home": if (control) row = first; else column = 0; break;
-      case "End": if (control) row = end - 1; else column = last; break;
-      case "Enter": this.events.picked(row, this.active.column); event.preventDefault(); return;
-      case "p": case "<": case ">":
+      case "ArrowDown":
+        row += 1;
+        break;
+      case "ArrowUp":
+        row -= 1;
+        break;
+      case "ArrowRight":
+        column = control ? last : column + 1;
+        break;
+      case "ArrowLeft":
+        column = control ? 0 : column - 1;
+        break;
+      case "PageDown":
+      case " ":
+        row += page;
+        break;
+      case "PageUp":
+        row -= page;
+        break;
+      case "Home":
+        if (control) row = first;
+        else column = 0;
+        break;
+      case "End":
+        if (control) row = end - 1;
+        else column = last;
+        break;
+      case "Enter":
+        this.events.picked(row, this.active.column);
+        event.preventDefault();
+        return;
+      case "p":
+      case "<":
+      case ">":
         if (control || last < 0) return;
         if (event.key === "p") this.pin(this.active.column);
         else this.move(this.active.column, column + (event.key === ">" ? 1 : -1));
         column = this.places[this.active.column];
         break;
-      case "[": case "]": this.widen(this.active.column, event.key === "]" ? 24 : -24); return;
+      case "[":
+      case "]":
+        this.widen(this.active.column, event.key === "]" ? 24 : -24);
+        return;
       case "c":
         if (!control || String(getSelection())) return;
         this.events.copied(row, this.active.column);
         break;
-      case "h": this.events.header(this.active.column); event.preventDefault(); return;
-      default: return;
+      case "h":
+        this.events.header(this.active.column);
+        event.preventDefault();
+        return;
+      default:
+        return;
     }
     event.preventDefault();
     const before = this.active;
     this.active = { row: clamp(row, first, Math.max(first, end - 1)), column: this.order[clamp(column, 0, last)] ?? 0 };
     this.reveal();
-    if (before.row !== this.active.row || before.column !== this.active.column) this.events.activated(this.active.row, this.active.column);
+    if (before.row !== this.active.row || before.column !== this.active.column)
+      this.events.activated(this.active.row, this.active.column);
   }
 
   /** Paints with the next frame. */
   paint() {
-    if (!this.frame) this.frame = requestAnimationFrame(() => {
-      this.frame = 0;
-      this.draw();
-    });
+    if (!this.frame)
+      this.frame = requestAnimationFrame(() => {
+        this.frame = 0;
+        this.draw();
+      });
   }
 
   /** Paints now. */
@@ -302,7 +361,11 @@ export class Grid {
     this.before = from;
     this.drawHead(columns);
     while (this.pool.length < to - from) {
-      const row = el("div", { class: "row", role: "row" }, el("div", { class: "number", role: "rowheader", "aria-colindex": 1 }));
+      const row = el(
+        "div",
+        { class: "row", role: "row" },
+        el("div", { class: "number", role: "rowheader", "aria-colindex": 1 }),
+      );
       this.pool.push(row);
       this.body.append(row);
     }
@@ -333,7 +396,9 @@ export class Grid {
 
   /** Fits columns to the first of their values that are in sight, if there are new ones; what is being looked at stays where it is. */
   private fit(from: number, to: number): boolean {
-    const seen = this.columnsInSight().filter((column) => !this.fitted.has(column) && this.rows.cell(from, column) !== undefined);
+    const seen = this.columnsInSight().filter(
+      (column) => !this.fitted.has(column) && this.rows.cell(from, column) !== undefined,
+    );
     for (const column of seen) {
       this.fitted.add(column);
       this.wide[column] = this.given.get(column) ?? this.fitting(column, from, to);
@@ -349,7 +414,10 @@ export class Grid {
       const cell = this.rows.cell(row, column);
       return cell === undefined ? "" : cell === null ? "null" : typeof cell === "object" ? cell.error : cell;
     };
-    let wide = Math.max(Math.min(200, pen("name").measureText(name).width + 14), Math.min(130, pen("type").measureText(type).width));
+    let wide = Math.max(
+      Math.min(200, pen("name").measureText(name).width + 14),
+      Math.min(130, pen("type").measureText(type).width),
+    );
     for (let row = from; row < to; row++) wide = Math.max(wide, pen("cell").measureText(text(row)).width);
     return clamp(Math.ceil(wide) + BESIDE, ...FITTED);
   }
@@ -357,11 +425,19 @@ export class Grid {
   /** Takes over widths that have changed, and keeps `column` where it is. */
   private rearranged(column: number) {
     const place = this.places[column] ?? 0;
-    const isSeen = place >= this.held[0] && this.starts[place + 1] > this.left + this.held[1] && this.starts[place] < this.left + this.across;
+    const isSeen =
+      place >= this.held[0] &&
+      this.starts[place + 1] > this.left + this.held[1] &&
+      this.starts[place] < this.left + this.across;
     const anchor = isSeen ? place : Math.max(this.held[0], this.placeAt(this.left + this.held[1]));
     const before = this.starts[anchor] ?? 0;
     this.arranged();
-    if (this.left > 0) this.left = clamp(this.left + (this.starts[anchor] ?? 0) - before, 0, Math.max(0, this.starts.at(-1)! - this.across));
+    if (this.left > 0)
+      this.left = clamp(
+        this.left + (this.starts[anchor] ?? 0) - before,
+        0,
+        Math.max(0, this.starts.at(-1)! - this.across),
+      );
   }
 
   /** Makes a column wider by some pixels. */
@@ -407,7 +483,8 @@ export class Grid {
     const [held, room] = this.held;
     const places = Array.from({ length: held }, (_, place) => place);
     const first = Math.max(held, this.placeAt(this.left + room));
-    for (let place = first; place < this.order.length && this.starts[place] < this.left + this.across; place++) places.push(place);
+    for (let place = first; place < this.order.length && this.starts[place] < this.left + this.across; place++)
+      places.push(place);
     return places.map((place) => this.order[place]);
   }
 
@@ -467,7 +544,12 @@ export class Grid {
 
   /** The right edge of a head, by which its column is made wider; twice fits it. */
   private edge(column: number): HTMLElement {
-    const edge = el("span", { class: "edge", "aria-hidden": true, dblclick: () => this.refit(column), click: (event) => event.stopPropagation() });
+    const edge = el("span", {
+      class: "edge",
+      "aria-hidden": true,
+      dblclick: () => this.refit(column),
+      click: (event) => event.stopPropagation(),
+    });
     edge.addEventListener("pointerdown", (event) => {
       event.stopPropagation();
       const [start, wide] = [event.clientX, this.wide[column]];
@@ -517,7 +599,8 @@ export class Grid {
         this.events.glance(column, element);
       }
       const { sorted } = this;
-      if (sorted?.column === column) element.setAttribute("aria-sort", sorted.isDescending ? "descending" : "ascending");
+      if (sorted?.column === column)
+        element.setAttribute("aria-sort", sorted.isDescending ? "descending" : "ascending");
       else element.removeAttribute("aria-sort");
     }
   }

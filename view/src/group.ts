@@ -24,7 +24,12 @@ export function groupingOf(parameters: URLSearchParams, columns: number): Groupi
     return (functions as readonly string[]).includes(name) ? column(number).map((n) => [name, n]) : [];
   });
   const order = /^(-?)(\d+)$/.exec(parameters.get("order") ?? "");
-  return { by: list("by").flatMap(column).slice(0, 8), of, order: order ? Number(order[2]) : undefined, descending: order?.[1] === "-" };
+  return {
+    by: list("by").flatMap(column).slice(0, 8),
+    of,
+    order: order ? Number(order[2]) : undefined,
+    descending: order?.[1] === "-",
+  };
 }
 
 export class Group {
@@ -45,7 +50,13 @@ export class Group {
     private changed: () => void,
     private only: (tests: [Column, string | null][]) => void,
   ) {
-    this.element = el("section", { class: "grouping", "aria-label": "Groups" }, this.tools, el("p", { class: "tools" }, this.told, this.stopper, this.keep), this.table);
+    this.element = el(
+      "section",
+      { class: "grouping", "aria-label": "Groups" },
+      this.tools,
+      el("p", { class: "tools" }, this.told, this.stopper, this.keep),
+      this.table,
+    );
   }
 
   /** Groups what `where` leaves; the first time by the first column of words. */
@@ -83,19 +94,38 @@ export class Group {
       void this.load();
     };
     const name = (column: number) => this.columns[column].name;
-    const chip = (text: string, remove: () => void) => el("span", { class: "chip" }, el("span", {}, text), el("button", { "aria-label": `Without ${text}`, click: remove }, "×"));
+    const chip = (text: string, remove: () => void) =>
+      el(
+        "span",
+        { class: "chip" },
+        el("span", {}, text),
+        el("button", { "aria-label": `Without ${text}`, click: remove }, "×"),
+      );
     const options = () => this.columns.map(({ name }, i) => el("option", { value: i }, name));
-    const key = el("select", { "aria-label": "Group by", change: () => key.value && change({ by: [...by, Number(key.value)] }) }, el("option", { value: "" }, by.length ? "and by …" : "all rows"), ...options());
-    const kind = el("select", { "aria-label": "Function" }, ...functions.map((each) => el("option", { value: each }, each)));
+    const key = el(
+      "select",
+      { "aria-label": "Group by", change: () => key.value && change({ by: [...by, Number(key.value)] }) },
+      el("option", { value: "" }, by.length ? "and by …" : "all rows"),
+      ...options(),
+    );
+    const kind = el(
+      "select",
+      { "aria-label": "Function" },
+      ...functions.map((each) => el("option", { value: each }, each)),
+    );
     const column = el("select", { "aria-label": "Column of the function" }, ...options());
-    const number = this.columns.findIndex(({ type }, i) => /^(float|u?int|decimal)/.test(type) && !of.some(([, at]) => at === i));
+    const number = this.columns.findIndex(
+      ({ type }, i) => /^(float|u?int|decimal)/.test(type) && !of.some(([, at]) => at === i),
+    );
     column.value = String(Math.max(0, number));
     this.tools.replaceChildren(
       el("span", {}, "Group by"),
       ...by.map((at, i) => chip(name(at), () => change({ by: by.filter((_, other) => other !== i) }))),
       key,
       el("span", {}, "and show"),
-      ...of.map(([each, at], i) => chip(`${each} of ${name(at)}`, () => change({ of: of.filter((_, other) => other !== i) }))),
+      ...of.map(([each, at], i) =>
+        chip(`${each} of ${name(at)}`, () => change({ of: of.filter((_, other) => other !== i) })),
+      ),
       kind,
       el("span", {}, "of"),
       column,
@@ -112,10 +142,17 @@ export class Group {
     this.keep.replaceChildren();
     this.told.classList.remove("error");
     const report = ({ searched, of, found }: Report) => {
-      if (searched !== undefined) this.told.textContent = `read ${count(searched)} of ${plural(of!, "row")}: ${plural(found!, "group")} …`;
+      if (searched !== undefined)
+        this.told.textContent = `read ${count(searched)} of ${plural(of!, "row")}: ${plural(found!, "group")} …`;
     };
     try {
-      const parameters = { at: by.length ? by.join(",") : undefined, of: of.map(([name, at]) => `${name}:${at}`), where: this.where, sort: order, descending };
+      const parameters = {
+        at: by.length ? by.join(",") : undefined,
+        of: of.map(([name, at]) => `${name}:${at}`),
+        where: this.where,
+        sort: order,
+        descending,
+      };
       this.draw(await grouped(parameters, report, going.signal));
       const told = this.told.textContent;
       const failed = (message: string) => {
@@ -140,7 +177,10 @@ export class Group {
   private draw(found: Groups) {
     const { by, order, descending } = this.grouping;
     const shown = found.cells.length;
-    this.told.textContent = plural(found.groups, "group") + (shown < found.groups ? `, the first ${count(shown)}` : "") + (this.where ? ` of the rows where ${this.where}` : ` of ${plural(found.of, "row")}`);
+    this.told.textContent =
+      plural(found.groups, "group") +
+      (shown < found.groups ? `, the first ${count(shown)}` : "") +
+      (this.where ? ` of the rows where ${this.where}` : ` of ${plural(found.of, "row")}`);
     const sort = (column: number) => {
       this.grouping.descending = order === column ? !descending : column >= by.length;
       this.grouping.order = column;

@@ -17,11 +17,22 @@ const KEYS: [string, string][] = [
   ["+   -", "in a plot: zoom; arrows move it, Enter shows its rows"],
 ];
 
-const CONDITIONS = ['price > 100 and symbol in ("IBM", "MSFT")', "time >= '2024-05-17' and note is not null", "not (volume == 0 or price < 1)"];
+const CONDITIONS = [
+  'price > 100 and symbol in ("IBM", "MSFT")',
+  "time >= '2024-05-17' and note is not null",
+  "not (volume == 0 or price < 1)",
+];
 
 export function help(): HTMLDialogElement {
   const close = el("button", { class: "close", "aria-label": "Close", click: () => dialog.close() }, "×");
-  const keys = KEYS.map(([key, does]) => el("tr", {}, el("td", {}, ...key.split(/(?<=\S) {3}/).flatMap((one) => [el("kbd", {}, one), " "])), el("td", {}, does)));
+  const keys = KEYS.map(([key, does]) =>
+    el(
+      "tr",
+      {},
+      el("td", {}, ...key.split(/(?<=\S) {3}/).flatMap((one) => [el("kbd", {}, one), " "])),
+      el("td", {}, does),
+    ),
+  );
   const dialog = el(
     "dialog",
     { class: "help", "aria-label": "Keys" },
@@ -30,7 +41,11 @@ export function help(): HTMLDialogElement {
     el("table", {}, el("tbody", {}, ...keys)),
     el("h2", {}, "Conditions"),
     ...CONDITIONS.map((condition) => el("code", {}, condition)),
-    el("p", { class: "hint" }, "Drag a column's head to move it, its right edge to make it wider; a double click on the edge fits it."),
+    el(
+      "p",
+      { class: "hint" },
+      "Drag a column's head to move it, its right edge to make it wider; a double click on the edge fits it.",
+    ),
   );
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
   return dialog;

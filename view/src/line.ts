@@ -15,7 +15,8 @@ export function line(pen: CanvasRenderingContext2D, bins: Bin[], { width, top, b
   const known = bins.filter((bin) => bin !== null);
   const low = known.reduce((least, bin) => Math.min(least, bin[1]), Infinity);
   const high = known.reduce((most, bin) => Math.max(most, bin[2]), -Infinity);
-  const y = (value: number) => (high > low ? bottom - ((value - low) / (high - low)) * (bottom - top) : (top + bottom) / 2);
+  const y = (value: number) =>
+    high > low ? bottom - ((value - low) / (high - low)) * (bottom - top) : (top + bottom) / 2;
   const step = width / Math.max(1, bins.length);
   pen.strokeStyle = pen.fillStyle = colour("accent");
   pen.lineWidth = 1;
@@ -34,7 +35,8 @@ export function line(pen: CanvasRenderingContext2D, bins: Bin[], { width, top, b
   });
   pen.stroke();
   // Where rows are apart, each of them is a point.
-  if (width > 6 * known.length) bins.forEach((bin, i) => bin && pen.fillRect((i + 0.5) * step - 2, y(bin[3]) - 2, 4, 4));
+  if (width > 6 * known.length)
+    bins.forEach((bin, i) => bin && pen.fillRect((i + 0.5) * step - 2, y(bin[3]) - 2, 4, 4));
 }
 
 /** A number that an axis marks, and what it says there. */
@@ -42,7 +44,29 @@ export type Mark = [bigint, string];
 
 const DAY = 86_400;
 /** Seconds between marks, as long as days are of one length; months, when they are not. */
-const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, DAY, 2 * DAY, 7 * DAY, 14 * DAY];
+const SECONDS = [
+  1,
+  2,
+  5,
+  10,
+  15,
+  30,
+  60,
+  120,
+  300,
+  600,
+  900,
+  1800,
+  3600,
+  7200,
+  10_800,
+  21_600,
+  43_200,
+  DAY,
+  2 * DAY,
+  7 * DAY,
+  14 * DAY,
+];
 const MONTHS = [1, 3, 6, 12, 24, 60, 120, 240, 600, 1200, 6000, 12_000];
 
 /** The least of 1, 2, 5, 10, 20, … that is not less than `least`. */
@@ -67,7 +91,9 @@ export function rowMarks(from: bigint, to: bigint, most: number): Mark[] {
 /** How many of a type's times are a second. */
 function perSecond(type: string): number {
   const unit = /^timestamp\[(s|ms|us|ns)/.exec(type)?.[1] ?? "";
-  return ({ s: 1, ms: 1e3, us: 1e6, ns: 1e9 } as Record<string, number>)[unit] ?? (type.startsWith("date32") ? 1 / DAY : 1e3);
+  return (
+    ({ s: 1, ms: 1e3, us: 1e6, ns: 1e9 } as Record<string, number>)[unit] ?? (type.startsWith("date32") ? 1 / DAY : 1e3)
+  );
 }
 
 /** Marks of times of a type, at whole seconds, hours, days or months of UTC, in which cells have them too. */
@@ -111,7 +137,14 @@ export function timeMarks(from: bigint, to: bigint, most: number, type: string):
 }
 
 /** Draws an axis with its marks at the bottom of a picture. */
-export function axis(pen: CanvasRenderingContext2D, marks: Mark[], from: bigint, to: bigint, width: number, height: number) {
+export function axis(
+  pen: CanvasRenderingContext2D,
+  marks: Mark[],
+  from: bigint,
+  to: bigint,
+  width: number,
+  height: number,
+) {
   const x = (at: bigint) => (Number(at - from) / Math.max(1, Number(to - from))) * width;
   pen.strokeStyle = colour("line");
   pen.fillStyle = colour("soft");

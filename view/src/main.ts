@@ -1,14 +1,41 @@
 // The page: rows, a plot, and the file taken apart.
 
 import { Apart } from "./apart.js";
-import { type CellDetail, type Cells, type Column, type Extent, events, type Facts, type First, get, isEmbedded, open, type Refused, type Report, search, url } from "./api.js";
+import {
+  type CellDetail,
+  type Cells,
+  type Column,
+  type Extent,
+  events,
+  type Facts,
+  type First,
+  get,
+  isEmbedded,
+  open,
+  type Refused,
+  type Report,
+  search,
+  url,
+} from "./api.js";
 import { cellPanel } from "./cell.js";
 import { clamp, count, el, plural } from "./dom.js";
 import { bars, forget, panel, repaint, sampled, spark } from "./glance.js";
 import { Grid } from "./grid.js";
 import { Group } from "./group.js";
 import { help } from "./help.js";
-import { literal, orderOf, orderText, type Place, placeOf, placeText, quoted, TABS, type Tab, widthsOf, widthsText } from "./place.js";
+import {
+  literal,
+  orderOf,
+  orderText,
+  type Place,
+  placeOf,
+  placeText,
+  quoted,
+  TABS,
+  type Tab,
+  widthsOf,
+  widthsText,
+} from "./place.js";
 import { Plot } from "./plot.js";
 import { Rows } from "./rows.js";
 import { formats, saves } from "./save.js";
@@ -41,13 +68,39 @@ class Page {
   /** What was looked for among the names of columns, and the one that was found last. */
   private found = { wanted: "", at: -1 };
 
-  private filter = el("input", { type: "search", class: "filter", placeholder: 'Filter: price > 100 and symbol == "IBM"', "aria-label": "Filter", spellcheck: "false", autocomplete: "off", enterkeyhint: "search" });
-  private goto = el("input", { type: "text", class: "goto", placeholder: "Row or time …", "aria-label": "Go to row or time", title: "A row's number, from the end if negative; or a time, such as 2024-05-17 09:30" });
-  private finder = el("input", { type: "search", class: "finder", placeholder: "Column …", "aria-label": "Find a column", title: "A part of a column's name; Enter again for the next", list: "columns", autocomplete: "off" });
+  private filter = el("input", {
+    type: "search",
+    class: "filter",
+    placeholder: 'Filter: price > 100 and symbol == "IBM"',
+    "aria-label": "Filter",
+    spellcheck: "false",
+    autocomplete: "off",
+    enterkeyhint: "search",
+  });
+  private goto = el("input", {
+    type: "text",
+    class: "goto",
+    placeholder: "Row or time …",
+    "aria-label": "Go to row or time",
+    title: "A row's number, from the end if negative; or a time, such as 2024-05-17 09:30",
+  });
+  private finder = el("input", {
+    type: "search",
+    class: "finder",
+    placeholder: "Column …",
+    "aria-label": "Find a column",
+    title: "A part of a column's name; Enter again for the next",
+    list: "columns",
+    autocomplete: "off",
+  });
   private status = el("span", { class: "status", role: "status", "aria-live": "polite" });
   private stopper = el("button", { class: "stop", hidden: true, click: () => this.stop() }, "Stop");
   private fresh = el("button", { class: "fresh", click: () => this.follow(true), hidden: true });
-  private following = el("button", { class: "follow", "aria-pressed": "false", click: () => this.follow(!this.isFollowing) }, "Follow");
+  private following = el(
+    "button",
+    { class: "follow", "aria-pressed": "false", click: () => this.follow(!this.isFollowing) },
+    "Follow",
+  );
   private message = el("p", { class: "message", role: "alert", hidden: true });
   private aside = el("aside", { class: "panel", "aria-label": "Details", hidden: true });
   private main = el("main", { id: "main" });
@@ -89,29 +142,74 @@ class Page {
     });
     this.formats = formats(facts.parquet);
     this.sql = new Sql(facts.name, this.formats, () => this.save());
-    this.group = new Group(facts.name, this.formats, columns, () => this.save(), (tests) => this.only(tests));
-    const tab = (name: Tab) => el("button", { role: "tab", "aria-selected": "false", "aria-controls": "main", click: () => this.tab(name) }, NAMES[name]);
+    this.group = new Group(
+      facts.name,
+      this.formats,
+      columns,
+      () => this.save(),
+      (tests) => this.only(tests),
+    );
+    const tab = (name: Tab) =>
+      el(
+        "button",
+        { role: "tab", "aria-selected": "false", "aria-controls": "main", click: () => this.tab(name) },
+        NAMES[name],
+      );
     for (const name of TABS) this.tabs[name] = tab(name);
     const isTable = facts.kind === "table";
     document.title = `${facts.name} · Arrowwood`;
-    document.body.replaceChildren(this.header(isTable), this.message, el("div", { class: "middle" }, this.main, this.aside), this.footer(), this.names(), this.help);
+    document.body.replaceChildren(
+      this.header(isTable),
+      this.message,
+      el("div", { class: "middle" }, this.main, this.aside),
+      this.footer(),
+      this.names(),
+      this.help,
+    );
     this.listen(isTable);
   }
 
   private header(isTable: boolean): HTMLElement {
     const { name, path } = this.facts;
-    const tabs = el("nav", { role: "tablist", "aria-label": "Ways to look", keydown: (event) => this.tabKey(event as KeyboardEvent) }, ...Object.values(this.tabs));
-    const theme = el("button", { class: "theme", "aria-label": "Dark or light", title: "Dark or light", click: () => this.theme() }, "◐");
-    return el("header", {}, el("h1", { title: path ?? name }, name), tabs, this.filter, this.goto, this.finder, isTable && this.following, this.fresh, theme);
+    const tabs = el(
+      "nav",
+      { role: "tablist", "aria-label": "Ways to look", keydown: (event) => this.tabKey(event as KeyboardEvent) },
+      ...Object.values(this.tabs),
+    );
+    const theme = el(
+      "button",
+      { class: "theme", "aria-label": "Dark or light", title: "Dark or light", click: () => this.theme() },
+      "◐",
+    );
+    return el(
+      "header",
+      {},
+      el("h1", { title: path ?? name }, name),
+      tabs,
+      this.filter,
+      this.goto,
+      this.finder,
+      isTable && this.following,
+      this.fresh,
+      theme,
+    );
   }
 
   private footer(): HTMLElement {
-    const keys = el("button", { class: "keys", title: "What the keys do (?)", "aria-haspopup": "dialog", click: () => this.help.showModal() }, "? Keys");
+    const keys = el(
+      "button",
+      { class: "keys", title: "What the keys do (?)", "aria-haspopup": "dialog", click: () => this.help.showModal() },
+      "? Keys",
+    );
     return el("footer", {}, this.status, this.stopper, !isEmbedded && this.saves, keys);
   }
 
   private names(): HTMLElement {
-    return el("datalist", { id: "columns" }, ...this.facts.columns.slice(0, OFFERED).map(({ name }) => el("option", { value: name })));
+    return el(
+      "datalist",
+      { id: "columns" },
+      ...this.facts.columns.slice(0, OFFERED).map(({ name }) => el("option", { value: name })),
+    );
   }
 
   private listen(isTable: boolean) {
@@ -160,7 +258,8 @@ class Page {
     this.tab(place.tab);
     if (place.tab === "group") this.group.again(this.place.where);
     if (place.tab === "sql" && place.query) void this.sql.run();
-    if (place.row !== undefined) this.grid.go(place.row, clamp(place.column ?? 0, 0, Math.max(0, this.facts.columns.length - 1)));
+    if (place.row !== undefined)
+      this.grid.go(place.row, clamp(place.column ?? 0, 0, Math.max(0, this.facts.columns.length - 1)));
     if (place.plot !== undefined && place.plot < this.facts.columns.length) {
       const isOverTime = isTime(this.facts.columns[place.over ?? -1]?.type ?? "");
       this.plot.over = isOverTime ? place.over : undefined;
@@ -225,10 +324,17 @@ class Page {
   private tell(report?: Report) {
     const all = this.end - this.extent.first_row;
     const { view } = this;
-    const found = view ? `${plural(view.rows, "row")} of ${count(all)}${view.whole ? "" : ", the first that were found"}` : plural(all, "row");
-    const going = report?.of ? `searched ${count(report.searched!)} of ${count(report.of)}: ${count(report.found ?? 0)} found …` : "";
+    const found = view
+      ? `${plural(view.rows, "row")} of ${count(all)}${view.whole ? "" : ", the first that were found"}`
+      : plural(all, "row");
+    const going = report?.of
+      ? `searched ${count(report.searched!)} of ${count(report.of)}: ${count(report.found ?? 0)} found …`
+      : "";
     this.stopper.hidden = !going;
-    const durable = this.facts.kind === "table" && !view ? ` · ${this.extent.durable_end >= this.end ? "all durable" : `durable up to ${count(this.extent.durable_end)}`}` : "";
+    const durable =
+      this.facts.kind === "table" && !view
+        ? ` · ${this.extent.durable_end >= this.end ? "all durable" : `durable up to ${count(this.extent.durable_end)}`}`
+        : "";
     this.status.textContent = going || `${found} · ${plural(this.facts.columns.length, "column")}${durable}`;
     this.saves.replaceChildren(...this.kept());
   }
@@ -239,7 +345,8 @@ class Page {
     const { where, sort } = this.place;
     const view = this.view?.whole ? this.view.id : undefined;
     const isStream = (format: string) => format !== "parquet" && !(view && sort);
-    const address = (format: string) => (isStream(format) ? url("rows", { where, format }) : url("save", { view, format }));
+    const address = (format: string) =>
+      isStream(format) ? url("rows", { where, format }) : url("save", { view, format });
     // Of more rows than are kept of a view, only those that are sent as they are found.
     const all = this.formats.filter((format) => format !== "parquet" || !this.view || view);
     return saves({ name, formats: all, address, isStream, failed: (message) => this.say(message) });
@@ -297,7 +404,12 @@ class Page {
     this.save();
   }
 
-  private async search(wanted: { where?: string; sort?: string; descending?: boolean } = { ...this.place, where: this.filter.value.trim() }) {
+  private async search(
+    wanted: { where?: string; sort?: string; descending?: boolean } = {
+      ...this.place,
+      where: this.filter.value.trim(),
+    },
+  ) {
     this.searching?.abort();
     const where = (wanted.where ?? "").trim();
     const { sort = "", descending = false } = wanted;
@@ -328,7 +440,8 @@ class Page {
 
   /** Leaves only the rows with these values, of those that are left. */
   private only(tests: [Column, string | null][]) {
-    const test = ([{ name, type }, value]: [Column, string | null]) => (value === null ? `${quoted(name)} is null` : `${quoted(name)} == ${literal(type, value)}`);
+    const test = ([{ name, type }, value]: [Column, string | null]) =>
+      value === null ? `${quoted(name)} is null` : `${quoted(name)} == ${literal(type, value)}`;
     const before = this.filter.value.trim();
     const where = [...(before ? [`(${before})`] : []), ...tests.map(test)].join(" and ");
     if (this.place.tab === "group") this.place.tab = "rows";
@@ -336,13 +449,17 @@ class Page {
   }
 
   private mini(column: number, into: HTMLElement) {
-    sampled(column, () => into.isConnected, ({ statistics, bins }) => {
-      const [mini, line] = into.querySelectorAll("canvas");
-      if (bins && !bins.bins.length) line.hidden = true;
-      if (bins?.bins.length) spark(line, bins);
-      bars(mini, statistics);
-      into.title = `${statistics.name}: ${statistics.type}${statistics.nulls ? `, ${count(statistics.nulls)} nulls of ${count(statistics.rows)}` : ""}`;
-    });
+    sampled(
+      column,
+      () => into.isConnected,
+      ({ statistics, bins }) => {
+        const [mini, line] = into.querySelectorAll("canvas");
+        if (bins && !bins.bins.length) line.hidden = true;
+        if (bins?.bins.length) spark(line, bins);
+        bars(mini, statistics);
+        into.title = `${statistics.name}: ${statistics.type}${statistics.nulls ? `, ${count(statistics.nulls)} nulls of ${count(statistics.rows)}` : ""}`;
+      },
+    );
   }
 
   private aim() {
@@ -441,7 +558,10 @@ class Page {
   private named(wanted: string): number[] {
     const rank = (name: string) => (name === wanted ? 0 : name.startsWith(wanted) ? 1 : name.includes(wanted) ? 2 : 3);
     const ranked = this.facts.columns.map(({ name }, column) => ({ column, rank: rank(name.toLowerCase()) }));
-    return ranked.filter(({ rank }) => rank < 3).sort((a, b) => a.rank - b.rank).map(({ column }) => column);
+    return ranked
+      .filter(({ rank }) => rank < 3)
+      .sort((a, b) => a.rank - b.rank)
+      .map(({ column }) => column);
   }
 
   /** Goes to the column that is looked for, and to the next one with the same text. */
@@ -465,12 +585,19 @@ class Page {
       button.setAttribute("aria-selected", String(name === tab));
       button.tabIndex = name === tab ? 0 : -1;
     }
-    const shown = { rows: this.grid.element, plot: this.plot.element, group: this.group.element, file: this.apart.element, sql: this.sql.element }[tab];
+    const shown = {
+      rows: this.grid.element,
+      plot: this.plot.element,
+      group: this.group.element,
+      file: this.apart.element,
+      sql: this.sql.element,
+    }[tab];
     if (shown.parentElement !== this.main) this.main.replaceChildren(shown);
     if (tab === "file") void this.apart.show();
     else this.apart.hide();
     if (tab === "group") this.group.show(this.place.where);
-    if (tab === "plot" && this.plot.column !== undefined && this.plot.to <= this.plot.from) this.plot.show(this.plot.column);
+    if (tab === "plot" && this.plot.column !== undefined && this.plot.to <= this.plot.from)
+      this.plot.show(this.plot.column);
     if (tab === "rows") this.grid.measure();
     if (tab === "sql") this.sql.focus();
     this.save();
@@ -521,7 +648,9 @@ class Page {
 
   private theme() {
     const root = document.documentElement;
-    const isDark = getComputedStyle(root).colorScheme.includes("dark") && (root.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+    const isDark =
+      getComputedStyle(root).colorScheme.includes("dark") &&
+      (root.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
     root.dataset.theme = isDark ? "light" : "dark";
     if (!isEmbedded) localStorage.setItem("arrowwood-theme", root.dataset.theme);
     this.repaint();
@@ -565,7 +694,9 @@ class Page {
       over: isPlotted ? over : undefined,
       from: isZoomed ? String(from) : undefined,
       to: isZoomed ? String(to) : undefined,
-      grouping: structuredClone(tab === "group" ? this.group.grouping : { by: [], of: [], order: undefined, descending: false }),
+      grouping: structuredClone(
+        tab === "group" ? this.group.grouping : { by: [], of: [], order: undefined, descending: false },
+      ),
       query: tab === "sql" ? this.sql.text : "",
     };
   }

@@ -55,10 +55,25 @@ export function placeOf(hash: string, columns: number): Place {
 export function placeText({ tab, grouping, ...place }: Place): string {
   const parameters = new URLSearchParams();
   const set = (name: string, value: string | number | boolean | undefined) => {
-    if (value !== undefined && value !== "" && value !== false && !(name === "pinned" && !value)) parameters.set(name, String(value));
+    if (value !== undefined && value !== "" && value !== false && !(name === "pinned" && !value))
+      parameters.set(name, String(value));
   };
   if (tab !== "rows") set("tab", tab);
-  for (const name of ["row", "column", "columns", "pinned", "widths", "where", "sort", "descending", "plot", "over", "from", "to"] as const) set(name, place[name]);
+  for (const name of [
+    "row",
+    "column",
+    "columns",
+    "pinned",
+    "widths",
+    "where",
+    "sort",
+    "descending",
+    "plot",
+    "over",
+    "from",
+    "to",
+  ] as const)
+    set(name, place[name]);
   const { by, of, order, descending } = grouping;
   set("by", by.join(","));
   set("of", of.map(([name, at]) => `${name}:${at}`).join(","));
@@ -97,10 +112,13 @@ export const widthsText = (widths: Map<number, number>) => Array.from(widths, (p
 /** What `widthsText` gave, of `count` columns. */
 export function widthsOf(text: string, count: number): Map<number, number> {
   const pairs = text.split(",").map((pair) => /^(\d+):(\d{2,4})$/.exec(pair));
-  return new Map(pairs.flatMap((pair) => (pair && Number(pair[1]) < count ? [[Number(pair[1]), Number(pair[2])]] : [])));
+  return new Map(
+    pairs.flatMap((pair) => (pair && Number(pair[1]) < count ? [[Number(pair[1]), Number(pair[2])]] : [])),
+  );
 }
 
 /** A column's name as conditions have it, and a value. */
-export const quoted = (name: string) => (/^[A-Za-z_][A-Za-z0-9_]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`);
+export const quoted = (name: string) =>
+  /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`;
 export const literal = (type: string, text: string) =>
   /^(u?int|float|decimal|bool)/.test(type) && !/nan|inf/i.test(text) ? text : `'${text.replaceAll("'", "''")}'`;

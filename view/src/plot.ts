@@ -55,9 +55,18 @@ export class Plot {
     const option = ({ name, i }: { name: string; i: number }) => el("option", { value: i }, name);
     this.column = (drawn.find(({ type }) => !isTime(type)) ?? drawn[0])?.i;
     this.over = times.find(({ name }) => name === sorted)?.i;
-    this.select = el("select", { "aria-label": "Column to plot", change: () => this.show(Number(this.select.value)) }, ...drawn.map(option));
+    this.select = el(
+      "select",
+      { "aria-label": "Column to plot", change: () => this.show(Number(this.select.value)) },
+      ...drawn.map(option),
+    );
     const chosen = () => (this.across.value ? Number(this.across.value) : undefined);
-    this.across = el("select", { "aria-label": "Over", change: () => this.along(chosen()) }, el("option", { value: "" }, "rows"), ...times.map(option));
+    this.across = el(
+      "select",
+      { "aria-label": "Over", change: () => this.along(chosen()) },
+      el("option", { value: "" }, "rows"),
+      ...times.map(option),
+    );
     this.element = el(
       "section",
       { class: "plotting", "aria-label": "Plot" },
@@ -83,10 +92,14 @@ export class Plot {
     this.canvas.addEventListener("dblclick", () => this.all());
     this.canvas.addEventListener("pointermove", ({ offsetX }) => this.point(offsetX));
     this.canvas.addEventListener("pointerleave", () => this.point(undefined));
-    this.canvas.addEventListener("wheel", (event) => {
-      event.preventDefault();
-      this.scale(event.deltaY > 0 ? 1.5 : 1 / 1.5, event.offsetX / this.canvas.clientWidth);
-    }, { passive: false });
+    this.canvas.addEventListener(
+      "wheel",
+      (event) => {
+        event.preventDefault();
+        this.scale(event.deltaY > 0 ? 1.5 : 1 / 1.5, event.offsetX / this.canvas.clientWidth);
+      },
+      { passive: false },
+    );
     this.canvas.addEventListener("keydown", (event) => {
       const step = (this.to - this.from) / 4n || 1n;
       if (event.key === "+") this.scale(0.5, 0.5);
@@ -159,13 +172,17 @@ export class Plot {
     };
     const place = (x: number) => this.at(x / this.canvas.clientWidth);
     this.canvas.addEventListener("pointermove", move);
-    this.canvas.addEventListener("lostpointercapture", () => {
-      this.canvas.removeEventListener("pointermove", move);
-      const [a, b] = this.brush ?? [start, start];
-      this.brush = undefined;
-      if (Math.abs(b - a) > 4) this.zoom(place(Math.min(a, b)), place(Math.max(a, b)));
-      else this.draw();
-    }, { once: true });
+    this.canvas.addEventListener(
+      "lostpointercapture",
+      () => {
+        this.canvas.removeEventListener("pointermove", move);
+        const [a, b] = this.brush ?? [start, start];
+        this.brush = undefined;
+        if (Math.abs(b - a) > 4) this.zoom(place(Math.min(a, b)), place(Math.max(a, b)));
+        else this.draw();
+      },
+      { once: true },
+    );
   }
 
   /** Goes to the first row that is shown; rows in no order of time are filtered. */
@@ -181,7 +198,8 @@ export class Plot {
     this.looking?.abort();
     const looking = (this.looking = new AbortController());
     const [first, end] = this.events.extent();
-    const ask = (more: Record<string, string | number | boolean>) => get<Bins>("bins", { at: this.column, over: this.over, ...more }, looking.signal);
+    const ask = (more: Record<string, string | number | boolean>) =>
+      get<Bins>("bins", { at: this.column, over: this.over, ...more }, looking.signal);
     const wide = Math.max(50, Math.floor(this.canvas.clientWidth));
     try {
       if (this.over !== undefined && !this.times.has(this.over)) {
@@ -194,7 +212,10 @@ export class Plot {
         }
       }
       for (const sample of [true, false]) {
-        const range: Record<string, string | number> = this.over === undefined ? { from: String(this.from), to: String(this.to) } : { from: first, to: end, start: String(this.from), stop: String(this.to) };
+        const range: Record<string, string | number> =
+          this.over === undefined
+            ? { from: String(this.from), to: String(this.to) }
+            : { from: first, to: end, start: String(this.from), stop: String(this.to) };
         const bins = await ask({ ...range, count: wide, sample });
         this.bins = bins;
         this.draw();
@@ -208,7 +229,8 @@ export class Plot {
   /** Reads off what is drawn at a pixel. */
   private point(x: number | undefined) {
     const { bins } = this;
-    const bin = bins && x !== undefined ? Math.floor((x / Math.max(1, this.canvas.clientWidth)) * bins.bins.length) : -1;
+    const bin =
+      bins && x !== undefined ? Math.floor((x / Math.max(1, this.canvas.clientWidth)) * bins.bins.length) : -1;
     const found = bins?.bins[bin];
     this.pointed = found ? x : undefined;
     this.readout.textContent = found ? this.read(bins, bin) : "";
@@ -220,9 +242,15 @@ export class Plot {
     const [, low, high] = bins[bin]!;
     const { type } = this.columns[this.column!];
     const at = (bin: number) => from + Math.floor(((to - from) * bin) / bins.length);
-    const rows = at(bin + 1) - at(bin) > 1 ? `rows ${count(at(bin))} to ${count(at(bin + 1))}` : `row ${count(at(bin))}`;
+    const rows =
+      at(bin + 1) - at(bin) > 1 ? `rows ${count(at(bin))} to ${count(at(bin + 1))}` : `row ${count(at(bin))}`;
     const value = (x: number) => String(Number(x.toPrecision(9)));
-    const values = isTime(type) || /^(time|duration)/.test(type) ? "" : low === high ? value(low) : `${value(low)} to ${value(high)}`;
+    const values =
+      isTime(type) || /^(time|duration)/.test(type)
+        ? ""
+        : low === high
+          ? value(low)
+          : `${value(low)} to ${value(high)}`;
     return [this.over === undefined ? rows : "", values].filter(Boolean).join(": ");
   }
 
@@ -234,7 +262,8 @@ export class Plot {
     const time = this.over === undefined ? undefined : this.columns[this.over];
     const [from, to] = time ? [BigInt(bins.start ?? 0), BigInt(bins.stop ?? 0)] : [BigInt(bins.from), BigInt(bins.to)];
     const marks = Math.max(2, Math.floor(width / 110));
-    if (to > from) axis(pen, time ? timeMarks(from, to, marks, time.type) : rowMarks(from, to, marks), from, to, width, height);
+    if (to > from)
+      axis(pen, time ? timeMarks(from, to, marks, time.type) : rowMarks(from, to, marks), from, to, width, height);
     line(pen, bins.bins, { width, top: PAD, bottom: height - AXIS - PAD }, !!time);
     pen.fillStyle = colour("soft");
     if (bins.range) {
@@ -259,12 +288,19 @@ export class Plot {
     const { name } = this.columns[this.column!];
     const [low, high] = bins.ends ?? ["", ""];
     const rows = bins.rows === undefined || bins.rows === null ? "" : ` · ${plural(bins.rows, "row")}`;
-    const shown = !time ? `rows ${count(bins.from)} to ${count(bins.to)}` : bins.ends ? `${low} to ${high}${rows}` : `no row has a time in ${time.name}`;
+    const shown = !time
+      ? `rows ${count(bins.from)} to ${count(bins.to)}`
+      : bins.ends
+        ? `${low} to ${high}${rows}`
+        : `no row has a time in ${time.name}`;
     this.title.textContent = shown + (bins.exact ? "" : ", from a sample; looking at all …");
     const range = bins.range ? `, from ${bins.range[0]} to ${bins.range[1]}` : "";
     const over = time ? `${time.name} from ${low} to ${high}` : plural(bins.to - bins.from, "row");
     this.canvas.setAttribute("aria-label", `${name} over ${over}${range}`);
-    const order = time && bins.sorted === false ? ` The rows are not known to be sorted by ${time.name}: each look reads all of them, and a range of times is a filter, as it has no first row.` : "";
+    const order =
+      time && bins.sorted === false
+        ? ` The rows are not known to be sorted by ${time.name}: each look reads all of them, and a range of times is a filter, as it has no first row.`
+        : "";
     this.hint.textContent = `Drag to zoom in, scroll to zoom, double-click for all; Enter shows the rows.${order}`;
   }
 }

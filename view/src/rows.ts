@@ -46,7 +46,12 @@ export class Rows {
     const columns = Math.min(COLUMNS, this.columns);
     if (this.view === undefined && from === this.first && cells.every((row) => row.length === columns)) {
       const inBlock = Math.min(rows.length, ROWS - (from % ROWS));
-      this.blocks.set(this.key(from, 0), { from, rows: rows.slice(0, inBlock), cells: cells.slice(0, inBlock), end: from + inBlock });
+      this.blocks.set(this.key(from, 0), {
+        from,
+        rows: rows.slice(0, inBlock),
+        cells: cells.slice(0, inBlock),
+        end: from + inBlock,
+      });
     }
   }
 

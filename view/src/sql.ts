@@ -8,8 +8,19 @@ import { table } from "./table.js";
 export class Sql {
   readonly element: HTMLElement;
   private going: AbortController | undefined;
-  private query = el("textarea", { class: "query", rows: 4, "aria-label": "SQL", spellcheck: "false", placeholder: "select * from self limit 100", keydown: (event) => this.key(event as KeyboardEvent) });
-  private told = el("p", { class: "basis", role: "status", "aria-live": "polite" }, "What is shown is called self. Ctrl-Enter runs it; one statement that only asks.");
+  private query = el("textarea", {
+    class: "query",
+    rows: 4,
+    "aria-label": "SQL",
+    spellcheck: "false",
+    placeholder: "select * from self limit 100",
+    keydown: (event) => this.key(event as KeyboardEvent),
+  });
+  private told = el(
+    "p",
+    { class: "basis", role: "status", "aria-live": "polite" },
+    "What is shown is called self. Ctrl-Enter runs it; one statement that only asks.",
+  );
   private found = el("div", { class: "groups" });
   private keep = el("span", { class: "saves" });
 
@@ -19,7 +30,13 @@ export class Sql {
     private changed: () => void,
   ) {
     const run = el("button", { class: "run", click: () => void this.run() }, "Run");
-    this.element = el("section", { class: "grouping", "aria-label": "SQL" }, this.query, el("p", { class: "tools" }, run, this.told, this.keep), this.found);
+    this.element = el(
+      "section",
+      { class: "grouping", "aria-label": "SQL" },
+      this.query,
+      el("p", { class: "tools" }, run, this.told, this.keep),
+      this.found,
+    );
   }
 
   get text() {

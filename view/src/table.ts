@@ -32,4 +32,9 @@ export function table(
 
 /** A table of rows below their titles. */
 export const records = (name: string, titles: string[], rows: HTMLElement[]) =>
-  el("table", { class: name }, el("thead", {}, el("tr", {}, ...titles.map((title) => el("th", { scope: "col" }, title)))), el("tbody", {}, ...rows));
+  el(
+    "table",
+    { class: name },
+    el("thead", {}, el("tr", {}, ...titles.map((title) => el("th", { scope: "col" }, title)))),
+    el("tbody", {}, ...rows),
+  );

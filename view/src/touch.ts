@@ -18,25 +18,37 @@ export function touched(element: HTMLElement, move: (x: number, y: number) => vo
       if (Math.hypot(speed.x, speed.y) > STILL) glide(now);
     });
   };
-  element.addEventListener("touchstart", ({ touches: [touch], timeStamp: time }) => {
-    cancelAnimationFrame(frame);
-    speed = { x: 0, y: 0 };
-    last = { x: touch.clientX, y: touch.clientY, time };
-  }, { passive: true });
-  element.addEventListener("touchmove", (event) => {
-    const { touches, timeStamp: time } = event;
-    if (!last || touches.length > 1) return;
-    event.preventDefault();
-    const { clientX: x, clientY: y } = touches[0];
-    const passed = Math.max(1, time - last.time);
-    const [left, up] = [last.x - x, last.y - y];
-    // The latest movement counts most, but is not all that does.
-    speed = { x: 0.7 * (left / passed) + 0.3 * speed.x, y: 0.7 * (up / passed) + 0.3 * speed.y };
-    last = { x, y, time };
-    move(left, up);
-  }, { passive: false });
-  element.addEventListener("touchend", ({ timeStamp }) => {
-    if (last && timeStamp - last.time < 80) glide(performance.now());
-    last = undefined;
-  }, { passive: true });
+  element.addEventListener(
+    "touchstart",
+    ({ touches: [touch], timeStamp: time }) => {
+      cancelAnimationFrame(frame);
+      speed = { x: 0, y: 0 };
+      last = { x: touch.clientX, y: touch.clientY, time };
+    },
+    { passive: true },
+  );
+  element.addEventListener(
+    "touchmove",
+    (event) => {
+      const { touches, timeStamp: time } = event;
+      if (!last || touches.length > 1) return;
+      event.preventDefault();
+      const { clientX: x, clientY: y } = touches[0];
+      const passed = Math.max(1, time - last.time);
+      const [left, up] = [last.x - x, last.y - y];
+      // The latest movement counts most, but is not all that does.
+      speed = { x: 0.7 * (left / passed) + 0.3 * speed.x, y: 0.7 * (up / passed) + 0.3 * speed.y };
+      last = { x, y, time };
+      move(left, up);
+    },
+    { passive: false },
+  );
+  element.addEventListener(
+    "touchend",
+    ({ timeStamp }) => {
+      if (last && timeStamp - last.time < 80) glide(performance.now());
+      last = undefined;
+    },
+    { passive: true },
+  );
 }

@@ -19,7 +19,9 @@ export function localTime(text: string, zone: string): string | undefined {
   const [, day, clock, fraction = ""] = parts;
   try {
     const format = new Intl.DateTimeFormat("sv-SE", { timeZone: zone, dateStyle: "short", timeStyle: "medium" });
-    const offset = new Intl.DateTimeFormat("en-US", { timeZone: zone, timeZoneName: "longOffset" }).formatToParts(new Date(`${day}T${clock}Z`));
+    const offset = new Intl.DateTimeFormat("en-US", { timeZone: zone, timeZoneName: "longOffset" }).formatToParts(
+      new Date(`${day}T${clock}Z`),
+    );
     const name = offset.find(({ type }) => type === "timeZoneName")!.value.replace("GMT", "UTC");
     return `${format.format(new Date(`${day}T${clock}Z`))}${fraction} ${zone} (${name})`;
   } catch {

@@ -18,7 +18,10 @@ const folder = samples();
 const large = join(folder, "large.arrow");
 const sparse = join(folder, "sparse.arrows");
 execFileSync(SAMPLES, ["walk", large, String(LARGE)]);
-const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox", "--enable-precise-memory-info"] });
+const browser = await chromium.launch({
+  executablePath: CHROMIUM,
+  args: ["--no-sandbox", "--enable-precise-memory-info"],
+});
 
 async function painted(page) {
   await page.waitForFunction(() => document.querySelector(".row:not([hidden]) .cell:not(.coming)")?.textContent);
@@ -45,7 +48,9 @@ const anonymous = (pid) => Number(/RssAnon:\s+(\d+)/.exec(readFileSync(`/proc/${
 
 /** Milliseconds until a page of nothing is painted: what the browser itself takes. */
 async function blank() {
-  const server = createServer((_, answer) => answer.setHeader("content-type", "text/html").end('<!doctype html><p class="row"><span class="cell">x</span>'));
+  const server = createServer((_, answer) =>
+    answer.setHeader("content-type", "text/html").end('<!doctype html><p class="row"><span class="cell">x</span>'),
+  );
   await new Promise((done) => server.listen(0, "127.0.0.1", done));
   const times = [];
   for (let run = 0; run < 7; run++) {
@@ -61,7 +66,10 @@ async function blank() {
 }
 
 say("a page of nothing, painted", ms(await blank()));
-for (const [name, path] of [["180 MB, 5.6 M rows", large], ["100 GB, 3·10⁹ rows, sparse", sparse]]) {
+for (const [name, path] of [
+  ["180 MB, 5.6 M rows", large],
+  ["100 GB, 3·10⁹ rows, sparse", sparse],
+]) {
   const times = [];
   for (let run = 0; run < 7; run++) {
     const page = await browser.newPage();
@@ -114,30 +122,45 @@ for (const [name, path] of [["180 MB, 5.6 M rows", large], ["100 GB, 3·10⁹ ro
     }, seconds);
   const frames = (await scroll(Math.min(20, 60 * MINUTES))).slice(5);
   const late = frames.filter((frame) => frame > 25).length / frames.length;
-  say("scrolling for 20 s: frames a second, share of frames over 25 ms", `${(1000 / (frames.reduce((a, b) => a + b, 0) / frames.length)).toFixed(1)}, ${(100 * late).toFixed(1)} %`);
+  say(
+    "scrolling for 20 s: frames a second, share of frames over 25 ms",
+    `${(1000 / (frames.reduce((a, b) => a + b, 0) / frames.length)).toFixed(1)}, ${(100 * late).toFixed(1)} %`,
+  );
   for (let minute = 0; minute < MINUTES * 2; minute++) await scroll(30);
   const heap = await page.evaluate(() => {
     globalThis.gc?.();
     return performance.memory.usedJSHeapSize / 2 ** 20;
   });
-  say(`memory after ${MINUTES} min of scrolling: page (JavaScript), server (private)`, `${heap.toFixed(1)} MiB, ${anonymous(view.pid).toFixed(1)} MiB`);
+  say(
+    `memory after ${MINUTES} min of scrolling: page (JavaScript), server (private)`,
+    `${heap.toFixed(1)} MiB, ${anonymous(view.pid).toFixed(1)} MiB`,
+  );
 
   const bins = [];
   for (let run = 0; run < 5; run++) bins.push(await timed(page, `bins?at=1&from=0&to=${BINNED}&count=1200`));
   const sum = Number(execFileSync(SAMPLES, ["sum", sparse, "b", String(BINNED)], { encoding: "utf8" }));
-  say("bins of 10⁸ float64: best of 5, beside sum", `${ms(Math.min(...bins))}, ${ms(sum)} (${(Math.min(...bins) / sum).toFixed(2)} ×)`);
+  say(
+    "bins of 10⁸ float64: best of 5, beside sum",
+    `${ms(Math.min(...bins))}, ${ms(sum)} (${(Math.min(...bins) / sum).toFixed(2)} ×)`,
+  );
   say("  the same from a sample", ms(await timed(page, `bins?at=1&from=0&to=${BINNED}&count=1200&sample=true`)));
   await close();
 }
 
 {
   const { page, close, view } = await look(large);
-  for (const [name, sample] of [["first estimate", "&sample=true"], ["exact", ""]]) {
+  for (const [name, sample] of [
+    ["first estimate", "&sample=true"],
+    ["exact", ""],
+  ]) {
     const times = [];
     for (let run = 0; run < 5; run++) times.push(await timed(page, `statistics?at=0,1,2,3,4${sample}`));
     say(`column statistics of 5.6 M rows, all 5 columns in one request, ${name}: median of 5`, ms(median(times)));
   }
-  for (const [name, sample] of [["a sample", "&sample=true"], ["exact", ""]]) {
+  for (const [name, sample] of [
+    ["a sample", "&sample=true"],
+    ["exact", ""],
+  ]) {
     const times = [];
     for (let run = 0; run < 5; run++) times.push(await timed(page, `bins?at=3&over=1&count=1200${sample}`));
     say(`bins of 5.6 M rows over time, in no known order, ${name}: best of 5`, ms(Math.min(...times)));
@@ -172,7 +195,10 @@ for (const [name, path] of [["180 MB, 5.6 M rows", large], ["100 GB, 3·10⁹ ro
   });
   const watched = await growing;
   const late = frames.filter((frame) => frame > 25).length / frames.length;
-  say("live table at 1 M rows/s: frames over 25 ms; writer beside itself alone", `${(100 * late).toFixed(1)} %, ${(watched / alone).toFixed(3)} ×`);
+  say(
+    "live table at 1 M rows/s: frames over 25 ms; writer beside itself alone",
+    `${(100 * late).toFixed(1)} %, ${(watched / alone).toFixed(3)} ×`,
+  );
   await close();
 }
 

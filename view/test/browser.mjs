@@ -12,7 +12,12 @@ export const ARROWWOOD = process.env.ARROWWOOD ?? join(target, "arrowwood");
 export const WITH_SQL = process.env.ARROWWOOD_SQL;
 export const SAMPLES = process.env.SAMPLES ?? join(target, "examples/view_samples");
 export const SHOTS = process.env.SHOTS ?? join(here, "../shots");
-export const CHROMIUM = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find((path) => path && existsSync(path));
+export const CHROMIUM = [
+  process.env.CHROMIUM,
+  "/usr/bin/chromium",
+  "/usr/bin/chromium-browser",
+  "/usr/bin/google-chrome",
+].find((path) => path && existsSync(path));
 
 /** What can be looked at: a hostile file, a wide one, a long walk, and 100 GB of holes. */
 export function samples() {
@@ -25,15 +30,21 @@ export function samples() {
 
 /** A table that grows by `rows` a second; resolves to the rows that were appended when the time is over. */
 export function grow(table, rows, seconds) {
-  const grower = spawn(SAMPLES, ["grow", table, String(rows), String(seconds)], { stdio: ["ignore", "pipe", "inherit"] });
+  const grower = spawn(SAMPLES, ["grow", table, String(rows), String(seconds)], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   let text = "";
   grower.stdout.on("data", (data) => (text += data));
-  return new Promise((done, failed) => grower.on("close", (code) => (code ? failed(new Error(`grow: ${code}`)) : done(Number(text)))));
+  return new Promise((done, failed) =>
+    grower.on("close", (code) => (code ? failed(new Error(`grow: ${code}`)) : done(Number(text)))),
+  );
 }
 
 export class View {
   static open(path, command = ARROWWOOD) {
-    const server = spawn(command, ["view", path, "--no-browser", "--listen", "127.0.0.1:0"], { stdio: ["ignore", "pipe", "inherit"] });
+    const server = spawn(command, ["view", path, "--no-browser", "--listen", "127.0.0.1:0"], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
     return new Promise((done, failed) => {
       server.stdout.once("data", (data) => done(new View(server, String(data).trim())));
       server.once("close", (code) => failed(new Error(`arrowwood view ${path} ended with ${code}`)));

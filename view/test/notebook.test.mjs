@@ -13,9 +13,27 @@ const PYTHON = process.env.JUPYTER_PYTHON;
 
 /** Starts JupyterLab in a folder; resolves to its process and the URL that it prints. */
 function lab(folder) {
-  const settings = ["--no-browser", "--allow-root", "--port=0", `--ServerApp.root_dir=${folder}`, "--LabApp.news_url=", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"];
-  const own = { ...process.env, HOME: folder, JUPYTER_CONFIG_DIR: join(folder, "config"), JUPYTER_DATA_DIR: join(folder, "data"), JUPYTER_RUNTIME_DIR: join(folder, "runtime"), IPYTHONDIR: join(folder, "ipython") };
-  const server = spawn(PYTHON, ["-m", "jupyterlab", ...settings], { cwd: folder, env: own, stdio: ["ignore", "ignore", "pipe"] });
+  const settings = [
+    "--no-browser",
+    "--allow-root",
+    "--port=0",
+    `--ServerApp.root_dir=${folder}`,
+    "--LabApp.news_url=",
+    "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+  ];
+  const own = {
+    ...process.env,
+    HOME: folder,
+    JUPYTER_CONFIG_DIR: join(folder, "config"),
+    JUPYTER_DATA_DIR: join(folder, "data"),
+    JUPYTER_RUNTIME_DIR: join(folder, "runtime"),
+    IPYTHONDIR: join(folder, "ipython"),
+  };
+  const server = spawn(PYTHON, ["-m", "jupyterlab", ...settings], {
+    cwd: folder,
+    env: own,
+    stdio: ["ignore", "ignore", "pipe"],
+  });
   return new Promise((done, failed) => {
     let text = "";
     server.stderr.on("data", (data) => {
@@ -27,17 +45,34 @@ function lab(folder) {
   });
 }
 
-const code = (source) => ({ cell_type: "code", execution_count: null, id: `c${source.length}`, metadata: {}, outputs: [], source });
+const code = (source) => ({
+  cell_type: "code",
+  execution_count: null,
+  id: `c${source.length}`,
+  metadata: {},
+  outputs: [],
+  source,
+});
 
-test("aw.view shows the page in a cell of JupyterLab", { skip: !PYTHON && "needs JupyterLab beside the package: make test-python, then .venv/bin/pip install jupyterlab" }, async (t) => {
+test("aw.view shows the page in a cell of JupyterLab", {
+  skip: !PYTHON && "needs JupyterLab beside the package: make test-python, then .venv/bin/pip install jupyterlab",
+}, async (t) => {
   const folder = samples();
   if (!(await isCurrent(join(dirname(PYTHON), "arrowwood"), join(folder, "walk.arrow")))) {
     rmSync(folder, { recursive: true });
     return t.skip("the Python package is older than the page: make test-python");
   }
   const home = mkdtempSync(join(tmpdir(), "arrowwood-lab-"));
-  const cells = [`import arrowwood as aw\nview = aw.view(${JSON.stringify(join(folder, "walk.arrow"))}, height=420)\nview`, "view.close()\nprint('closed', view)"];
-  const notebook = { cells: cells.map(code), metadata: { kernelspec: { display_name: "Python 3", language: "python", name: "python3" } }, nbformat: 4, nbformat_minor: 5 };
+  const cells = [
+    `import arrowwood as aw\nview = aw.view(${JSON.stringify(join(folder, "walk.arrow"))}, height=420)\nview`,
+    "view.close()\nprint('closed', view)",
+  ];
+  const notebook = {
+    cells: cells.map(code),
+    metadata: { kernelspec: { display_name: "Python 3", language: "python", name: "python3" } },
+    nbformat: 4,
+    nbformat_minor: 5,
+  };
   writeFileSync(join(home, "look.ipynb"), JSON.stringify(notebook));
   const { server, url } = await lab(home);
   const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });

@@ -25,7 +25,10 @@ async function look(path, story, { hash = "", command, allowed = /status of (4\d
   const wrong = [];
   const origin = new URL(view.url).origin;
   page.on("pageerror", (e) => wrong.push(e.message));
-  page.on("console", (message) => message.type() === "error" && !allowed.test(message.text()) && wrong.push(message.text()));
+  page.on(
+    "console",
+    (message) => message.type() === "error" && !allowed.test(message.text()) && wrong.push(message.text()),
+  );
   page.on("request", (request) => request.url().startsWith(origin) || wrong.push(request.url()));
   try {
     await page.goto(view.url);
@@ -85,7 +88,12 @@ test("what a file contains is never markup, and every type is shown as it is", (
       await cell(page, row, 0).waitFor();
       rows.push(await text(page, row, 0));
     }
-    assert.deepEqual(rows.slice(0, 4), ['<img src=x onerror="window.hacked=1">', "</td><script>window.hacked=1</script>", "null", "null"]);
+    assert.deepEqual(rows.slice(0, 4), [
+      '<img src=x onerror="window.hacked=1">',
+      "</td><script>window.hacked=1</script>",
+      "null",
+      "null",
+    ]);
     // The text "null" is not a null.
     assert.match(await cell(page, 3, 0).getAttribute("class"), /null/);
     assert.doesNotMatch(await cell(page, 2, 0).getAttribute("class"), /null/);
@@ -102,14 +110,21 @@ test("what a file contains is never markup, and every type is shown as it is", (
     // A picture is shown; what only looks like one, or is markup, is not.
     const picture = page.locator(".panel img.picture");
     await cell(page, 0, 8).click();
-    await until("a picture of one pixel", async () => (await picture.count()) === 1 && (await picture.evaluate((image) => image.naturalWidth)) === 1);
+    await until(
+      "a picture of one pixel",
+      async () => (await picture.count()) === 1 && (await picture.evaluate((image) => image.naturalWidth)) === 1,
+    );
     for (const row of [1, 3, 4]) {
       await cell(page, row, 8).click();
       await page.locator(".panel .type", { hasText: `row ${row}` }).waitFor();
       assert.equal(await picture.count(), 0);
     }
     await cell(page, 2, 8).click();
-    await until("no picture", async () => (await picture.count()) === 1 && (await picture.evaluate((image) => image.complete && !image.naturalWidth)));
+    await until(
+      "no picture",
+      async () =>
+        (await picture.count()) === 1 && (await picture.evaluate((image) => image.complete && !image.naturalWidth)),
+    );
     // The column with the hostile name, at a glance, and its cell.
     await page.keyboard.press("Home");
     await page.getByRole("columnheader", { name: "<img" }).click();
@@ -133,7 +148,12 @@ test("what a file contains is never markup, and every type is shown as it is", (
       await page.getByLabel("Over", { exact: true }).selectOption({ label: over });
       for (const column of ["float", "large", "decimal", "time", "date"]) {
         await page.getByLabel("Column to plot").selectOption({ label: column });
-        await until("drawn", async () => shown.test(await title()) && (await page.locator("canvas.plot").getAttribute("aria-label")).startsWith(`${column} over ${over} from `));
+        await until(
+          "drawn",
+          async () =>
+            shown.test(await title()) &&
+            (await page.locator("canvas.plot").getAttribute("aria-label")).startsWith(`${column} over ${over} from `),
+        );
       }
       await page.screenshot({ path: join(SHOTS, `hostile-${over}.png`) });
     }
@@ -196,7 +216,9 @@ test("a column at a glance, and over its rows", () =>
     // What is under the pointer is read off.
     const plot = await page.locator("canvas.plot").boundingBox();
     await page.mouse.move(plot.x + plot.width / 2, plot.y + 60);
-    await until("read off", async () => /^rows (99,\d{3}|100,\d{3}) to 100,\d{3}: [\d.]+ to [\d.]+$/.test(await page.locator(".readout").textContent()));
+    await until("read off", async () =>
+      /^rows (99,\d{3}|100,\d{3}) to 100,\d{3}: [\d.]+ to [\d.]+$/.test(await page.locator(".readout").textContent()),
+    );
     // Zoomed in by dragging.
     const box = await page.locator("canvas.plot").boundingBox();
     await page.mouse.move(box.x + box.width * 0.25, box.y + 50);
@@ -221,7 +243,10 @@ const painted = (canvas) =>
 
 /** Values of a column of the walk, as its rows are sent. */
 const walked = async (page, column) => {
-  const lines = await page.evaluate(async (column) => (await fetch(`/v1/tables/walk.arrow/rows?format=csv&columns=${column}`)).text(), column);
+  const lines = await page.evaluate(
+    async (column) => (await fetch(`/v1/tables/walk.arrow/rows?format=csv&columns=${column}`)).text(),
+    column,
+  );
   return lines.trim().split("\n").slice(1).map(Number);
 };
 
@@ -238,7 +263,9 @@ test("a column's head and panel have a line over its rows", () =>
     for (let i = 1; i < rising.length; i++) assert.ok(rising[i].top <= rising[i - 1].top + 0.1);
     // The price is highest and lowest where its rows are: in the head by a sample, in the panel by all rows.
     const prices = await walked(page, "price");
-    const [high, low] = [Math.max, Math.min].map((most) => prices.indexOf(prices.reduce((a, b) => most(a, b))) / prices.length);
+    const [high, low] = [Math.max, Math.min].map(
+      (most) => prices.indexOf(prices.reduce((a, b) => most(a, b))) / prices.length,
+    );
     await page.locator(".column", { hasText: "price" }).click();
     await page.locator(".panel .ends", { hasText: "200,000" }).waitFor();
     await until("all rows", async () => !(await page.locator(".panel .ends").last().textContent()).includes("sample"));
@@ -264,7 +291,10 @@ test("a column is plotted over time, zoomed to single rows by mouse and by keys,
     await page.keyboard.press("2");
     // Rows that are sorted by time are drawn over it at first.
     assert.equal(await page.getByLabel("Over", { exact: true }).inputValue(), "1");
-    await until("all times", async () => (await title()) === "2023-11-14 22:13:20 to 2023-11-15 12:06:39.750000 · 200,000 rows");
+    await until(
+      "all times",
+      async () => (await title()) === "2023-11-14 22:13:20 to 2023-11-15 12:06:39.750000 · 200,000 rows",
+    );
     await page.screenshot({ path: join(SHOTS, "time.png") });
     const box = await page.locator("canvas.plot").boundingBox();
     await page.mouse.move(box.x + box.width * 0.25, box.y + 50);
@@ -273,12 +303,17 @@ test("a column is plotted over time, zoomed to single rows by mouse and by keys,
     await page.mouse.up();
     const rows = async () => number(/· ([\d,]+) rows?/.exec(await title())?.[1] ?? "0");
     await until("a quarter", async () => Math.abs((await rows()) - 50_000) < 500);
-    await until("in the URL", async () => /tab=plot&plot=\d+&over=1&from=170001[23]\d{9}&to=170002[45]\d{9}/.test(page.url()));
+    await until("in the URL", async () =>
+      /tab=plot&plot=\d+&over=1&from=170001[23]\d{9}&to=170002[45]\d{9}/.test(page.url()),
+    );
     const [url, before] = [page.url(), await title()];
     await page.goto("about:blank");
     await page.goto(url);
     await until("the same again", async () => (await title()) === before);
-    assert.match(await page.locator("canvas.plot").getAttribute("aria-label"), /^n over time from 2023-11-15 01:41:\S+ to 2023-11-15 05:\S+, from \d+ to \d+$/);
+    assert.match(
+      await page.locator("canvas.plot").getAttribute("aria-label"),
+      /^n over time from 2023-11-15 01:41:\S+ to 2023-11-15 05:\S+, from \d+ to \d+$/,
+    );
     // By keys, to rows that are points of their own.
     await page.locator("canvas.plot").focus();
     for (let i = 0; i < 30 && (await rows()) > 5; i++) {
@@ -314,7 +349,10 @@ test("over times that rows are in no known order of, all of them are looked at, 
     await until("over rows", async () => (await title()) === "rows 0 to 200,000");
     await page.getByLabel("Over", { exact: true }).selectOption({ label: "time" });
     await until("all times", async () => /· 200,000 rows$/.test(await title()));
-    assert.match(await page.locator(".plotting .hint").textContent(), /not known to be sorted by time: each look reads all of them/);
+    assert.match(
+      await page.locator(".plotting .hint").textContent(),
+      /not known to be sorted by time: each look reads all of them/,
+    );
     // The highest price is where it is in time, which goes on as evenly as the rows do.
     const prices = await walked(page, "price");
     const high = prices.indexOf(prices.reduce((a, b) => Math.max(a, b))) / prices.length;
@@ -335,7 +373,9 @@ test("over times that rows are in no known order of, all of them are looked at, 
     const rows = number(/· ([\d,]+) rows?/.exec(await title())[1]);
     assert.ok(Math.abs(rows - 12_500) < 5, String(rows));
     await page.getByRole("button", { name: "Show the rows" }).press("Enter");
-    await until("these rows", async () => (await status(page)).startsWith(`${rows.toLocaleString("en-US")} rows of 200,000`));
+    await until("these rows", async () =>
+      (await status(page)).startsWith(`${rows.toLocaleString("en-US")} rows of 200,000`),
+    );
     assert.match(await page.locator(".filter").inputValue(), /^time >= '2023-11-15 .*' and time <= '2023-11-15 .*'$/);
     // A link to a plot of what a filter leaves has both.
     await page.locator("#grid").focus();
@@ -344,13 +384,18 @@ test("over times that rows are in no known order of, all of them are looked at, 
     const url = page.url();
     await page.goto("about:blank");
     await page.goto(url);
-    await until("the plot again", async () => new RegExp(`· ${rows.toLocaleString("en-US")} rows$`).test(await title()));
+    await until("the plot again", async () =>
+      new RegExp(`· ${rows.toLocaleString("en-US")} rows$`).test(await title()),
+    );
     assert.equal(new URL(page.url()).hash, new URL(url).hash);
   }));
 
 /** What the links save, by their formats: the name of the file, and its bytes. */
 async function save(page, within, format) {
-  const [download] = await Promise.all([page.waitForEvent("download"), page.locator(within).getByRole("link", { name: format, exact: true }).press("Enter")]);
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    page.locator(within).getByRole("link", { name: format, exact: true }).press("Enter"),
+  ]);
   return { name: download.suggestedFilename(), bytes: readFileSync(await download.path()) };
 }
 
@@ -364,7 +409,9 @@ test("what is shown can be saved: rows, rows that were found and sorted, groups"
     await page.keyboard.type('volume > 990 and symbol == "IBM"');
     await page.keyboard.press("Enter");
     await until("found", async () => /^[\d,]+ rows of 200,000/.test(await status(page)));
-    const expected = lines(all).slice(1).filter((line) => Number(line.split(",")[4]) > 990 && line.includes("IBM"));
+    const expected = lines(all)
+      .slice(1)
+      .filter((line) => Number(line.split(",")[4]) > 990 && line.includes("IBM"));
     assert.deepEqual(lines(await save(page, "footer", "csv")).slice(1), expected);
     // In the order in which they are shown.
     await page.locator(".column", { hasText: "price" }).click();
@@ -372,13 +419,19 @@ test("what is shown can be saved: rows, rows that were found and sorted, groups"
     await until("sorted", async () => /sort=price/.test(page.url()));
     const price = (line) => Number(line.split(",")[3]);
     const sorted = lines(await save(page, "footer", "csv")).slice(1);
-    assert.deepEqual(sorted.map(price), expected.map(price).toSorted((a, b) => b - a));
+    assert.deepEqual(
+      sorted.map(price),
+      expected.map(price).toSorted((a, b) => b - a),
+    );
     assert.deepEqual(sorted.toSorted(), expected.toSorted());
     const rows = lines(await save(page, "footer", "jsonl")).map((line) => JSON.parse(line));
     assert.deepEqual([rows.length, rows[0].price], [sorted.length, price(sorted[0])]);
     // An Arrow stream begins with the mark of a message, and ends with that of its end.
     const { name, bytes } = await save(page, "footer", "arrow");
-    assert.deepEqual([name, bytes.readUInt32LE(0), bytes.readUInt32LE(bytes.length - 8), bytes.readUInt32LE(bytes.length - 4)], ["walk.arrow.arrows", 0xffffffff, 0xffffffff, 0]);
+    assert.deepEqual(
+      [name, bytes.readUInt32LE(0), bytes.readUInt32LE(bytes.length - 8), bytes.readUInt32LE(bytes.length - 4)],
+      ["walk.arrow.arrows", 0xffffffff, 0xffffffff, 0],
+    );
     // The binary writes no Parquet, and offers none.
     assert.equal(await page.getByRole("link", { name: "parquet" }).count(), 0);
     // All groups, of which only the first thousand are shown.
@@ -387,11 +440,15 @@ test("what is shown can be saved: rows, rows that were found and sorted, groups"
     await page.press(".filter", "Enter");
     await until("all rows", async () => /^200,000 rows/.test(await status(page)));
     await page.goto(`${new URL(page.url()).origin}/#tab=group&by=0&of=sum%3A4&order=-0`);
-    await until("groups", async () => /^200,000 groups, the first 1,000/.test(await page.locator(".grouping .basis").textContent()));
+    await until("groups", async () =>
+      /^200,000 groups, the first 1,000/.test(await page.locator(".grouping .basis").textContent()),
+    );
     assert.equal(await page.locator("footer .saves").isVisible(), false);
     const groups = await save(page, ".grouping", "csv");
     assert.equal(groups.name, "walk.arrow.groups.csv");
-    const volumes = lines(all).slice(1).map((line) => `${line.split(",")[0]},1,${line.split(",")[4]}`);
+    const volumes = lines(all)
+      .slice(1)
+      .map((line) => `${line.split(",")[0]},1,${line.split(",")[4]}`);
     assert.deepEqual(lines(groups), ["n,rows,sum of volume", ...volumes.toReversed()]);
     await page.screenshot({ path: join(SHOTS, "save.png") });
   }));
@@ -407,19 +464,34 @@ test("rows are grouped, sums shown, sorted, and a group is looked at; all by key
     // By words at first; the groups are those of the rows that were found.
     const rows = async () => (await page.locator(".groups tbody tr").allTextContents()).length;
     await until("four groups", async () => (await rows()) === 4);
-    const column = async (at) => (await page.locator(`.groups tbody td:nth-child(${at})`).allTextContents()).map((text) => (/^-?[\d.]+$/.test(text) ? Number(text) : text));
+    const column = async (at) =>
+      (await page.locator(`.groups tbody td:nth-child(${at})`).allTextContents()).map((text) =>
+        /^-?[\d.]+$/.test(text) ? Number(text) : text,
+      );
     assert.deepEqual((await column(1)).sort(), ["AAPL", "IBM", "MSFT", "NVDA"]);
-    assert.equal((await column(2)).reduce((a, b) => a + b), 100_000);
+    assert.equal(
+      (await column(2)).reduce((a, b) => a + b),
+      100_000,
+    );
     await page.getByLabel("Function", { exact: true }).selectOption("sum");
     await page.getByLabel("Column of the function").selectOption({ label: "volume" });
     await page.getByRole("button", { name: "Add" }).press("Enter");
     await until("sums", async () => (await page.locator(".groups th").count()) === 3);
     // Of volumes 500 to 999, each of which comes equally often.
-    assert.equal((await column(3)).reduce((a, b) => a + b), 100 * 2 * ((500 + 999) * 500) / 2);
+    assert.equal(
+      (await column(3)).reduce((a, b) => a + b),
+      (100 * 2 * ((500 + 999) * 500)) / 2,
+    );
     await page.locator(".groups th button", { hasText: "sum of volume" }).press("Enter");
-    await until("sorted", async () => (await page.locator(".groups th").nth(2).getAttribute("aria-sort")) === "descending");
+    await until(
+      "sorted",
+      async () => (await page.locator(".groups th").nth(2).getAttribute("aria-sort")) === "descending",
+    );
     const sums = await column(3);
-    assert.deepEqual(sums, sums.toSorted((a, b) => b - a));
+    assert.deepEqual(
+      sums,
+      sums.toSorted((a, b) => b - a),
+    );
     assert.equal(await page.evaluate(() => document.activeElement.textContent.trim()), "sum of volume ↓");
     await page.screenshot({ path: join(SHOTS, "groups.png") });
     assert.ok((await page.locator("body").ariaSnapshot()).includes('columnheader "sum of volume ↓"'));
@@ -432,14 +504,23 @@ test("rows are grouped, sums shown, sorted, and a group is looked at; all by key
     await until("sorted again", async () => JSON.stringify(await column(3)) === JSON.stringify(sums));
     const [name, number] = [(await column(1))[0], (await column(2))[0]];
     await page.locator(".groups td button").first().press("Enter");
-    await until("its rows", async () => (await status(page)).startsWith(`${number.toLocaleString("en-US")} rows of 200,000`));
+    await until("its rows", async () =>
+      (await status(page)).startsWith(`${number.toLocaleString("en-US")} rows of 200,000`),
+    );
     assert.equal(await text(page, 0, 2), name);
     // What has no sum is said in the library's words.
     await page.keyboard.press("3");
     await page.getByLabel("Function", { exact: true }).selectOption("sum");
     await page.getByLabel("Column of the function").selectOption({ label: "symbol" });
     await page.getByRole("button", { name: "Add" }).click();
-    await until("refused", async () => /sum of column 'symbol'/.test(await page.locator(".grouping .error").textContent().catch(() => "")));
+    await until("refused", async () =>
+      /sum of column 'symbol'/.test(
+        await page
+          .locator(".grouping .error")
+          .textContent()
+          .catch(() => ""),
+      ),
+    );
   }));
 
 test("grouping three billion rows says how far it is, and ends with Esc", () =>
@@ -460,17 +541,24 @@ test("SQL says what to install where there is no engine", () =>
     await page.locator(".grouping .error", { hasText: "pip install 'arrowwood[sql]'" }).waitFor();
     // What is typed is no key of the page, and is in the URL.
     assert.equal(await page.locator("textarea").inputValue(), "select count(*) from self");
-    await until("in the URL", async () => decodeURIComponent(page.url()).includes("tab=sql&query=select+count(*)+from+self"));
+    await until("in the URL", async () =>
+      decodeURIComponent(page.url()).includes("tab=sql&query=select+count(*)+from+self"),
+    );
   }));
 
-test("SQL is asked, its answer saved, and a link asks it again", { skip: !WITH_SQL && "needs the Python package's command with DuckDB and pyarrow: set ARROWWOOD_SQL" }, async (t) => {
-  if (!(await isCurrent(WITH_SQL, join(folder, "walk.arrow")))) return t.skip("the Python package is older than the page: make test-python");
+test("SQL is asked, its answer saved, and a link asks it again", {
+  skip: !WITH_SQL && "needs the Python package's command with DuckDB and pyarrow: set ARROWWOOD_SQL",
+}, async (t) => {
+  if (!(await isCurrent(WITH_SQL, join(folder, "walk.arrow"))))
+    return t.skip("the Python package is older than the page: make test-python");
   await look(
     "walk.arrow",
     async (page) => {
       const told = page.locator(".grouping .basis");
       await page.keyboard.press("5");
-      await page.keyboard.type("select symbol, count(*) as rows, sum(volume) as traded, '<img src=x onerror=\"window.hacked=1\">' as \"<b>bold</b>\" from self group by symbol order by symbol");
+      await page.keyboard.type(
+        'select symbol, count(*) as rows, sum(volume) as traded, \'<img src=x onerror="window.hacked=1">\' as "<b>bold</b>" from self group by symbol order by symbol',
+      );
       await page.keyboard.press("Control+Enter");
       await until("an answer", async () => (await told.textContent()) === "4 rows · 4 columns");
       const cells = await page.locator(".groups tbody td").allTextContents();
@@ -479,7 +567,10 @@ test("SQL is asked, its answer saved, and a link asks it again", { skip: !WITH_S
       assert.equal(await page.evaluate(() => window.hacked), undefined);
       // As the rows themselves have it.
       const all = (await save(page, ".grouping", "csv")).bytes.toString().trim().split("\n");
-      const rows = (await page.evaluate(async () => (await fetch("/v1/tables/walk.arrow/rows?format=csv")).text())).trim().split("\n").slice(1);
+      const rows = (await page.evaluate(async () => (await fetch("/v1/tables/walk.arrow/rows?format=csv")).text()))
+        .trim()
+        .split("\n")
+        .slice(1);
       for (const [i, symbol] of ["AAPL", "IBM", "MSFT", "NVDA"].entries()) {
         const own = rows.map((row) => row.split(",")).filter((row) => row[2] === symbol);
         const traded = own.reduce((sum, row) => sum + Number(row[4]), 0);
@@ -487,14 +578,20 @@ test("SQL is asked, its answer saved, and a link asks it again", { skip: !WITH_S
         assert.ok(all[i + 1].startsWith(`${symbol},${own.length},${traded},`), all[i + 1]);
       }
       const { name, bytes } = await save(page, ".grouping", "parquet");
-      assert.deepEqual([name, bytes.subarray(0, 4).toString(), bytes.subarray(-4).toString()], ["walk.arrow.sql.parquet", "PAR1", "PAR1"]);
+      assert.deepEqual(
+        [name, bytes.subarray(0, 4).toString(), bytes.subarray(-4).toString()],
+        ["walk.arrow.sql.parquet", "PAR1", "PAR1"],
+      );
       await page.screenshot({ path: join(SHOTS, "sql.png") });
       // Whoever gets the URL sees the same.
       await until("in the URL", async () => page.url().includes("tab=sql&query=select"));
       const url = page.url();
       await page.goto("about:blank");
       await page.goto(url);
-      await until("the same answer", async () => (await page.locator(".groups tbody td").allTextContents()).join() === cells.join());
+      await until(
+        "the same answer",
+        async () => (await page.locator(".groups tbody td").allTextContents()).join() === cells.join(),
+      );
       // Only what is shown can be asked, and what is wrong is said in DuckDB's words.
       for (const [query, says] of [
         ["select * from 'walk.arrow'", /walk.arrow/],
@@ -503,7 +600,14 @@ test("SQL is asked, its answer saved, and a link asks it again", { skip: !WITH_S
       ]) {
         await page.fill("textarea", query);
         await page.press("textarea", "Control+Enter");
-        await until("refused", async () => says.test(await page.locator(".grouping .error").textContent().catch(() => "")));
+        await until("refused", async () =>
+          says.test(
+            await page
+              .locator(".grouping .error")
+              .textContent()
+              .catch(() => ""),
+          ),
+        );
         assert.equal(await page.locator(".grouping .saves a").count(), 0);
       }
       // Rows that were found, as Parquet.
@@ -528,16 +632,29 @@ test("the file is taken apart, down to the bytes of a cell", () =>
   look("walk.arrow", async (page) => {
     await cell(page, 3, 3).click();
     await page.locator(".panel code").first().waitFor();
-    assert.match(await page.locator(".panel .buffer", { hasText: "values" }).locator("code").textContent(), /: ([0-9a-f]{2} ){7}[0-9a-f]{2}$/);
+    assert.match(
+      await page.locator(".panel .buffer", { hasText: "values" }).locator("code").textContent(),
+      /: ([0-9a-f]{2} ){7}[0-9a-f]{2}$/,
+    );
     await page.locator(".panel button", { hasText: "Show in the file" }).click();
     await page.locator(".buffers tbody tr").first().waitFor();
     assert.match(await page.locator(".apart .basis").first().textContent(), /MB · \d+ messages/);
     assert.match(await page.locator("canvas.strip").first().getAttribute("aria-label"), /are in memory/);
     // Every message is listed; the schema has no buffers.
-    assert.deepEqual(await page.locator(".messages tbody td:first-child").allTextContents(), ["0 schema", "1 dictionary batch", "2 record batch"]);
+    assert.deepEqual(await page.locator(".messages tbody td:first-child").allTextContents(), [
+      "0 schema",
+      "1 dictionary batch",
+      "2 record batch",
+    ]);
     await page.locator(".messages button", { hasText: "1 dictionary batch" }).click();
     await page.locator(".detail h3", { hasText: "Message 1: dictionary batch, 4 rows" }).waitFor();
-    assert.equal(await page.locator(".messages [aria-current]").textContent().then((text) => text.slice(0, 2)), "1 ");
+    assert.equal(
+      await page
+        .locator(".messages [aria-current]")
+        .textContent()
+        .then((text) => text.slice(0, 2)),
+      "1 ",
+    );
     await page.screenshot({ path: join(SHOTS, "file.png") });
   }));
 
@@ -565,13 +682,18 @@ test("a table that grows is followed, frozen, and counted", async () => {
     await page.locator(".fresh:not([hidden])").waitFor();
     assert.equal(number(await status(page)), frozen);
     await page.keyboard.press("4");
-    await until("what is durable", async () => /durable up to/.test(await page.locator(".apart .basis").first().textContent()));
+    await until("what is durable", async () =>
+      /durable up to/.test(await page.locator(".apart .basis").first().textContent()),
+    );
     // Its records: two that readers look at, two of the disk, of this boot; and the commits go on.
     const records = page.locator(".records tbody tr");
     await until("records", async () => (await records.count()) >= 3);
     assert.equal(await records.filter({ hasText: "visible" }).count(), 2);
     assert.match(await records.first().textContent(), /open.*this boot/);
-    const end = async () => number(/to ([\d,]+) visible/.exec(await page.locator(".apart .hint", { hasText: "visible, to" }).textContent())[1]);
+    const end = async () =>
+      number(
+        /to ([\d,]+) visible/.exec(await page.locator(".apart .hint", { hasText: "visible, to" }).textContent())[1],
+      );
     const counted = await end();
     await until("further commits", async () => (await end()) > counted);
     assert.match(await page.locator(".apart .hint", { hasText: "visible, to" }).textContent(), /process \d+ writes/);
@@ -592,7 +714,10 @@ test("three thousand columns: found by name, and only those in sight are there",
     await page.fill(".finder", "column 99");
     for (const expected of [99, 990, 991]) {
       await page.press(".finder", "Enter");
-      await until("the next", async () => (await page.locator("#grid").getAttribute("aria-activedescendant")) === `cell-0-${expected}`);
+      await until(
+        "the next",
+        async () => (await page.locator("#grid").getAttribute("aria-activedescendant")) === `cell-0-${expected}`,
+      );
       await page.keyboard.press("c");
     }
     assert.ok((await page.locator(".cell").count()) < 2_000);
@@ -640,7 +765,9 @@ test("columns are as wide as their values, and as one makes them", () =>
     assert.equal(await page.locator(".panel").isVisible(), false);
     // Its pictures are drawn for that width, and not stretched.
     const mini = head.locator("canvas").first();
-    await until("drawn anew", async () => mini.evaluate((it) => Math.abs(it.width - it.clientWidth * devicePixelRatio) <= 1));
+    await until("drawn anew", async () =>
+      mini.evaluate((it) => Math.abs(it.width - it.clientWidth * devicePixelRatio) <= 1),
+    );
     await cell(page, 0, 2).click();
     await page.keyboard.press("[");
     await until("narrower", async () => (await wide()) === before + 36);
@@ -656,10 +783,15 @@ test("a nested value is a tree, a time that of its zone, and the panel follows t
   look("hostile.arrow", async (page) => {
     await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
     await cell(page, 3, 4).click();
-    await page.locator(".panel .basis", { hasText: "2023-11-14 23:13:20.123456789 Europe/Paris (UTC+01:00)" }).waitFor();
+    await page
+      .locator(".panel .basis", { hasText: "2023-11-14 23:13:20.123456789 Europe/Paris (UTC+01:00)" })
+      .waitFor();
     await page.screenshot({ path: join(SHOTS, "zone.png") });
     await page.keyboard.press("Control+c");
-    await until("copied", async () => (await page.evaluate(() => navigator.clipboard.readText())) === "2023-11-14 22:13:20.123456789Z");
+    await until(
+      "copied",
+      async () => (await page.evaluate(() => navigator.clipboard.readText())) === "2023-11-14 22:13:20.123456789Z",
+    );
     await page.keyboard.press("ArrowUp");
     await page.locator(".panel .type", { hasText: "row 2" }).waitFor();
     await page.keyboard.press("End");
@@ -724,7 +856,11 @@ test("keys are told, tabs are chosen by arrows, and the head says how rows are s
 test("columns are pinned and moved, by keys, buttons and dragging, and the URL keeps them", () =>
   look("wide.arrow", async (page) => {
     const heads = async () => {
-      const seen = await page.locator(".column").evaluateAll((all) => all.map((head) => [head.getBoundingClientRect().left, head.querySelector(".name").textContent]));
+      const seen = await page
+        .locator(".column")
+        .evaluateAll((all) =>
+          all.map((head) => [head.getBoundingClientRect().left, head.querySelector(".name").textContent]),
+        );
       return seen.sort((a, b) => a[0] - b[0]).map(([, name]) => Number(name.slice(7)));
     };
     await page.fill(".finder", "column 2718");
@@ -739,7 +875,10 @@ test("columns are pinned and moved, by keys, buttons and dragging, and the URL k
     assert.equal(await page.getByRole("columnheader", { name: "column 2718" }).getAttribute("aria-colindex"), "2");
     // What is behind it is not seen through it.
     const box = await cell(page, 3, 2718).boundingBox();
-    assert.equal(await page.evaluate(([x, y]) => document.elementFromPoint(x, y).id, [box.x + 5, box.y + 5]), "cell-3-2718");
+    assert.equal(
+      await page.evaluate(([x, y]) => document.elementFromPoint(x, y).id, [box.x + 5, box.y + 5]),
+      "cell-3-2718",
+    );
     await page.keyboard.press("Home");
     await page.keyboard.press("ArrowRight");
     await page.keyboard.press(">");
@@ -759,7 +898,9 @@ test("columns are pinned and moved, by keys, buttons and dragging, and the URL k
     await until("no longer pinned", async () => (await heads()).slice(0, 3).join() === "3,2718,1");
     await page.getByRole("button", { name: "Pin" }).click();
     await until("pinned again", async () => (await heads()).slice(0, 3).join() === "2718,3,1");
-    await until("in the URL", async () => decodeURIComponent(page.url()).endsWith("columns=2718,3,1,0,2,4-2717,2719-2999&pinned=1"));
+    await until("in the URL", async () =>
+      decodeURIComponent(page.url()).endsWith("columns=2718,3,1,0,2,4-2717,2719-2999&pinned=1"),
+    );
     const url = page.url();
     await page.goto("about:blank");
     await page.goto(url);
@@ -777,14 +918,21 @@ test("a row is found by its time, also among those that a filter leaves", () =>
     };
     // Rows come every quarter of a second from 2023-11-14 22:13:20 on.
     await go("2023-11-14 23:13:20.5");
-    await until("there", async () => (await page.locator("#grid").getAttribute("aria-activedescendant")) === "cell-14402-0");
+    await until(
+      "there",
+      async () => (await page.locator("#grid").getAttribute("aria-activedescendant")) === "cell-14402-0",
+    );
     assert.match(await text(page, 14402, 1), /23:13:20.5/);
     await page.fill(".filter", 'symbol == "IBM"');
     await page.press(".filter", "Enter");
     await until("found", async () => /rows of 200,000/.test(await status(page)));
     await go("2023-11-14T23:13:20.5");
-    await until("there", async () => !/cell-0-/.test(await page.locator("#grid").getAttribute("aria-activedescendant")));
-    const active = async () => Number((await page.locator(".row:has(.cell.active) .number").textContent()).replaceAll(",", "") || "0");
+    await until(
+      "there",
+      async () => !/cell-0-/.test(await page.locator("#grid").getAttribute("aria-activedescendant")),
+    );
+    const active = async () =>
+      Number((await page.locator(".row:has(.cell.active) .number").textContent()).replaceAll(",", "") || "0");
     await until("a row of IBM at or behind it", async () => (await active()) >= 14402 && (await active()) < 14450);
     await go("2030-01-01");
     await page.locator(".message", { hasText: "No row has time 2030-01-01 or later." }).waitFor();
@@ -795,13 +943,24 @@ test("a row is found by its time, also among those that a filter leaves", () =>
 test("a screen reader is told of a grid, its size, its headers and its place", () =>
   look("walk.arrow", async (page) => {
     const tree = await page.locator("body").ariaSnapshot();
-    for (const part of ['grid "Rows"', 'columnheader "price float64"', 'rowheader "0"', 'tab "Rows" [selected]', 'searchbox "Filter"', 'scrollbar "Rows"', "status"]) {
+    for (const part of [
+      'grid "Rows"',
+      'columnheader "price float64"',
+      'rowheader "0"',
+      'tab "Rows" [selected]',
+      'searchbox "Filter"',
+      'scrollbar "Rows"',
+      "status",
+    ]) {
       assert.ok(tree.includes(part), `${part} is not in\n${tree}`);
     }
     await page.locator("#grid").focus();
     await page.keyboard.press("ArrowDown");
     await page.keyboard.press("ArrowRight");
-    await until("the active cell", async () => (await page.locator("#grid").getAttribute("aria-activedescendant")) === "cell-1-1");
+    await until(
+      "the active cell",
+      async () => (await page.locator("#grid").getAttribute("aria-activedescendant")) === "cell-1-1",
+    );
     await cell(page, 1, 1).waitFor();
     assert.equal(await cell(page, 1, 1).getAttribute("aria-selected"), "true");
     // All of it by keys: the cell's panel, and back.
@@ -814,34 +973,51 @@ test("a screen reader is told of a grid, its size, its headers and its place", (
   }));
 
 test("dark, and on a phone", async () => {
-  await look("walk.arrow", async (page) => {
-    await page.locator(".column", { hasText: "price" }).click();
-    await page.locator(".panel .basis", { hasText: "of all rows" }).waitFor();
-    assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), "rgb(20, 25, 23)");
-    await page.locator(".panel .ends", { hasText: "200,000" }).waitFor();
-    for (const canvas of await page.locator(".column canvas.mini:visible").all()) await until("the heads", async () => (await painted(canvas)).length > 0);
-    // Both are in README and docs/pictures.
-    await page.screenshot({ path: join(SHOTS, "view-dark.png") });
-    await page.locator(".theme").click();
-    assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), "rgb(255, 255, 255)");
-    const green = () => page.locator(".panel canvas.spark").evaluate((it) => [...it.getContext("2d").getImageData(0, 0, it.width, it.height).data].reduce((most, n, i) => (i % 4 === 1 ? Math.max(most, n) : most), 0));
-    await until("painted in the other colours", async () => (await green()) < 150);
-    await page.screenshot({ path: join(SHOTS, "view-light.png") });
-  }, { colorScheme: "dark" });
-  await look("walk.arrow", async (page) => {
-    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
-    await cell(page, 2, 0).click();
-    await page.locator(".panel pre").waitFor();
-    await page.screenshot({ path: join(SHOTS, "phone.png") });
-    await page.getByRole("button", { name: "Close" }).tap();
-    for (const name of ["Plot", "Group", "SQL"]) {
-      await page.getByRole("tab", { name }).tap();
-      if (name === "Plot") await page.getByLabel("Over", { exact: true }).selectOption({ label: "time" });
-      if (name === "Group") await page.locator(".grouping .saves a").first().waitFor();
-      await page.screenshot({ path: join(SHOTS, `phone-${name.toLowerCase()}.png`) });
-      assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), name);
-    }
-  }, { viewport: { width: 390, height: 800 }, hasTouch: true, isMobile: true });
+  await look(
+    "walk.arrow",
+    async (page) => {
+      await page.locator(".column", { hasText: "price" }).click();
+      await page.locator(".panel .basis", { hasText: "of all rows" }).waitFor();
+      assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), "rgb(20, 25, 23)");
+      await page.locator(".panel .ends", { hasText: "200,000" }).waitFor();
+      for (const canvas of await page.locator(".column canvas.mini:visible").all())
+        await until("the heads", async () => (await painted(canvas)).length > 0);
+      // Both are in README and docs/pictures.
+      await page.screenshot({ path: join(SHOTS, "view-dark.png") });
+      await page.locator(".theme").click();
+      assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), "rgb(255, 255, 255)");
+      const green = () =>
+        page
+          .locator(".panel canvas.spark")
+          .evaluate((it) =>
+            [...it.getContext("2d").getImageData(0, 0, it.width, it.height).data].reduce(
+              (most, n, i) => (i % 4 === 1 ? Math.max(most, n) : most),
+              0,
+            ),
+          );
+      await until("painted in the other colours", async () => (await green()) < 150);
+      await page.screenshot({ path: join(SHOTS, "view-light.png") });
+    },
+    { colorScheme: "dark" },
+  );
+  await look(
+    "walk.arrow",
+    async (page) => {
+      assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+      await cell(page, 2, 0).click();
+      await page.locator(".panel pre").waitFor();
+      await page.screenshot({ path: join(SHOTS, "phone.png") });
+      await page.getByRole("button", { name: "Close" }).tap();
+      for (const name of ["Plot", "Group", "SQL"]) {
+        await page.getByRole("tab", { name }).tap();
+        if (name === "Plot") await page.getByLabel("Over", { exact: true }).selectOption({ label: "time" });
+        if (name === "Group") await page.locator(".grouping .saves a").first().waitFor();
+        await page.screenshot({ path: join(SHOTS, `phone-${name.toLowerCase()}.png`) });
+        assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), name);
+      }
+    },
+    { viewport: { width: 390, height: 800 }, hasTouch: true, isMobile: true },
+  );
 });
 
 /** Shows `path` as a widget of a notebook does: `_view.js` in a document of its own, whose messages a kernel would answer. */
@@ -854,7 +1030,11 @@ async function inNotebook(path, story) {
   const going = new Map();
   page.on("pageerror", (e) => wrong.push(e.message));
   page.on("request", (request) => /^(blob|about):/.test(request.url()) || wrong.push(request.url()));
-  const came = (message, bytes) => page.evaluate(([message, bytes]) => window.came(message, bytes), [message, bytes && Buffer.from(bytes).toString("base64")]);
+  const came = (message, bytes) =>
+    page.evaluate(
+      ([message, bytes]) => window.came(message, bytes),
+      [message, bytes && Buffer.from(bytes).toString("base64")],
+    );
   const authorization = `Bearer ${searchParams.get("token")}`;
   await page.exposeFunction("kernel", async ({ id, view, address }) => {
     if (address === undefined) return going.get(id)?.abort();
@@ -874,10 +1054,25 @@ async function inNotebook(path, story) {
     await page.setContent("<!doctype html><title>A notebook</title><p>Above</p><div id=cell></div>");
     await page.evaluate(() => {
       const heard = new Set();
-      window.came = (message, bytes) => heard.forEach((f) => f(message, bytes ? [new DataView(Uint8Array.from(atob(bytes), (c) => c.charCodeAt(0)).buffer)] : []));
-      window.model = { get: () => 560, on: (_, f) => heard.add(f), off: (_, f) => heard.delete(f), send: (message) => void window.kernel(message), heard };
+      window.came = (message, bytes) =>
+        heard.forEach((f) =>
+          f(message, bytes ? [new DataView(Uint8Array.from(atob(bytes), (c) => c.charCodeAt(0)).buffer)] : []),
+        );
+      window.model = {
+        get: () => 560,
+        on: (_, f) => heard.add(f),
+        off: (_, f) => heard.delete(f),
+        send: (message) => void window.kernel(message),
+        heard,
+      };
     });
-    await page.addScriptTag({ type: "module", content: widget.replace("export default { render };", "window.leave = render({ model: window.model, el: document.getElementById('cell') });") });
+    await page.addScriptTag({
+      type: "module",
+      content: widget.replace(
+        "export default { render };",
+        "window.leave = render({ model: window.model, el: document.getElementById('cell') });",
+      ),
+    });
     const frame = page.frameLocator("iframe");
     await frame.locator("#cell-0-0:not(.coming)").waitFor();
     await story(page, frame, going);
@@ -901,17 +1096,27 @@ test("in a notebook the page stands in a frame of its own, and asks through the 
     await page.keyboard.press("End");
     await frame.locator("#cell-0-8:not(.coming)").click();
     const picture = frame.locator("img.picture");
-    await until("the picture", async () => (await picture.count()) === 1 && (await picture.evaluate((image) => image.naturalWidth)) === 1);
+    await until(
+      "the picture",
+      async () => (await picture.count()) === 1 && (await picture.evaluate((image) => image.naturalWidth)) === 1,
+    );
     assert.equal(await frame.locator(".saves").count(), 0);
     // The frame reaches nothing of the notebook, and leaves nothing there.
-    assert.equal(await frame.locator("body").evaluate(() => {
-      try {
-        return String(parent.document.title);
-      } catch (e) {
-        return e.name;
-      }
-    }), "SecurityError");
-    assert.deepEqual(await page.evaluate(() => [window.hacked, location.hash, document.title]), [undefined, "", "A notebook"]);
+    assert.equal(
+      await frame.locator("body").evaluate(() => {
+        try {
+          return String(parent.document.title);
+        } catch (e) {
+          return e.name;
+        }
+      }),
+      "SecurityError",
+    );
+    assert.deepEqual(await page.evaluate(() => [window.hacked, location.hash, document.title]), [
+      undefined,
+      "",
+      "A notebook",
+    ]);
     await page.screenshot({ path: join(SHOTS, "notebook.png") });
   });
   // A table that grows is counted; who closes the output ends what is still asked.
