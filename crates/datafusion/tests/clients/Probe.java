@@ -30,14 +30,18 @@ public final class Probe {
             try (Statement statement = connection.createStatement()) {
                 String grouped = "select symbol, count(*), max(price) from \"ticks.arrow\" group by symbol order by 1";
                 rows("grouped", statement.executeQuery(grouped));
-                rows("dates", statement.executeQuery("select day, price from \"ticks.arrow\" where ts in (9, 110) order by ts"));
+                rows(
+                        "dates",
+                        statement.executeQuery(
+                                "select day, price from \"ticks.arrow\" where ts in (9, 110) order by ts"));
                 try {
                     rows("refused", statement.executeQuery("drop table grown"));
                 } catch (SQLException e) {
                     print("refused", e.getMessage().contains("DDL not supported"));
                 }
             }
-            String text = "select ts, symbol from \"ticks.arrow\" where symbol = ? and ts < ? and price > ? order by ts";
+            String text =
+                    "select ts, symbol from \"ticks.arrow\" where symbol = ? and ts < ? and price > ? order by ts";
             try (PreparedStatement statement = connection.prepareStatement(text)) {
                 print("parameters", statement.getParameterMetaData().getParameterCount());
                 for (int most : new int[] {4, 8}) {

@@ -21,61 +21,65 @@ import org.apache.arrow.vector.ipc.ArrowStreamReader;
  * tests/live/live.py.
  */
 public final class Interop {
-  public static void main(String[] arguments) throws Exception {
-    Path folder = Path.of(arguments[1]);
-    if (arguments[0].equals("live")) {
-      Live.run(folder, Double.parseDouble(arguments[2]));
-      return;
-    }
-    if (arguments[0].equals("write")) {
-      Writer.writeBoth(folder);
-      return;
-    }
-    List<Path> paths;
-    try (Stream<Path> all = Files.list(folder)) {
-      paths = all.filter(path -> path.toString().matches(".*\\.(arrow|stream)")).sorted().toList();
-    }
-    ObjectMapper json = new ObjectMapper();
-    for (Path path : paths) {
-      System.out.println(json.writeValueAsString(line(path)));
-    }
-  }
-
-  private static Map<String, Object> line(Path path) {
-    Map<String, Object> line = new LinkedHashMap<>();
-    line.put("file", path.getFileName().toString());
-    // An allocator that is closed complains of what a failed read leaked, and would hide why it failed.
-    BufferAllocator allocator = new RootAllocator();
-    try {
-      line.put("rows", rows(path, allocator));
-    } catch (Throwable e) {
-      line.put("error", e.toString());
-    }
-    return line;
-  }
-
-  private static List<Object> rows(Path path, BufferAllocator allocator) throws Exception {
-    List<Object> rows = new ArrayList<>();
-    try (ArrowReader reader = reader(path, allocator)) {
-      VectorSchemaRoot root = reader.getVectorSchemaRoot();
-      while (reader.loadNextBatch()) {
-        Spelling spelling = new Spelling(reader);
-        for (int row = 0; row < root.getRowCount(); row++) {
-          List<Object> cells = new ArrayList<>();
-          for (FieldVector column : root.getFieldVectors()) {
-            cells.add(spelling.of(column, row));
-          }
-          rows.add(cells);
+    public static void main(String[] arguments) throws Exception {
+        Path folder = Path.of(arguments[1]);
+        if (arguments[0].equals("live")) {
+            Live.run(folder, Double.parseDouble(arguments[2]));
+            return;
         }
-      }
+        if (arguments[0].equals("write")) {
+            Writer.writeBoth(folder);
+            return;
+        }
+        List<Path> paths;
+        try (Stream<Path> all = Files.list(folder)) {
+            paths = all.filter(path -> path.toString().matches(".*\\.(arrow|stream)"))
+                    .sorted()
+                    .toList();
+        }
+        ObjectMapper json = new ObjectMapper();
+        for (Path path : paths) {
+            System.out.println(json.writeValueAsString(line(path)));
+        }
     }
-    return rows;
-  }
 
-  private static ArrowReader reader(Path path, BufferAllocator allocator) throws Exception {
-    return path.toString().endsWith(".stream")
-        ? new ArrowStreamReader(
-            new ByteArrayInputStream(Files.readAllBytes(path)), allocator, CommonsCompressionFactory.INSTANCE)
-        : new ArrowFileReader(Files.newByteChannel(path), allocator, CommonsCompressionFactory.INSTANCE);
-  }
+    private static Map<String, Object> line(Path path) {
+        Map<String, Object> line = new LinkedHashMap<>();
+        line.put("file", path.getFileName().toString());
+        // An allocator that is closed complains of what a failed read leaked, and would hide why it failed.
+        BufferAllocator allocator = new RootAllocator();
+        try {
+            line.put("rows", rows(path, allocator));
+        } catch (Throwable e) {
+            line.put("error", e.toString());
+        }
+        return line;
+    }
+
+    private static List<Object> rows(Path path, BufferAllocator allocator) throws Exception {
+        List<Object> rows = new ArrayList<>();
+        try (ArrowReader reader = reader(path, allocator)) {
+            VectorSchemaRoot root = reader.getVectorSchemaRoot();
+            while (reader.loadNextBatch()) {
+                Spelling spelling = new Spelling(reader);
+                for (int row = 0; row < root.getRowCount(); row++) {
+                    List<Object> cells = new ArrayList<>();
+                    for (FieldVector column : root.getFieldVectors()) {
+                        cells.add(spelling.of(column, row));
+                    }
+                    rows.add(cells);
+                }
+            }
+        }
+        return rows;
+    }
+
+    private static ArrowReader reader(Path path, BufferAllocator allocator) throws Exception {
+        return path.toString().endsWith(".stream")
+                ? new ArrowStreamReader(
+                        new ByteArrayInputStream(Files.readAllBytes(path)),
+                        allocator,
+                        CommonsCompressionFactory.INSTANCE)
+                : new ArrowFileReader(Files.newByteChannel(path), allocator, CommonsCompressionFactory.INSTANCE);
+    }
 }

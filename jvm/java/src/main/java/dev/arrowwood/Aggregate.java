@@ -163,7 +163,8 @@ public record Aggregate(String name, Function function, Optional<String> column)
         MemorySegment structs = call.arena.allocate(Math.max(1, aggregates.length) * SIZE, 8);
         for (int i = 0; i < aggregates.length; i++) {
             structs.set(ADDRESS, i * SIZE, call.text(aggregates[i].name));
-            structs.set(ADDRESS, i * SIZE + 8, aggregates[i].column.map(call::text).orElse(MemorySegment.NULL));
+            structs.set(
+                    ADDRESS, i * SIZE + 8, aggregates[i].column.map(call::text).orElse(MemorySegment.NULL));
             structs.set(JAVA_INT, i * SIZE + 16, aggregates[i].function.code);
         }
         return structs;

@@ -99,8 +99,8 @@ public final class Arrowwood {
     private static Dataset opened(String path, Arena arena, ReadOption... options) throws IOException {
         return Native.callOnPath(call -> {
             MemorySegment struct = ReadOption.struct(call.arena, options);
-            return Dataset.make(call, arena, (c, out) ->
-                    (int) Native.OPEN.invokeExact(c.text(path), struct, out, c.error));
+            return Dataset.make(
+                    call, arena, (c, out) -> (int) Native.OPEN.invokeExact(c.text(path), struct, out, c.error));
         });
     }
 
@@ -138,7 +138,12 @@ public final class Arrowwood {
             long number = Lent.keep(copy);
             try {
                 return Dataset.make(call, null, (c, out) -> (int) Native.OPEN_MEMORY.invokeExact(
-                        copy, (long) bytes.length, Lent.RELEASE, MemorySegment.ofAddress(number), struct, out,
+                        copy,
+                        (long) bytes.length,
+                        Lent.RELEASE,
+                        MemorySegment.ofAddress(number),
+                        struct,
+                        out,
                         c.error));
             } catch (RuntimeException e) {
                 // The library doesn't release what it hasn't taken.
@@ -166,8 +171,8 @@ public final class Arrowwood {
 
         private static MemorySegment stub() {
             try {
-                var release = MethodHandles.lookup().findStatic(
-                        Lent.class, "release", MethodType.methodType(void.class, MemorySegment.class));
+                var release = MethodHandles.lookup()
+                        .findStatic(Lent.class, "release", MethodType.methodType(void.class, MemorySegment.class));
                 return Linker.nativeLinker().upcallStub(release, FunctionDescriptor.ofVoid(ADDRESS), Arena.global());
             } catch (ReflectiveOperationException e) {
                 throw new AssertionError(e);
@@ -203,8 +208,8 @@ public final class Arrowwood {
     }
 
     private static Dataset imported(MemorySegment stream, Arena arena) {
-        return Native.call(call -> Dataset.make(call, arena, (c, out) ->
-                (int) Native.IMPORT_STREAM.invokeExact(stream, out, c.error)));
+        return Native.call(call ->
+                Dataset.make(call, arena, (c, out) -> (int) Native.IMPORT_STREAM.invokeExact(stream, out, c.error)));
     }
 
     /**
@@ -289,7 +294,11 @@ public final class Arrowwood {
             MemorySegment report = call.arena.allocate(Report.SIZE, 8);
             report.set(JAVA_LONG, 0, Report.SIZE);
             call.check((int) Native.CHECK.invokeExact(
-                    call.text(path.toString()), Native.progress(call, progress), MemorySegment.NULL, report, call.out,
+                    call.text(path.toString()),
+                    Native.progress(call, progress),
+                    MemorySegment.NULL,
+                    report,
+                    call.out,
                     call.error));
             return Report.of(report, findings(call.out.get(ADDRESS, 0)), List.of());
         });
@@ -322,11 +331,17 @@ public final class Arrowwood {
             MemorySegment report = call.arena.allocate(Report.SIZE, 8);
             report.set(JAVA_LONG, 0, Report.SIZE);
             call.check((int) Native.REPAIR.invokeExact(
-                    call.text(path.toString()), Native.progress(call, progress), MemorySegment.NULL, report, call.out,
-                    call.out.asSlice(8), call.error));
+                    call.text(path.toString()),
+                    Native.progress(call, progress),
+                    MemorySegment.NULL,
+                    report,
+                    call.out,
+                    call.out.asSlice(8),
+                    call.error));
             List<Report.Finding> findings = findings(call.out.get(ADDRESS, 0));
             List<String> moved = Dataset.take(call.out.get(ADDRESS, 8), null).stream()
-                    .map(row -> row.getString("path")).toList();
+                    .map(row -> row.getString("path"))
+                    .toList();
             return Report.of(report, findings, moved);
         });
     }
@@ -359,7 +374,10 @@ public final class Arrowwood {
     public static long compact(Path path, Progress progress) throws IOException {
         return Native.callOnPath(call -> {
             call.check((int) Native.COMPACT.invokeExact(
-                    call.text(path.toString()), Native.progress(call, progress), MemorySegment.NULL, call.out,
+                    call.text(path.toString()),
+                    Native.progress(call, progress),
+                    MemorySegment.NULL,
+                    call.out,
                     call.error));
             return call.out.get(JAVA_LONG, 0);
         });

@@ -202,7 +202,8 @@ public final class Chunk {
         long count = struct.get(JAVA_LONG, VARIADIC_COUNT);
         MemorySegment table = segment(struct.get(JAVA_LONG, VARIADIC), count * 16);
         return LongStream.range(0, count)
-                .mapToObj(i -> segment(table.get(JAVA_LONG, 16 * i), table.get(JAVA_LONG, 16 * i + 8))).toList();
+                .mapToObj(i -> segment(table.get(JAVA_LONG, 16 * i), table.get(JAVA_LONG, 16 * i + 8)))
+                .toList();
     }
 
     /**

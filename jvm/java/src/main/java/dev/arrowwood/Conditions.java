@@ -44,28 +44,36 @@ final class Conditions {
     }
 
     private static MemorySegment leaf(Native.Call call, Condition condition) throws Throwable {
-        return made(call, switch (condition) {
-            case Condition.Compare(String column, Condition.Operator operator, Object value) ->
-                (int) Native.COMPARE.invokeExact(
-                        call.text(column), operator.ordinal() + 1, values(call, Collections.singletonList(value)),
-                        call.out, call.error);
-            case Condition.In(String column, List<?> list) -> (int) Native.IN.invokeExact(
-                    call.text(column), values(call, list), (long) list.size(), call.out, call.error);
-            case Condition.IsNull(String column) ->
-                (int) Native.IS_NULL.invokeExact(call.text(column), call.out, call.error);
-            default -> throw new Failure.Internal("no leaf: " + condition);
-        });
+        return made(
+                call,
+                switch (condition) {
+                    case Condition.Compare(String column, Condition.Operator operator, Object value) ->
+                        (int) Native.COMPARE.invokeExact(
+                                call.text(column),
+                                operator.ordinal() + 1,
+                                values(call, Collections.singletonList(value)),
+                                call.out,
+                                call.error);
+                    case Condition.In(String column, List<?> list) ->
+                        (int) Native.IN.invokeExact(
+                                call.text(column), values(call, list), (long) list.size(), call.out, call.error);
+                    case Condition.IsNull(String column) ->
+                        (int) Native.IS_NULL.invokeExact(call.text(column), call.out, call.error);
+                    default -> throw new Failure.Internal("no leaf: " + condition);
+                });
     }
 
     private static MemorySegment joined(Native.Call call, Condition condition, Deque<MemorySegment> built)
             throws Throwable {
         // Parts were built from the last to the first.
         MemorySegment left = built.pop();
-        return made(call, switch (condition) {
-            case Condition.And and -> (int) Native.AND.invokeExact(left, built.pop(), call.out, call.error);
-            case Condition.Or or -> (int) Native.OR.invokeExact(left, built.pop(), call.out, call.error);
-            default -> (int) Native.NOT.invokeExact(left, call.out, call.error);
-        });
+        return made(
+                call,
+                switch (condition) {
+                    case Condition.And and -> (int) Native.AND.invokeExact(left, built.pop(), call.out, call.error);
+                    case Condition.Or or -> (int) Native.OR.invokeExact(left, built.pop(), call.out, call.error);
+                    default -> (int) Native.NOT.invokeExact(left, call.out, call.error);
+                });
     }
 
     private static MemorySegment made(Native.Call call, int code) throws Throwable {

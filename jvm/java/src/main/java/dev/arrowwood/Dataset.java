@@ -38,6 +38,7 @@ public final class Dataset implements Iterable<Row> {
     private final Arena owner;
     /** Ends the dataset and all that is made from it; null if the collector does. */
     private final Arena arena;
+
     private volatile Schema schema;
 
     private Dataset(MemorySegment handle, Arena owner, Arena arena) {
@@ -122,8 +123,8 @@ public final class Dataset implements Iterable<Row> {
      * @throws Failure.InvalidData if the last segment is damaged
      */
     public Map<String, Long> positions() {
-        return TableWriter.positions((call, out) ->
-                (int) Native.DATASET_POSITIONS.invokeExact(handle, out, call.error));
+        return TableWriter.positions(
+                (call, out) -> (int) Native.DATASET_POSITIONS.invokeExact(handle, out, call.error));
     }
 
     /**
@@ -183,8 +184,7 @@ public final class Dataset implements Iterable<Row> {
     public Footprint footprint() {
         return Native.call(call -> {
             MemorySegment out = call.out;
-            call.check((int) Native.FOOTPRINT.invokeExact(
-                    handle, out, out.asSlice(8), out.asSlice(16), call.error));
+            call.check((int) Native.FOOTPRINT.invokeExact(handle, out, out.asSlice(8), out.asSlice(16), call.error));
             return new Footprint(out.get(JAVA_LONG, 0), out.get(JAVA_LONG, 8), out.get(JAVA_LONG, 16));
         });
     }
@@ -258,8 +258,11 @@ public final class Dataset implements Iterable<Row> {
     }
 
     private Member member(Native.Call call, String name, Type.Union type, long row, long[] path) throws Throwable {
-        Type inner = type.members().stream().filter(field -> field.name().equals(name)).findFirst()
-                .orElseThrow(() -> new Failure.Internal("a member of no name: " + name)).type();
+        Type inner = type.members().stream()
+                .filter(field -> field.name().equals(name))
+                .findFirst()
+                .orElseThrow(() -> new Failure.Internal("a member of no name: " + name))
+                .type();
         return new Member(name, nested(call, row, below(path, 0), inner));
     }
 
@@ -397,7 +400,9 @@ public final class Dataset implements Iterable<Row> {
      * @return an unmodifiable list
      */
     public List<Column> columns() {
-        return java.util.stream.IntStream.range(0, schema().fields().size()).mapToObj(this::column).toList();
+        return java.util.stream.IntStream.range(0, schema().fields().size())
+                .mapToObj(this::column)
+                .toList();
     }
 
     // ---- other datasets ----
@@ -409,8 +414,7 @@ public final class Dataset implements Iterable<Row> {
      * @return a dataset
      */
     public Dataset in(Arena arena) {
-        return Native.call(call ->
-                make(call, arena, (c, out) -> (int) Native.CLONE.invokeExact(handle, out, c.error)));
+        return Native.call(call -> make(call, arena, (c, out) -> (int) Native.CLONE.invokeExact(handle, out, c.error)));
     }
 
     /**
@@ -504,8 +508,8 @@ public final class Dataset implements Iterable<Row> {
      * @return a dataset
      */
     public Dataset refresh() {
-        return Native.retry(call ->
-                make(call, arena, (c, out) -> (int) Native.REFRESH.invokeExact(handle, out, c.error)));
+        return Native.retry(
+                call -> make(call, arena, (c, out) -> (int) Native.REFRESH.invokeExact(handle, out, c.error)));
     }
 
     /**
@@ -565,7 +569,9 @@ public final class Dataset implements Iterable<Row> {
      * @throws IllegalArgumentException if the dataset isn't of one sorted table, or a value is of another type
      */
     public Dataset between(Object low, Object high) {
-        Type type = sortedBy().isPresent() ? schema().fields().get(sortedBy().getAsInt()).type() : null;
+        Type type = sortedBy().isPresent()
+                ? schema().fields().get(sortedBy().getAsInt()).type()
+                : null;
         return derived((call, out) -> {
             MemorySegment values = call.arena.allocate(2 * Values.SIZE, 8);
             MemorySegment second = values.asSlice(Values.SIZE);
@@ -602,8 +608,14 @@ public final class Dataset implements Iterable<Row> {
         return derived((call, out) -> {
             MemorySegment condition = where.isPresent() ? Conditions.build(call, where.get()) : MemorySegment.NULL;
             return (int) Native.AGGREGATE.invokeExact(
-                    handle, call.texts(by), (long) by.size(), condition, Aggregate.structs(call, aggregates),
-                    (long) aggregates.length, out, call.error);
+                    handle,
+                    call.texts(by),
+                    (long) by.size(),
+                    condition,
+                    Aggregate.structs(call, aggregates),
+                    (long) aggregates.length,
+                    out,
+                    call.error);
         });
     }
 
@@ -650,8 +662,8 @@ public final class Dataset implements Iterable<Row> {
      * @throws Failure.InvalidData naming path, batch, column and row
      */
     public void validate() {
-        Native.run(call -> call.check((int) Native.VALIDATE.invokeExact(
-                handle, MemorySegment.NULL, MemorySegment.NULL, call.error)));
+        Native.run(call -> call.check(
+                (int) Native.VALIDATE.invokeExact(handle, MemorySegment.NULL, MemorySegment.NULL, call.error)));
     }
 
     /**

@@ -35,14 +35,15 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
     private static final long STEP = 250;
 
     /** Waits for virtual threads, whose carriers a call would hold. */
-    private static final ExecutorService WAITERS =
-            Executors.newCachedThreadPool(Thread.ofPlatform().daemon().name("arrowwood-follow-", 0).factory());
+    private static final ExecutorService WAITERS = Executors.newCachedThreadPool(
+            Thread.ofPlatform().daemon().name("arrowwood-follow-", 0).factory());
 
     private final Dataset table;
     private final long start;
     private final Owned owned;
     /** Rows received, but not returned yet; null if there are none. Guarded by the lock of the handle. */
     private Dataset ready;
+
     private volatile boolean closing;
 
     Follow(Dataset table, long start) {
@@ -147,10 +148,12 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
      * @return the number
      */
     public long nextRow() {
-        return locked(handle -> ready != null ? ready.firstRow() : Native.call(call -> {
-            call.check((int) Native.FOLLOWER_NEXT_ROW.invokeExact(handle, call.out, call.error));
-            return call.out.get(JAVA_LONG, 0);
-        }));
+        return locked(handle -> ready != null
+                ? ready.firstRow()
+                : Native.call(call -> {
+                    call.check((int) Native.FOLLOWER_NEXT_ROW.invokeExact(handle, call.out, call.error));
+                    return call.out.get(JAVA_LONG, 0);
+                }));
     }
 
     /**

@@ -48,9 +48,10 @@ final class Library {
     }
 
     private static MemorySegment address(Source source, String name) {
-        return source.symbols.find(name).orElseThrow(() -> new UnsatisfiedLinkError(
-                source.from + " has no function " + name + ": it is older than this jar, or not Arrowwood's library. "
-                        + remedy()));
+        return source.symbols
+                .find(name)
+                .orElseThrow(() -> new UnsatisfiedLinkError(source.from + " has no function " + name
+                        + ": it is older than this jar, or not Arrowwood's library. " + remedy()));
     }
 
     private static Source load() {
@@ -83,8 +84,9 @@ final class Library {
         try {
             symbols = SymbolLookup.libraryLookup(path.toAbsolutePath(), Arena.global());
         } catch (IllegalArgumentException e) {
-            UnsatisfiedLinkError error = new UnsatisfiedLinkError(from
-                    + ": can't be loaded: is it a shared library for " + platform() + ", in a folder from which files may be executed? " + remedy());
+            UnsatisfiedLinkError error =
+                    new UnsatisfiedLinkError(from + ": can't be loaded: is it a shared library for " + platform()
+                            + ", in a folder from which files may be executed? " + remedy());
             error.initCause(e);
             throw error;
         }
@@ -94,8 +96,7 @@ final class Library {
     }
 
     private static void checkVersion(Source source) {
-        MethodHandle version =
-                function(source, "arrowwood_abi_version", FunctionDescriptor.of(ValueLayout.JAVA_INT));
+        MethodHandle version = function(source, "arrowwood_abi_version", FunctionDescriptor.of(ValueLayout.JAVA_INT));
         int abi;
         try {
             abi = (int) version.invokeExact();

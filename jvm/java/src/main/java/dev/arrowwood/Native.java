@@ -38,8 +38,7 @@ final class Native {
     static final MethodHandle FIRST_ROW = function("arrowwood_dataset_first_row", ADDRESS, ADDRESS);
     static final MethodHandle SORTED_BY = function("arrowwood_dataset_sorted_by", ADDRESS, ADDRESS);
     static final MethodHandle BYTES = function("arrowwood_dataset_bytes", ADDRESS, ADDRESS);
-    static final MethodHandle FOOTPRINT =
-            function("arrowwood_dataset_footprint", ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle FOOTPRINT = function("arrowwood_dataset_footprint", ADDRESS, ADDRESS, ADDRESS, ADDRESS);
     static final MethodHandle SELECT = function("arrowwood_dataset_select", ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
     static final MethodHandle SELECT_NAMES =
             function("arrowwood_dataset_select_names", ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
@@ -71,8 +70,8 @@ final class Native {
     static final MethodHandle DESCRIBE = function("arrowwood_dataset_describe", ADDRESS, ADDRESS);
     static final MethodHandle COLLECT = function("arrowwood_dataset_collect", ADDRESS, ADDRESS);
     static final MethodHandle FILTER = function("arrowwood_dataset_filter", ADDRESS, ADDRESS, ADDRESS);
-    static final MethodHandle AGGREGATE = function(
-            "arrowwood_dataset_aggregate", ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
+    static final MethodHandle AGGREGATE =
+            function("arrowwood_dataset_aggregate", ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
 
     static final MethodHandle COMPARE = function("arrowwood_predicate_compare", ADDRESS, JAVA_INT, ADDRESS, ADDRESS);
     static final MethodHandle IN = function("arrowwood_predicate_in", ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
@@ -87,8 +86,7 @@ final class Native {
     static final MethodHandle WRITER_APPEND = function("arrowwood_writer_append", ADDRESS, ADDRESS, ADDRESS);
     static final MethodHandle WRITER_APPEND_STREAM = function("arrowwood_writer_append_stream", ADDRESS, ADDRESS);
     static final MethodHandle WRITER_APPEND_DATASET = function("arrowwood_writer_append_dataset", ADDRESS, ADDRESS);
-    static final MethodHandle WRITER_APPEND_ROW =
-            function("arrowwood_writer_append_row", ADDRESS, ADDRESS, JAVA_LONG);
+    static final MethodHandle WRITER_APPEND_ROW = function("arrowwood_writer_append_row", ADDRESS, ADDRESS, JAVA_LONG);
     static final MethodHandle WRITER_COMMIT = function("arrowwood_writer_commit", ADDRESS, JAVA_INT);
     static final MethodHandle WRITER_COMMIT_WITH = function("arrowwood_writer_commit_with", ADDRESS, ADDRESS);
     static final MethodHandle WRITER_POSITIONS = function("arrowwood_writer_positions", ADDRESS, ADDRESS);
@@ -97,8 +95,7 @@ final class Native {
     static final MethodHandle WRITER_SYNC = function("arrowwood_writer_sync", ADDRESS);
     static final MethodHandle WRITER_ROLLBACK = function("arrowwood_writer_rollback", ADDRESS);
     static final MethodHandle WRITER_PROGRESS = function("arrowwood_writer_progress", ADDRESS, ADDRESS);
-    static final MethodHandle WRITER_COMPACT =
-            function("arrowwood_writer_compact", ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle WRITER_COMPACT = function("arrowwood_writer_compact", ADDRESS, ADDRESS, ADDRESS, ADDRESS);
     static final MethodHandle WRITER_DROP_BEFORE =
             function("arrowwood_writer_drop_before", ADDRESS, JAVA_LONG, ADDRESS);
     static final MethodHandle WRITER_CLOSE = function("arrowwood_writer_close", ADDRESS);
@@ -129,7 +126,8 @@ final class Native {
 
     /** The handle of a function with these parameters, followed by an error, which returns a code. */
     private static MethodHandle function(String name, MemoryLayout... parameters) {
-        return Library.function(name, FunctionDescriptor.of(JAVA_INT, parameters).appendArgumentLayouts(ADDRESS));
+        return Library.function(
+                name, FunctionDescriptor.of(JAVA_INT, parameters).appendArgumentLayouts(ADDRESS));
     }
 
     private static MethodHandle frees(String name) {
@@ -354,10 +352,13 @@ final class Native {
                 // As documented.
             }
         };
-        MethodHandle at = java.lang.invoke.MethodHandles.lookup().findVirtual(
-                Progress.class, "at", java.lang.invoke.MethodType.methodType(void.class, long.class, long.class));
+        MethodHandle at = java.lang.invoke.MethodHandles.lookup()
+                .findVirtual(
+                        Progress.class,
+                        "at",
+                        java.lang.invoke.MethodType.methodType(void.class, long.class, long.class));
         MethodHandle bound = java.lang.invoke.MethodHandles.dropArguments(at.bindTo(safe), 0, MemorySegment.class);
-        return java.lang.foreign.Linker.nativeLinker().upcallStub(
-                bound, FunctionDescriptor.ofVoid(ADDRESS, JAVA_LONG, JAVA_LONG), call.arena);
+        return java.lang.foreign.Linker.nativeLinker()
+                .upcallStub(bound, FunctionDescriptor.ofVoid(ADDRESS, JAVA_LONG, JAVA_LONG), call.arena);
     }
 }

@@ -24,7 +24,9 @@ final class Numbers {
         this.chunks = column.chunks().stream().filter(chunk -> chunk.rows() > 0).toList();
         this.values = chunks.stream().map(Chunk::values).toArray(MemorySegment[]::new);
         this.firstRows = chunks.stream().mapToLong(Chunk::firstRow).toArray();
-        this.rows = chunks.isEmpty() ? 0 : chunks.getLast().firstRow() + chunks.getLast().rows();
+        this.rows = chunks.isEmpty()
+                ? 0
+                : chunks.getLast().firstRow() + chunks.getLast().rows();
     }
 
     /** Reads number {@code index} of a buffer. */
@@ -53,7 +55,8 @@ final class Numbers {
             case Type.Floating(int bits) when bits == 64 -> (values, i) -> values.getAtIndex(JAVA_DOUBLE_UNALIGNED, i);
             case Type.Floating(int bits) when bits == 32 -> (values, i) -> values.getAtIndex(JAVA_FLOAT_UNALIGNED, i);
             case Type.Floating half -> (values, i) -> Float.float16ToFloat(values.getAtIndex(JAVA_SHORT_UNALIGNED, i));
-            case Type.Int(int bits, boolean signed) when bits < 64 || signed -> {
+            case Type.Int(int bits, boolean signed)
+            when bits < 64 || signed -> {
                 ToLong integer = integer(bits, signed);
                 yield (values, i) -> integer.get(values, i);
             }
@@ -63,15 +66,18 @@ final class Numbers {
 
     private static ToLong integer(int bits, boolean signed) {
         return switch (bits) {
-            case 8 -> signed
-                    ? (values, i) -> values.get(JAVA_BYTE, i)
-                    : (values, i) -> Byte.toUnsignedLong(values.get(JAVA_BYTE, i));
-            case 16 -> signed
-                    ? (values, i) -> values.getAtIndex(JAVA_SHORT_UNALIGNED, i)
-                    : (values, i) -> Short.toUnsignedLong(values.getAtIndex(JAVA_SHORT_UNALIGNED, i));
-            case 32 -> signed
-                    ? (values, i) -> values.getAtIndex(JAVA_INT_UNALIGNED, i)
-                    : (values, i) -> Integer.toUnsignedLong(values.getAtIndex(JAVA_INT_UNALIGNED, i));
+            case 8 ->
+                signed
+                        ? (values, i) -> values.get(JAVA_BYTE, i)
+                        : (values, i) -> Byte.toUnsignedLong(values.get(JAVA_BYTE, i));
+            case 16 ->
+                signed
+                        ? (values, i) -> values.getAtIndex(JAVA_SHORT_UNALIGNED, i)
+                        : (values, i) -> Short.toUnsignedLong(values.getAtIndex(JAVA_SHORT_UNALIGNED, i));
+            case 32 ->
+                signed
+                        ? (values, i) -> values.getAtIndex(JAVA_INT_UNALIGNED, i)
+                        : (values, i) -> Integer.toUnsignedLong(values.getAtIndex(JAVA_INT_UNALIGNED, i));
             default -> (values, i) -> values.getAtIndex(JAVA_LONG_UNALIGNED, i);
         };
     }
@@ -107,7 +113,8 @@ final class Numbers {
     long place(int chunk, long row) {
         long index = row - firstRows[chunk];
         if (!chunks.get(chunk).isValid(index)) {
-            throw new IllegalStateException("row " + row + " of column '" + column.field().name() + "' is null");
+            throw new IllegalStateException(
+                    "row " + row + " of column '" + column.field().name() + "' is null");
         }
         return index;
     }

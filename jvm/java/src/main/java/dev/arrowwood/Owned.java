@@ -18,6 +18,7 @@ final class Owned {
     private final Condition unshared = lock.newCondition();
     /** Calls that share the handle. */
     private int shared;
+
     private final State state;
     private final String name;
 

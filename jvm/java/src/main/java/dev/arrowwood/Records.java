@@ -10,11 +10,8 @@ import java.lang.reflect.ParameterizedType;
 import java.lang.reflect.RecordComponent;
 import java.math.BigDecimal;
 import java.math.BigInteger;
-import java.time.Duration;
 import java.time.Instant;
-import java.time.LocalDate;
 import java.time.LocalDateTime;
-import java.time.LocalTime;
 import java.time.ZoneOffset;
 import java.util.Arrays;
 import java.util.List;
@@ -48,12 +45,12 @@ final class Records<R extends Record> {
                 Method accessor = declared[i].getAccessor();
                 accessor.setAccessible(true);
                 MethodHandle handle = MethodHandles.lookup().unreflect(accessor);
-                components[i] =
-                        new Component(declared[i].getName(), types[i], declared[i].getGenericType(), handle);
+                components[i] = new Component(declared[i].getName(), types[i], declared[i].getGenericType(), handle);
             }
             Constructor<R> canonical = type.getDeclaredConstructor(types);
             canonical.setAccessible(true);
-            this.constructor = MethodHandles.lookup().unreflectConstructor(canonical)
+            this.constructor = MethodHandles.lookup()
+                    .unreflectConstructor(canonical)
                     .asSpreader(Object[].class, types.length)
                     .asType(MethodType.methodType(Object.class, Object[].class));
         } catch (ReflectiveOperationException | RuntimeException e) {
@@ -75,7 +72,8 @@ final class Records<R extends Record> {
     private static Field field(Component component) {
         Class<?> type = component.type;
         boolean nullable = !type.isPrimitive();
-        if (type == Optional.class && component.generic instanceof ParameterizedType generic
+        if (type == Optional.class
+                && component.generic instanceof ParameterizedType generic
                 && generic.getActualTypeArguments()[0] instanceof Class<?> inner) {
             type = inner;
         }
@@ -104,8 +102,9 @@ final class Records<R extends Record> {
             case "java.time.LocalDate" -> new Type.Date(32);
             case "java.time.LocalTime" -> new Type.Time(Type.Unit.MICROSECOND);
             case "java.time.Duration" -> new Type.Duration(Type.Unit.MICROSECOND);
-            default -> throw new Failure.InvalidArgument("component '" + name + "' is a " + type.getName()
-                    + ", which no type of Arrow stands for: give the schema with Schema.parse");
+            default ->
+                throw new Failure.InvalidArgument("component '" + name + "' is a " + type.getName()
+                        + ", which no type of Arrow stands for: give the schema with Schema.parse");
         };
     }
 
@@ -113,7 +112,9 @@ final class Records<R extends Record> {
 
     /** Which cell each component is. */
     int[] places(List<Field> fields) {
-        return Arrays.stream(components).mapToInt(component -> Schema.index(fields, component.name)).toArray();
+        return Arrays.stream(components)
+                .mapToInt(component -> Schema.index(fields, component.name))
+                .toArray();
     }
 
     R read(List<Field> fields, Object[] cells) {
@@ -168,8 +169,10 @@ final class Records<R extends Record> {
     }
 
     private static Object constant(Class<?> type, String name) {
-        return Arrays.stream(type.getEnumConstants()).filter(constant -> ((Enum<?>) constant).name().equals(name))
-                .findFirst().orElseThrow(() -> new ClassCastException(name));
+        return Arrays.stream(type.getEnumConstants())
+                .filter(constant -> ((Enum<?>) constant).name().equals(name))
+                .findFirst()
+                .orElseThrow(() -> new ClassCastException(name));
     }
 
     private static Object number(Number number, Class<?> type) {
@@ -215,9 +218,11 @@ final class Records<R extends Record> {
     }
 
     private Put put(Field field) {
-        Component component = Arrays.stream(components).filter(one -> one.name.equals(field.name())).findFirst()
-                .orElseThrow(() -> new Failure.InvalidArgument(
-                        type + " has no component for column '" + field.name() + "'"));
+        Component component = Arrays.stream(components)
+                .filter(one -> one.name.equals(field.name()))
+                .findFirst()
+                .orElseThrow(() ->
+                        new Failure.InvalidArgument(type + " has no component for column '" + field.name() + "'"));
         MethodHandle accessor = component.accessor;
         return switch (component.type.getName()) {
             case "boolean" -> {

@@ -19,7 +19,13 @@ import java.util.OptionalLong;
  * @param moved damaged files and directories, by the names that a repair gave them
  */
 public record Report(
-        long rows, long batches, long segments, long damaged, long kept, OptionalLong givenUp, List<Finding> findings,
+        long rows,
+        long batches,
+        long segments,
+        long damaged,
+        long kept,
+        OptionalLong givenUp,
+        List<Finding> findings,
         List<String> moved) {
     /**
      * A finding.
@@ -33,8 +39,7 @@ public record Report(
         static Finding of(Row row) {
             OptionalLong offset =
                     row.get("offset") instanceof Long number ? OptionalLong.of(number) : OptionalLong.empty();
-            return new Finding(
-                    row.getString("path"), offset, row.getString("message"), row.getBoolean("is_damage"));
+            return new Finding(row.getString("path"), offset, row.getString("message"), row.getBoolean("is_damage"));
         }
     }
 
@@ -53,9 +58,13 @@ public record Report(
     static Report of(MemorySegment struct, List<Finding> findings, List<String> moved) {
         long givenUp = struct.get(JAVA_LONG, 48);
         return new Report(
-                struct.get(JAVA_LONG, 8), struct.get(JAVA_LONG, 16), struct.get(JAVA_LONG, 24),
-                struct.get(JAVA_LONG, 32), struct.get(JAVA_LONG, 40),
-                givenUp < 0 ? OptionalLong.empty() : OptionalLong.of(givenUp), List.copyOf(findings),
+                struct.get(JAVA_LONG, 8),
+                struct.get(JAVA_LONG, 16),
+                struct.get(JAVA_LONG, 24),
+                struct.get(JAVA_LONG, 32),
+                struct.get(JAVA_LONG, 40),
+                givenUp < 0 ? OptionalLong.empty() : OptionalLong.of(givenUp),
+                List.copyOf(findings),
                 List.copyOf(moved));
     }
 }

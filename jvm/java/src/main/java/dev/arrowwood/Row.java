@@ -129,8 +129,8 @@ public final class Row {
         Object cell = get(column);
         if (!type.isInstance(cell)) {
             String got = cell == null ? "null" : "a " + cell.getClass().getSimpleName();
-            throw new IllegalStateException("column '" + column + "' is " + got + " in this row, not a "
-                    + type.getSimpleName());
+            throw new IllegalStateException(
+                    "column '" + column + "' is " + got + " in this row, not a " + type.getSimpleName());
         }
         return type.cast(cell);
     }
@@ -180,7 +180,8 @@ public final class Row {
 
     @Override
     public boolean equals(Object other) {
-        return other instanceof Row row && Arrays.deepEquals(row.cells, cells)
+        return other instanceof Row row
+                && Arrays.deepEquals(row.cells, cells)
                 && names(row.fields).equals(names(fields));
     }
 
@@ -198,7 +199,8 @@ public final class Row {
     public String toString() {
         StringBuilder text = new StringBuilder("{");
         for (int i = 0; i < cells.length; i++) {
-            text.append(i > 0 ? ", " : "").append(new AbstractMap.SimpleEntry<>(fields.get(i).name(), shown(cells[i])));
+            text.append(i > 0 ? ", " : "")
+                    .append(new AbstractMap.SimpleEntry<>(fields.get(i).name(), shown(cells[i])));
         }
         return text.append('}').toString();
     }

@@ -133,9 +133,13 @@ public final class Schema {
 
     /** The index of the only field of a name. */
     static int index(List<Field> fields, String name) {
-        int[] found = IntStream.range(0, fields.size()).filter(i -> fields.get(i).name().equals(name)).toArray();
+        int[] found = IntStream.range(0, fields.size())
+                .filter(i -> fields.get(i).name().equals(name))
+                .toArray();
         if (found.length == 0) {
-            String names = fields.stream().map(field -> "'" + field.name() + "'").limit(20)
+            String names = fields.stream()
+                    .map(field -> "'" + field.name() + "'")
+                    .limit(20)
                     .collect(Collectors.joining(", "));
             throw new Failure.NoSuchColumn("no column '" + name + "'; there are " + names);
         }

@@ -50,7 +50,9 @@ final class SchemaReader {
         MemorySegment name = struct.get(ADDRESS, NAME);
         boolean nullable = (struct.get(JAVA_LONG, FLAGS) & NULLABLE) != 0;
         return new Field(
-                name.address() == 0 ? "" : Native.string(name), type(struct), nullable,
+                name.address() == 0 ? "" : Native.string(name),
+                type(struct),
+                nullable,
                 metadata(struct.get(ADDRESS, METADATA)));
     }
 
@@ -111,7 +113,9 @@ final class SchemaReader {
     }
 
     private static List<Integer> ids(String list) {
-        return list.isEmpty() ? List.of() : Arrays.stream(list.split(",")).map(Integer::valueOf).toList();
+        return list.isEmpty()
+                ? List.of()
+                : Arrays.stream(list.split(",")).map(Integer::valueOf).toList();
     }
 
     private static Type plain(String format) {
@@ -149,8 +153,8 @@ final class SchemaReader {
         return switch (parts[0]) {
             case "w" -> new Type.FixedBinary(Integer.parseInt(parts[1]));
             case "d" -> decimal(parts[1].split(","));
-            case "tss", "tsm", "tsu", "tsn" -> new Type.Timestamp(
-                    unit(format), parts[1].isEmpty() ? Optional.empty() : Optional.of(parts[1]));
+            case "tss", "tsm", "tsu", "tsn" ->
+                new Type.Timestamp(unit(format), parts[1].isEmpty() ? Optional.empty() : Optional.of(parts[1]));
             case "tts", "ttm", "ttu", "ttn" -> new Type.Time(unit(format));
             case "tDs", "tDm", "tDu", "tDn" -> new Type.Duration(unit(format));
             default -> throw unknown(format);

@@ -23,8 +23,17 @@ import java.util.OptionalLong;
  * @param isLive whether the last segment grows
  */
 public record TableStat(
-        long segments, long dense, long firstRow, long end, long durableEnd, long sequence, long disk, long apparent,
-        OptionalLong segmentRows, OptionalInt writer, boolean isLive) {
+        long segments,
+        long dense,
+        long firstRow,
+        long end,
+        long durableEnd,
+        long sequence,
+        long disk,
+        long apparent,
+        OptionalLong segmentRows,
+        OptionalInt writer,
+        boolean isLive) {
     /** The size of {@code arrowwood_stat}. */
     static final long SIZE = 88;
 
@@ -32,10 +41,16 @@ public record TableStat(
         long segmentRows = struct.get(JAVA_LONG, 72);
         int writer = struct.get(JAVA_INT, 80);
         return new TableStat(
-                struct.get(JAVA_LONG, 8), struct.get(JAVA_LONG, 16), struct.get(JAVA_LONG, 24),
-                struct.get(JAVA_LONG, 32), struct.get(JAVA_LONG, 40), struct.get(JAVA_LONG, 48),
-                struct.get(JAVA_LONG, 56), struct.get(JAVA_LONG, 64),
+                struct.get(JAVA_LONG, 8),
+                struct.get(JAVA_LONG, 16),
+                struct.get(JAVA_LONG, 24),
+                struct.get(JAVA_LONG, 32),
+                struct.get(JAVA_LONG, 40),
+                struct.get(JAVA_LONG, 48),
+                struct.get(JAVA_LONG, 56),
+                struct.get(JAVA_LONG, 64),
                 segmentRows == 0 ? OptionalLong.empty() : OptionalLong.of(segmentRows),
-                writer == 0 ? OptionalInt.empty() : OptionalInt.of(writer), struct.get(JAVA_INT, 84) != 0);
+                writer == 0 ? OptionalInt.empty() : OptionalInt.of(writer),
+                struct.get(JAVA_INT, 84) != 0);
     }
 }

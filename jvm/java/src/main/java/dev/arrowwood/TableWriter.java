@@ -34,6 +34,7 @@ import java.util.TreeMap;
 public final class TableWriter implements AutoCloseable {
     /** The sizes of {@code arrowwood_position} and {@code arrowwood_commit_options}. */
     private static final long POSITION_SIZE = 16;
+
     private static final long COMMIT_OPTIONS_SIZE = 32;
 
     private final Owned owned;
@@ -41,6 +42,7 @@ public final class TableWriter implements AutoCloseable {
     private final RowRoom room;
     /** The last appended class of records, and the writers of its components. */
     private Class<?> recordType;
+
     private Records.Put[] puts;
 
     private TableWriter(MemorySegment handle) {
@@ -162,8 +164,8 @@ public final class TableWriter implements AutoCloseable {
         try {
             room.clear();
             filler.fill(room);
-            int code = (int) Native.WRITER_APPEND_ROW.invokeExact(
-                    handle, room.cells, (long) room.cell.length, room.error);
+            int code =
+                    (int) Native.WRITER_APPEND_ROW.invokeExact(handle, room.cells, (long) room.cell.length, room.error);
             if (code != 0) {
                 throw Native.failure(room.error);
             }
@@ -208,7 +210,11 @@ public final class TableWriter implements AutoCloseable {
         row.keySet().forEach(schema::index);
         append(room -> {
             for (int i = 0; i < room.cell.length; i++) {
-                Values.write(room.cell[i], row.get(fields.get(i).name()), fields.get(i).type(), room);
+                Values.write(
+                        room.cell[i],
+                        row.get(fields.get(i).name()),
+                        fields.get(i).type(),
+                        room);
             }
         });
     }
@@ -244,8 +250,7 @@ public final class TableWriter implements AutoCloseable {
      * @throws Failure.InvalidData if a value is damaged
      */
     public void append(Dataset rows) {
-        run((handle, call) ->
-                (int) Native.WRITER_APPEND_DATASET.invokeExact(handle, rows.handle(), call.error));
+        run((handle, call) -> (int) Native.WRITER_APPEND_DATASET.invokeExact(handle, rows.handle(), call.error));
     }
 
     /**
@@ -419,8 +424,8 @@ public final class TableWriter implements AutoCloseable {
                 MemorySegment out = call.out;
                 out.set(JAVA_LONG, 0, 40);
                 call.check((int) Native.WRITER_PROGRESS.invokeExact(handle, out, call.error));
-                return new State(out.get(JAVA_LONG, 8), out.get(JAVA_LONG, 16), out.get(JAVA_LONG, 24),
-                        out.get(JAVA_LONG, 32));
+                return new State(
+                        out.get(JAVA_LONG, 8), out.get(JAVA_LONG, 16), out.get(JAVA_LONG, 24), out.get(JAVA_LONG, 32));
             });
         } finally {
             owned.unlock(this);
@@ -447,8 +452,8 @@ public final class TableWriter implements AutoCloseable {
      * @throws Failure.Io if it failed
      */
     public long dropBefore(long row) {
-        return counted((handle, call) ->
-                (int) Native.WRITER_DROP_BEFORE.invokeExact(handle, row, call.out, call.error));
+        return counted(
+                (handle, call) -> (int) Native.WRITER_DROP_BEFORE.invokeExact(handle, row, call.out, call.error));
     }
 
     private long counted(Deed deed) {

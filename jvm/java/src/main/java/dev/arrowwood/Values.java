@@ -146,7 +146,9 @@ final class Values {
 
     static byte[] bytes(UUID uuid) {
         return java.nio.ByteBuffer.allocate(16)
-                .putLong(uuid.getMostSignificantBits()).putLong(uuid.getLeastSignificantBits()).array();
+                .putLong(uuid.getMostSignificantBits())
+                .putLong(uuid.getLeastSignificantBits())
+                .array();
     }
 
     /** Where texts and bytes of values stay until the call. */
@@ -255,9 +257,10 @@ final class Values {
                 putTimed(value, TIME, time.toNanoOfDay() / (NANOS / unit.perSecond()), unit);
             }
             case Duration duration -> putDuration(value, duration, unit(type, duration.getNano()));
-            default -> throw new Failure.InvalidArgument("a value of " + object.getClass()
-                    + " can't be stored" + (type == null ? "" : " as " + type) + "; lists, structs and maps are "
-                    + "appended as datasets");
+            default ->
+                throw new Failure.InvalidArgument("a value of " + object.getClass()
+                        + " can't be stored" + (type == null ? "" : " as " + type) + "; lists, structs and maps are "
+                        + "appended as datasets");
         }
     }
 

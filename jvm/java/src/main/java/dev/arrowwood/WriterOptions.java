@@ -30,14 +30,19 @@ public final class WriterOptions {
     }
 
     /** Synced every second; segments of 4,194,304 rows, or as the table was created. */
-    public static final WriterOptions DEFAULT =
-            new WriterOptions(new Values(
-                    Sync.INTERVAL, 0, 0, List.of(), Optional.empty(), Optional.empty(), List.of(), false));
+    public static final WriterOptions DEFAULT = new WriterOptions(
+            new Values(Sync.INTERVAL, 0, 0, List.of(), Optional.empty(), Optional.empty(), List.of(), false));
 
     /** The options themselves. */
     private record Values(
-            Sync sync, long syncMillis, long segmentRows, List<String> dictionary, Optional<String> sortedBy,
-            Optional<Late> late, List<String> index, boolean force) {}
+            Sync sync,
+            long syncMillis,
+            long segmentRows,
+            List<String> dictionary,
+            Optional<String> sortedBy,
+            Optional<Late> late,
+            List<String> index,
+            boolean force) {}
 
     private final Values values;
 
@@ -53,7 +58,14 @@ public final class WriterOptions {
      */
     public WriterOptions sync(Sync when) {
         return new WriterOptions(new Values(
-                when, 0, values.segmentRows, values.dictionary, values.sortedBy, values.late, values.index, values.force));
+                when,
+                0,
+                values.segmentRows,
+                values.dictionary,
+                values.sortedBy,
+                values.late,
+                values.index,
+                values.force));
     }
 
     /**
@@ -68,7 +80,14 @@ public final class WriterOptions {
             throw new Failure.InvalidArgument("syncs every " + interval + ", expected at least a millisecond");
         }
         return new WriterOptions(new Values(
-                Sync.INTERVAL, interval.toMillis(), values.segmentRows, values.dictionary, values.sortedBy, values.late, values.index, values.force));
+                Sync.INTERVAL,
+                interval.toMillis(),
+                values.segmentRows,
+                values.dictionary,
+                values.sortedBy,
+                values.late,
+                values.index,
+                values.force));
     }
 
     /**
@@ -79,7 +98,14 @@ public final class WriterOptions {
      */
     public WriterOptions segmentRows(long rows) {
         return new WriterOptions(new Values(
-                values.sync, values.syncMillis, rows, values.dictionary, values.sortedBy, values.late, values.index, values.force));
+                values.sync,
+                values.syncMillis,
+                rows,
+                values.dictionary,
+                values.sortedBy,
+                values.late,
+                values.index,
+                values.force));
     }
 
     /**
@@ -90,7 +116,14 @@ public final class WriterOptions {
      */
     public WriterOptions dictionary(String... columns) {
         return new WriterOptions(new Values(
-                values.sync, values.syncMillis, values.segmentRows, List.of(columns), values.sortedBy, values.late, values.index, values.force));
+                values.sync,
+                values.syncMillis,
+                values.segmentRows,
+                List.of(columns),
+                values.sortedBy,
+                values.late,
+                values.index,
+                values.force));
     }
 
     /**
@@ -101,7 +134,14 @@ public final class WriterOptions {
      */
     public WriterOptions sortedBy(String column) {
         return new WriterOptions(new Values(
-                values.sync, values.syncMillis, values.segmentRows, values.dictionary, Optional.of(column), values.late, values.index, values.force));
+                values.sync,
+                values.syncMillis,
+                values.segmentRows,
+                values.dictionary,
+                Optional.of(column),
+                values.late,
+                values.index,
+                values.force));
     }
 
     /**
@@ -113,7 +153,14 @@ public final class WriterOptions {
      */
     public WriterOptions late(Late rows) {
         return new WriterOptions(new Values(
-                values.sync, values.syncMillis, values.segmentRows, values.dictionary, values.sortedBy, Optional.of(rows), values.index, values.force));
+                values.sync,
+                values.syncMillis,
+                values.segmentRows,
+                values.dictionary,
+                values.sortedBy,
+                Optional.of(rows),
+                values.index,
+                values.force));
     }
 
     /**
@@ -125,7 +172,14 @@ public final class WriterOptions {
      */
     public WriterOptions index(String... columns) {
         return new WriterOptions(new Values(
-                values.sync, values.syncMillis, values.segmentRows, values.dictionary, values.sortedBy, values.late, List.of(columns), values.force));
+                values.sync,
+                values.syncMillis,
+                values.segmentRows,
+                values.dictionary,
+                values.sortedBy,
+                values.late,
+                List.of(columns),
+                values.force));
     }
 
     /**
@@ -135,7 +189,14 @@ public final class WriterOptions {
      */
     public WriterOptions force() {
         return new WriterOptions(new Values(
-                values.sync, values.syncMillis, values.segmentRows, values.dictionary, values.sortedBy, values.late, values.index, true));
+                values.sync,
+                values.syncMillis,
+                values.segmentRows,
+                values.dictionary,
+                values.sortedBy,
+                values.late,
+                values.index,
+                true));
     }
 
     /** {@code arrowwood_writer_options}. */

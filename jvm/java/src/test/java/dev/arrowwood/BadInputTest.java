@@ -48,16 +48,30 @@ class BadInputTest {
         fails(NoSuchFileException.class, Failure.Code.NOT_FOUND, () -> TableWriter.open(missing), "missing.arrow");
         fails(NoSuchFileException.class, Failure.Code.NOT_FOUND, () -> Arrowwood.readCsv(missing), "missing.arrow");
         Path text = Files.writeString(folder.resolve("text.arrow"), "{\"rows\": []}");
-        fails(RuntimeException.class, Failure.Code.INVALID_DATA, () -> Arrowwood.open(text).rows(), "text.arrow");
-        fails(RuntimeException.class, Failure.Code.INVALID_DATA, () -> Arrowwood.openBytes(new byte[100]).rows());
+        fails(
+                RuntimeException.class,
+                Failure.Code.INVALID_DATA,
+                () -> Arrowwood.open(text).rows(),
+                "text.arrow");
+        fails(
+                RuntimeException.class,
+                Failure.Code.INVALID_DATA,
+                () -> Arrowwood.openBytes(new byte[100]).rows());
         fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT, () -> Arrowwood.open(List.of()));
         Path numbers = Samples.numbers(folder, 10);
         Path words = Files.writeString(folder.resolve("words.csv"), "w\nx\n");
         Arrowwood.readCsv(words).write(folder.resolve("words.arrow"));
-        fails(IllegalArgumentException.class, Failure.Code.SCHEMA_MISMATCH,
-                () -> Arrowwood.open(List.of(numbers, folder.resolve("words.arrow"))).rows());
+        fails(
+                IllegalArgumentException.class,
+                Failure.Code.SCHEMA_MISMATCH,
+                () -> Arrowwood.open(List.of(numbers, folder.resolve("words.arrow")))
+                        .rows());
         Path nowhere = folder.resolve("none/file.arrow");
-        fails(NoSuchFileException.class, Failure.Code.NOT_FOUND, () -> Arrowwood.open(numbers).write(nowhere), "none");
+        fails(
+                NoSuchFileException.class,
+                Failure.Code.NOT_FOUND,
+                () -> Arrowwood.open(numbers).write(nowhere),
+                "none");
         assertThrows(NullPointerException.class, () -> Arrowwood.open((Path) null));
     }
 
@@ -76,20 +90,42 @@ class BadInputTest {
         fails(IndexOutOfBoundsException.class, Failure.Code.ROW_OUT_OF_RANGE, () -> ds.row(-1));
         fails(IndexOutOfBoundsException.class, Failure.Code.ROW_OUT_OF_RANGE, () -> ds.take(3, 10), "10");
         fails(IndexOutOfBoundsException.class, Failure.Code.ROW_OUT_OF_RANGE, () -> ds.slice(-1, 1));
-        fails(IndexOutOfBoundsException.class, Failure.Code.ROW_OUT_OF_RANGE, () -> ds.column("n").get(10));
-        fails(IndexOutOfBoundsException.class, Failure.Code.ROW_OUT_OF_RANGE, () -> ds.column("n").asLong().get(10));
-        fails(IndexOutOfBoundsException.class, Failure.Code.ROW_OUT_OF_RANGE, () -> ds.column("x").asDouble().get(-1));
+        fails(
+                IndexOutOfBoundsException.class,
+                Failure.Code.ROW_OUT_OF_RANGE,
+                () -> ds.column("n").get(10));
+        fails(
+                IndexOutOfBoundsException.class,
+                Failure.Code.ROW_OUT_OF_RANGE,
+                () -> ds.column("n").asLong().get(10));
+        fails(
+                IndexOutOfBoundsException.class,
+                Failure.Code.ROW_OUT_OF_RANGE,
+                () -> ds.column("x").asDouble().get(-1));
         fails(IllegalArgumentException.class, Failure.Code.COLUMN_NOT_FOUND, () -> ds.column("m"), "'m'", "'word'");
         fails(IllegalArgumentException.class, Failure.Code.COLUMN_NOT_FOUND, () -> ds.column(3), "3");
         fails(IllegalArgumentException.class, Failure.Code.COLUMN_NOT_FOUND, () -> ds.column(-1));
         fails(IllegalArgumentException.class, Failure.Code.COLUMN_NOT_FOUND, () -> ds.select("n", "m"), "'m'");
         fails(IllegalArgumentException.class, Failure.Code.COLUMN_NOT_FOUND, () -> ds.select(0, -1), "-1");
         fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT, () -> ds.select("n\0m"), "NUL");
-        fails(UnsupportedOperationException.class, Failure.Code.UNSUPPORTED, () -> ds.column("word").sum());
-        fails(UnsupportedOperationException.class, Failure.Code.UNSUPPORTED,
-                () -> ds.column("word").asDouble(), "utf8");
-        fails(UnsupportedOperationException.class, Failure.Code.UNSUPPORTED, () -> ds.column("x").asLong(), "float64");
-        fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT, () -> ds.column("x").quantile(1.5));
+        fails(
+                UnsupportedOperationException.class,
+                Failure.Code.UNSUPPORTED,
+                () -> ds.column("word").sum());
+        fails(
+                UnsupportedOperationException.class,
+                Failure.Code.UNSUPPORTED,
+                () -> ds.column("word").asDouble(),
+                "utf8");
+        fails(
+                UnsupportedOperationException.class,
+                Failure.Code.UNSUPPORTED,
+                () -> ds.column("x").asLong(),
+                "float64");
+        fails(
+                IllegalArgumentException.class,
+                Failure.Code.INVALID_ARGUMENT,
+                () -> ds.column("x").quantile(1.5));
         fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT, () -> ds.sample(11, 0));
         fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT, () -> ds.between(1, 2));
         fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT, () -> ds.follow(0));
@@ -103,8 +139,11 @@ class BadInputTest {
         Dataset ds = Arrowwood.open(Samples.numbers(folder, 10));
         fails(IllegalArgumentException.class, Failure.Code.COLUMN_NOT_FOUND, () -> ds.filter(col("m").gt(1)), "'m'");
         fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT, () -> ds.filter(col("n").gt("x")), "n");
-        fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT,
-                () -> ds.filter(col("n").eq(new Object())), "Object");
+        fails(
+                IllegalArgumentException.class,
+                Failure.Code.INVALID_ARGUMENT,
+                () -> ds.filter(col("n").eq(new Object())),
+                "Object");
         Condition deep = col("n").gt(1);
         for (int i = 0; i < 498; i++) {
             deep = deep.not();
@@ -125,8 +164,12 @@ class BadInputTest {
     void records() throws Exception {
         Dataset ds = Arrowwood.open(Samples.numbers(folder, 1000));
         fails(IllegalArgumentException.class, Failure.Code.COLUMN_NOT_FOUND, () -> ds.stream(Wrong.class), "'y'");
-        fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT,
-                () -> ds.stream(Small.class).toList(), "Small", "128");
+        fails(
+                IllegalArgumentException.class,
+                Failure.Code.INVALID_ARGUMENT,
+                () -> ds.stream(Small.class).toList(),
+                "Small",
+                "128");
         fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT, () -> Schema.of(Nested.class), "'inner'");
     }
 
@@ -136,8 +179,11 @@ class BadInputTest {
     void schemas() {
         fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT, () -> Schema.parse("n: inf64"), "inf64");
         fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT, () -> Schema.parse(""));
-        fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT,
-                () -> Schema.parse("n: int64, n: int64"), "'n'");
+        fails(
+                IllegalArgumentException.class,
+                Failure.Code.INVALID_ARGUMENT,
+                () -> Schema.parse("n: int64, n: int64"),
+                "'n'");
     }
 
     @Test
@@ -176,13 +222,22 @@ class BadInputTest {
             fails(IllegalStateException.class, Failure.Code.BUSY, () -> TableWriter.open(path), "table");
             fails(IllegalStateException.class, Failure.Code.BUSY, () -> Arrowwood.repair(path));
         }
-        fails(IllegalArgumentException.class, Failure.Code.SCHEMA_MISMATCH,
+        fails(
+                IllegalArgumentException.class,
+                Failure.Code.SCHEMA_MISMATCH,
                 () -> TableWriter.open(path, Schema.parse("n: int64")));
-        fails(UnsupportedOperationException.class, Failure.Code.UNSUPPORTED,
-                () -> TableWriter.open(folder.resolve("other"), Schema.parse("n: run_end_encoded<int32, int8>")), "n");
+        fails(
+                UnsupportedOperationException.class,
+                Failure.Code.UNSUPPORTED,
+                () -> TableWriter.open(folder.resolve("other"), Schema.parse("n: run_end_encoded<int32, int8>")),
+                "n");
         try (TableWriter lists = TableWriter.open(folder.resolve("lists"), Schema.parse("many: list<int64>"))) {
-            fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT,
-                    () -> lists.appendRow((Object) null), "'many'", "in batches");
+            fails(
+                    IllegalArgumentException.class,
+                    Failure.Code.INVALID_ARGUMENT,
+                    () -> lists.appendRow((Object) null),
+                    "'many'",
+                    "in batches");
         }
         assertEquals(2, Arrowwood.open(path).rows());
     }
@@ -190,8 +245,8 @@ class BadInputTest {
     @Test
     void damageIsFoundAndRepaired() throws Exception {
         Path path = folder.resolve("damaged");
-        try (TableWriter writer = TableWriter.open(
-                path, Schema.parse("n: int64 not null"), WriterOptions.DEFAULT.segmentRows(100))) {
+        try (TableWriter writer =
+                TableWriter.open(path, Schema.parse("n: int64 not null"), WriterOptions.DEFAULT.segmentRows(100))) {
             for (int n = 0; n < 1000; n++) {
                 writer.appendRow(n);
             }
@@ -199,12 +254,15 @@ class BadInputTest {
         assertTrue(Arrowwood.check(path).isIntact());
         List<Path> segments;
         try (Stream<Path> files = Files.list(path)) {
-            segments = files.filter(file -> file.toString().endsWith(".arrow")).sorted().toList();
+            segments = files.filter(file -> file.toString().endsWith(".arrow"))
+                    .sorted()
+                    .toList();
         }
         Files.write(segments.get(5), new byte[100]);
         Report found = Arrowwood.check(path);
         assertTrue(found.damaged() > 0 && !found.isIntact(), found.toString());
-        assertTrue(found.findings().stream().anyMatch(one -> one.isDamage() && !one.message().isEmpty()));
+        assertTrue(found.findings().stream()
+                .anyMatch(one -> one.isDamage() && !one.message().isEmpty()));
         Report repaired = Arrowwood.repair(path);
         assertEquals(500, repaired.kept(), repaired.toString());
         assertTrue(repaired.moved().stream().allMatch(name -> name.contains(".damaged")), repaired.toString());
@@ -239,7 +297,8 @@ class BadInputTest {
     @Test
     void whatProgressThrowsIsIgnored() throws Exception {
         Path numbers = Samples.numbers(folder, 10);
-        String said = Programs.run(Programs.java(FailAtProgress.class, List.of(), numbers).toArray());
+        String said = Programs.run(
+                Programs.java(FailAtProgress.class, List.of(), numbers).toArray());
         assertEquals("true 10\n".repeat(4), said);
     }
 

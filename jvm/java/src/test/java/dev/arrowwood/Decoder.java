@@ -30,26 +30,32 @@ final class Decoder {
                 long bit = row + chunk.valuesBit();
                 yield new JsonPrimitive((values.get(JAVA_BYTE, bit / 8) >> bit % 8 & 1) != 0);
             }
-            case Type.Int(int bits, boolean signed) -> new JsonPrimitive(integer(values, bits, signed, row).toString());
-            case Type.Floating(int bits) -> Spelled.number(switch (bits) {
-                case 16 -> Float.float16ToFloat(values.getAtIndex(JAVA_SHORT_UNALIGNED, row));
-                case 32 -> Float.intBitsToFloat(values.getAtIndex(JAVA_INT_UNALIGNED, row));
-                default -> Double.longBitsToDouble(values.getAtIndex(JAVA_LONG_UNALIGNED, row));
-            });
+            case Type.Int(int bits, boolean signed) ->
+                new JsonPrimitive(integer(values, bits, signed, row).toString());
+            case Type.Floating(int bits) ->
+                Spelled.number(
+                        switch (bits) {
+                            case 16 -> Float.float16ToFloat(values.getAtIndex(JAVA_SHORT_UNALIGNED, row));
+                            case 32 -> Float.intBitsToFloat(values.getAtIndex(JAVA_INT_UNALIGNED, row));
+                            default -> Double.longBitsToDouble(values.getAtIndex(JAVA_LONG_UNALIGNED, row));
+                        });
             case Type.Decimal(int bits, int precision, int scale) ->
                 new JsonPrimitive(integer(values, bits, true, row) + "e-" + scale);
-            case Type.Text(Type.Layout layout) -> new JsonPrimitive(
-                    new String(bytes(chunk, layout, row), StandardCharsets.UTF_8));
+            case Type.Text(Type.Layout layout) ->
+                new JsonPrimitive(new String(bytes(chunk, layout, row), StandardCharsets.UTF_8));
             case Type.Binary(Type.Layout layout) -> Spelled.bytes(bytes(chunk, layout, row));
             case Type.FixedBinary(int width) ->
                 Spelled.bytes(values.asSlice(row * width, width).toArray(JAVA_BYTE));
-            case Type.Date(int bits) -> new JsonPrimitive("date "
-                    + (bits == 32 ? integer(values, 32, true, row).longValue()
-                            : Math.floorDiv(integer(values, 64, true, row).longValue(), 86_400_000L)));
+            case Type.Date(int bits) ->
+                new JsonPrimitive("date "
+                        + (bits == 32
+                                ? integer(values, 32, true, row).longValue()
+                                : Math.floorDiv(integer(values, 64, true, row).longValue(), 86_400_000L)));
             case Type.Time(Type.Unit unit) ->
                 new JsonPrimitive("time " + integer(values, unit.ordinal() < 2 ? 32 : 64, true, row) + unit);
-            case Type.Timestamp(Type.Unit unit, var zone) -> new JsonPrimitive("timestamp "
-                    + integer(values, 64, true, row) + unit + zone.map(name -> " " + name).orElse(""));
+            case Type.Timestamp(Type.Unit unit, var zone) ->
+                new JsonPrimitive("timestamp " + integer(values, 64, true, row) + unit
+                        + zone.map(name -> " " + name).orElse(""));
             case Type.Duration(Type.Unit unit) ->
                 new JsonPrimitive("duration " + integer(values, 64, true, row) + unit);
             case Type.Interval(Type.IntervalUnit unit) -> interval(values, unit, row);
@@ -58,7 +64,9 @@ final class Decoder {
             case Type.Struct(List<Field> members) -> {
                 JsonObject object = new JsonObject();
                 for (int i = 0; i < members.size(); i++) {
-                    object.add(members.get(i).name(), value(chunk.children().get(i), members.get(i).type(), row));
+                    object.add(
+                            members.get(i).name(),
+                            value(chunk.children().get(i), members.get(i).type(), row));
                 }
                 yield object;
             }
@@ -82,7 +90,10 @@ final class Decoder {
                 yield Spelled.object(field.name(), value(chunk.children().get(member), field.type(), place));
             }
             case Type.Dictionary(Type.Int(int bits, boolean signed), Type of, boolean ordered) ->
-                value(chunk.dictionary().orElseThrow(), of, integer(values, bits, signed, row).longValueExact());
+                value(
+                        chunk.dictionary().orElseThrow(),
+                        of,
+                        integer(values, bits, signed, row).longValueExact());
             case Type.Dictionary other -> throw new AssertionError(other);
             case Type.RunEndEncoded(Type runEnds, Field of) -> {
                 Chunk ends = chunk.children().get(0);
@@ -111,7 +122,9 @@ final class Decoder {
         if (layout != Type.Layout.VIEW) {
             boolean large = layout == Type.Layout.LARGE;
             long from = offset(chunk.offsets(), large, row);
-            return chunk.data().asSlice(from, offset(chunk.offsets(), large, row + 1) - from).toArray(JAVA_BYTE);
+            return chunk.data()
+                    .asSlice(from, offset(chunk.offsets(), large, row + 1) - from)
+                    .toArray(JAVA_BYTE);
         }
         MemorySegment view = chunk.values().asSlice(16 * row, 16);
         int length = view.get(JAVA_INT_UNALIGNED, 0);
@@ -129,14 +142,18 @@ final class Decoder {
     private static JsonElement interval(MemorySegment values, Type.IntervalUnit unit, long row) {
         long[] parts = switch (unit) {
             case YEAR_MONTH -> new long[] {values.getAtIndex(JAVA_INT_UNALIGNED, row), 0, 0};
-            case DAY_TIME -> new long[] {
-                0, values.getAtIndex(JAVA_INT_UNALIGNED, 2 * row),
-                values.getAtIndex(JAVA_INT_UNALIGNED, 2 * row + 1) * 1_000_000L
-            };
-            case MONTH_DAY_NANO -> new long[] {
-                values.getAtIndex(JAVA_INT_UNALIGNED, 4 * row), values.getAtIndex(JAVA_INT_UNALIGNED, 4 * row + 1),
-                values.getAtIndex(JAVA_LONG_UNALIGNED, 2 * row + 1)
-            };
+            case DAY_TIME ->
+                new long[] {
+                    0,
+                    values.getAtIndex(JAVA_INT_UNALIGNED, 2 * row),
+                    values.getAtIndex(JAVA_INT_UNALIGNED, 2 * row + 1) * 1_000_000L
+                };
+            case MONTH_DAY_NANO ->
+                new long[] {
+                    values.getAtIndex(JAVA_INT_UNALIGNED, 4 * row),
+                    values.getAtIndex(JAVA_INT_UNALIGNED, 4 * row + 1),
+                    values.getAtIndex(JAVA_LONG_UNALIGNED, 2 * row + 1)
+                };
         };
         return new JsonPrimitive("interval " + parts[0] + " " + parts[1] + " " + parts[2]);
     }

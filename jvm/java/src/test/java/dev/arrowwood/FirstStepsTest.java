@@ -67,13 +67,17 @@ class FirstStepsTest {
     void rowsAreSelectedAndAggregated() throws Exception {
         Dataset ds = prices();
         Dataset dear = ds.filter(col("price").gt(30).and(col("symbol").in("IBM", "AAPL")));
-        assertEquals(List.of("IBM"), dear.stream().map(row -> row.getString("symbol")).toList());
+        assertEquals(
+                List.of("IBM"),
+                dear.stream().map(row -> row.getString("symbol")).toList());
         assertEquals(2, ds.filter(col("symbol").eq("IBM").not()).rows());
         assertEquals("AAPL", ds.take(-1).row(0).get("symbol"));
-        Row all = ds.aggregate(List.of(), Aggregate.mean("price").as("m"), Aggregate.count()).only();
+        Row all = ds.aggregate(List.of(), Aggregate.mean("price").as("m"), Aggregate.count())
+                .only();
         assertEquals(55.353, all.getDouble("m"), 1e-3);
         assertEquals(3, all.getLong("count"));
-        Row other = ds.aggregate(List.of(), Aggregate.median("price"), Aggregate.nUnique("symbol")).only();
+        Row other = ds.aggregate(List.of(), Aggregate.median("price"), Aggregate.nUnique("symbol"))
+                .only();
         assertEquals(ds.column("price").quantile(0.5).getAsDouble(), other.getDouble("price"));
         assertEquals(ds.column("symbol").nUnique(), other.getLong("symbol"));
         assertEquals("MSFT", ds.slice(0, 1).only().get(0));
@@ -84,7 +88,9 @@ class FirstStepsTest {
         Path table = folder.resolve("ticks");
         Instant start = Instant.parse("2026-01-01T00:00:00.000001Z");
         try (TableWriter writer = TableWriter.open(
-                table, Schema.of(Tick.class), WriterOptions.DEFAULT.sortedBy("ts").dictionary("symbol"))) {
+                table,
+                Schema.of(Tick.class),
+                WriterOptions.DEFAULT.sortedBy("ts").dictionary("symbol"))) {
             Dataset empty = Arrowwood.open(table);
             assertEquals(0, empty.rows());
             try (Follow follow = empty.follow(0)) {
@@ -108,7 +114,11 @@ class FirstStepsTest {
                 new Tick(start.plusSeconds(1), "AAPL", 2, Optional.of(7L)),
                 new Tick(start.plusSeconds(2), "IBM", 3.5, Optional.empty()));
         assertEquals(expected, Arrowwood.open(table).stream(Tick.class).toList());
-        assertEquals(2, Arrowwood.open(table).between(start.plusSeconds(1), start.plusSeconds(5)).rows());
+        assertEquals(
+                2,
+                Arrowwood.open(table)
+                        .between(start.plusSeconds(1), start.plusSeconds(5))
+                        .rows());
         assertTrue(Arrowwood.check(table).isIntact());
         assertEquals(3, Arrowwood.stat(table).end());
     }
@@ -116,21 +126,29 @@ class FirstStepsTest {
     @Test
     void lateRowsAreFound() throws Exception {
         Path table = folder.resolve("late");
-        WriterOptions options = WriterOptions.DEFAULT.sortedBy("ts").late(WriterOptions.Late.ACCEPT).index("symbol");
+        WriterOptions options = WriterOptions.DEFAULT
+                .sortedBy("ts")
+                .late(WriterOptions.Late.ACCEPT)
+                .index("symbol");
         Schema schema = Schema.parse("ts: int64 not null, symbol: utf8");
         try (TableWriter writer = TableWriter.open(table, schema, options)) {
             writer.appendRow(5, "a");
             writer.appendRow(8, "b");
             writer.appendRow(6, "a");
         }
-        try (TableWriter writer = TableWriter.open(table)) {   // as it was created
+        try (TableWriter writer = TableWriter.open(table)) { // as it was created
             writer.appendRow(7, "b");
         }
         Dataset late = Arrowwood.open(table);
-        assertEquals(List.of(6L, 7L), late.between(6, 7).stream().map(row -> row.get("ts")).toList());
-        assertEquals(List.of(8L, 7L),
-                late.filter(col("symbol").eq("b")).stream().map(row -> row.get("ts")).toList());
-        assertTrue(late.sortedBy().isEmpty());         // nothing may rely on their order
+        assertEquals(
+                List.of(6L, 7L),
+                late.between(6, 7).stream().map(row -> row.get("ts")).toList());
+        assertEquals(
+                List.of(8L, 7L),
+                late.filter(col("symbol").eq("b")).stream()
+                        .map(row -> row.get("ts"))
+                        .toList());
+        assertTrue(late.sortedBy().isEmpty()); // nothing may rely on their order
         // The header has zones of both columns, and says that late rows are accepted: docs/format.md.
         byte[] bytes = Files.readAllBytes(table.resolve("00000000000000000000.arrow"));
         int header = 0;
@@ -138,9 +156,11 @@ class FirstStepsTest {
             header += 4096;
         }
         assertArrayEquals(new byte[] {2, 0, 1, 0}, Arrays.copyOfRange(bytes, header + 108, header + 112));
-        assertThrows(Failure.NoSuchColumn.class,
+        assertThrows(
+                Failure.NoSuchColumn.class,
                 () -> TableWriter.open(folder.resolve("other"), schema, options.index("nothing")));
-        var refused = assertThrows(IllegalArgumentException.class,
+        var refused = assertThrows(
+                IllegalArgumentException.class,
                 () -> TableWriter.open(table, schema, options.late(WriterOptions.Late.REFUSE)));
         assertTrue(refused.getMessage().contains("accepts late rows"), refused.getMessage());
     }
@@ -151,20 +171,71 @@ class FirstStepsTest {
     }
 
     record Kinds(
-            boolean flag, byte small, short medium, int number, long large, float single, double twice, Boolean mayBe,
-            Integer some, Float half, String text, Side side, UUID id, Instant at, LocalDateTime local, LocalDate day,
-            LocalTime time, Duration length, Optional<String> note, Optional<Instant> until) {}
+            boolean flag,
+            byte small,
+            short medium,
+            int number,
+            long large,
+            float single,
+            double twice,
+            Boolean mayBe,
+            Integer some,
+            Float half,
+            String text,
+            Side side,
+            UUID id,
+            Instant at,
+            LocalDateTime local,
+            LocalDate day,
+            LocalTime time,
+            Duration length,
+            Optional<String> note,
+            Optional<Instant> until) {}
 
     @Test
     void recordsOfAllKindsGoThereAndBack() throws Exception {
         Kinds full = new Kinds(
-                true, (byte) -1, (short) 300, 70_000, 1L << 40, 0.5f, 0.1, false, 3, 1.5f, "ä", Side.SELL,
-                UUID.fromString("00112233-4455-6677-8899-aabbccddeeff"), Instant.parse("1969-12-31T23:59:59.5Z"),
-                LocalDateTime.of(2026, 1, 2, 3, 4, 5), LocalDate.of(1900, 1, 1), LocalTime.of(23, 59, 59),
-                Duration.ofMillis(-1500), Optional.of("x"), Optional.of(Instant.EPOCH));
+                true,
+                (byte) -1,
+                (short) 300,
+                70_000,
+                1L << 40,
+                0.5f,
+                0.1,
+                false,
+                3,
+                1.5f,
+                "ä",
+                Side.SELL,
+                UUID.fromString("00112233-4455-6677-8899-aabbccddeeff"),
+                Instant.parse("1969-12-31T23:59:59.5Z"),
+                LocalDateTime.of(2026, 1, 2, 3, 4, 5),
+                LocalDate.of(1900, 1, 1),
+                LocalTime.of(23, 59, 59),
+                Duration.ofMillis(-1500),
+                Optional.of("x"),
+                Optional.of(Instant.EPOCH));
         Kinds empty = new Kinds(
-                false, (byte) 0, (short) 0, 0, 0, 0, 0, null, null, null, null, null, new UUID(0, 0), null, null, null,
-                null, null, Optional.empty(), Optional.empty());
+                false,
+                (byte) 0,
+                (short) 0,
+                0,
+                0,
+                0,
+                0,
+                null,
+                null,
+                null,
+                null,
+                null,
+                new UUID(0, 0),
+                null,
+                null,
+                null,
+                null,
+                null,
+                Optional.empty(),
+                Optional.empty());
         Path table = folder.resolve("kinds");
         try (TableWriter writer = TableWriter.open(table, Schema.of(Kinds.class))) {
             writer.append(full);
@@ -173,7 +244,8 @@ class FirstStepsTest {
         Schema schema = Arrowwood.open(table).schema();
         assertEquals("side: dictionary<int32, utf8>", schema.field("side").toString());
         assertEquals(Schema.of(Kinds.class), schema);
-        assertEquals(List.of(full, empty), Arrowwood.open(table).stream(Kinds.class).toList());
+        assertEquals(
+                List.of(full, empty), Arrowwood.open(table).stream(Kinds.class).toList());
     }
 
     @Test
@@ -197,6 +269,7 @@ class FirstStepsTest {
         assertTrue(missing.getMessage().contains("no.arrow"), missing.getMessage());
         assertThrows(IndexOutOfBoundsException.class, () -> ds.row(3));
         assertThrows(IllegalArgumentException.class, () -> ds.column("cost"));
-        assertThrows(UnsupportedOperationException.class, () -> ds.column("symbol").sum());
+        assertThrows(
+                UnsupportedOperationException.class, () -> ds.column("symbol").sum());
     }
 }

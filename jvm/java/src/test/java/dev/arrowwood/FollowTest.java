@@ -8,8 +8,8 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
-import java.nio.file.Files;
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -138,7 +138,9 @@ class FollowTest {
         Path table = folder.resolve("rust");
         Programs.run(Programs.command(), "create", table, "--schema", "n: int64 not null", "--segment-rows", "3000");
         Process writer = new ProcessBuilder(Programs.command().toString(), "append", table.toString())
-                .redirectOutput(ProcessBuilder.Redirect.DISCARD).redirectError(ProcessBuilder.Redirect.DISCARD).start();
+                .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+                .redirectError(ProcessBuilder.Redirect.DISCARD)
+                .start();
         Thread feeder = Thread.ofPlatform().start(() -> {
             try (var lines = writer.outputWriter()) {
                 for (int n = 0; n < ROWS; n++) {
@@ -161,16 +163,16 @@ class FollowTest {
         assumeTrue(Programs.python().isPresent(), "there is no Python with Arrowwood");
         Path table = folder.resolve("python");
         Path script = Files.writeString(folder.resolve("write.py"), """
-                import sys, time
-                import arrowwood as aw, pyarrow as pa
-                schema = pa.schema([pa.field("n", pa.int64(), nullable=False)])
-                with aw.writer(sys.argv[1], schema, segment_rows=3000) as writer:
-                    print("open", flush=True)
-                    for start in range(0, int(sys.argv[2]), 100):
-                        writer.append({"n": list(range(start, start + 100))})
-                        writer.commit()
-                        time.sleep(0.002)
-                """);
+            import sys, time
+            import arrowwood as aw, pyarrow as pa
+            schema = pa.schema([pa.field("n", pa.int64(), nullable=False)])
+            with aw.writer(sys.argv[1], schema, segment_rows=3000) as writer:
+                print("open", flush=True)
+                for start in range(0, int(sys.argv[2]), 100):
+                    writer.append({"n": list(range(start, start + 100))})
+                    writer.commit()
+                    time.sleep(0.002)
+            """);
         Process writer = Programs.start(Programs.python().get(), script, table, ROWS);
         assertEquals("open", writer.inputReader().readLine());
         isFollowed(table, writer);
@@ -183,12 +185,16 @@ class FollowTest {
         Path table = folder.resolve("java");
         record Reading(java.time.Instant ts, String sensor, double value) {}
         try (TableWriter writer = TableWriter.open(
-                table, Schema.of(Reading.class), WriterOptions.DEFAULT.sortedBy("ts").dictionary("sensor"))) {
+                table,
+                Schema.of(Reading.class),
+                WriterOptions.DEFAULT.sortedBy("ts").dictionary("sensor"))) {
             for (int i = 0; i < 100; i++) {
                 writer.append(new Reading(java.time.Instant.ofEpochSecond(i), i % 2 == 0 ? "a" : "b", i + 0.5));
             }
             writer.commit();
-            String said = Programs.run(Programs.python().get(), "-c",
+            String said = Programs.run(
+                    Programs.python().get(),
+                    "-c",
                     "import sys, arrowwood as aw; ds = aw.open(sys.argv[1]); "
                             + "print(len(ds), ds['value'].sum(), ds[3]['sensor'], ds[3]['ts'].isoformat())",
                     table);
@@ -208,7 +214,9 @@ class FollowTest {
             Follow follow = Arrowwood.open(quietTable()).follow(0);
             CompletableFuture<Boolean> hasNext = new CompletableFuture<>();
             Runnable wait = () -> hasNext.complete(follow.iterator().hasNext());
-            Thread thread = virtual ? Thread.ofVirtual().start(wait) : Thread.ofPlatform().start(wait);
+            Thread thread = virtual
+                    ? Thread.ofVirtual().start(wait)
+                    : Thread.ofPlatform().start(wait);
             Thread.sleep(50);
             follow.close();
             assertEquals(false, hasNext.get(10, TimeUnit.SECONDS));
@@ -220,14 +228,16 @@ class FollowTest {
     void anInterruptEndsTheWaiting() throws Exception {
         try (Follow follow = Arrowwood.open(quietTable()).follow(0)) {
             CompletableFuture<Throwable> failure = new CompletableFuture<>();
-            Thread thread = Thread.ofPlatform().start(() -> failure.complete(
-                    assertThrows(InterruptedException.class, () -> follow.next(Duration.ofDays(1)))));
+            Thread thread = Thread.ofPlatform()
+                    .start(() -> failure.complete(
+                            assertThrows(InterruptedException.class, () -> follow.next(Duration.ofDays(1)))));
             Thread.sleep(50);
             thread.interrupt();
             assertInstanceOf(InterruptedException.class, failure.get(10, TimeUnit.SECONDS));
             CompletableFuture<Boolean> interrupted = new CompletableFuture<>();
-            Thread iterating = Thread.ofPlatform().start(() -> interrupted.complete(
-                    !follow.iterator().hasNext() && Thread.currentThread().isInterrupted()));
+            Thread iterating = Thread.ofPlatform()
+                    .start(() -> interrupted.complete(!follow.iterator().hasNext()
+                            && Thread.currentThread().isInterrupted()));
             iterating.interrupt();
             assertTrue(interrupted.get(10, TimeUnit.SECONDS));
         }
@@ -237,11 +247,13 @@ class FollowTest {
     @Test
     void rowsThatComeForAnInterruptedVirtualThreadAreReturnedByTheNextCall() throws Exception {
         Path table = quietTable();
-        try (TableWriter writer = TableWriter.open(table); Follow follow = Arrowwood.open(table).follow(0)) {
+        try (TableWriter writer = TableWriter.open(table);
+                Follow follow = Arrowwood.open(table).follow(0)) {
             for (long n = 0; n < 20; n++) {
                 CompletableFuture<Throwable> failure = new CompletableFuture<>();
-                Thread waiting = Thread.ofVirtual().start(() -> failure.complete(
-                        assertThrows(InterruptedException.class, () -> follow.next(Duration.ofDays(1)))));
+                Thread waiting = Thread.ofVirtual()
+                        .start(() -> failure.complete(
+                                assertThrows(InterruptedException.class, () -> follow.next(Duration.ofDays(1)))));
                 Thread.sleep(20);
                 waiting.interrupt();
                 failure.get(10, TimeUnit.SECONDS);
@@ -267,20 +279,23 @@ class FollowTest {
             seen.add(one);
             Thread.ofVirtual().start(() -> {
                 try (Follow follow = open.follow(0)) {
-                    one.complete(follow.next(Duration.ofSeconds(100)).orElseThrow().rows());
+                    one.complete(
+                            follow.next(Duration.ofSeconds(100)).orElseThrow().rows());
                 } catch (Throwable e) {
                     one.completeExceptionally(e);
                 }
             });
         }
         // Carriers are free: another virtual thread comes to its turn while all wait.
-        Thread.ofVirtual().start(() -> {
-            try (TableWriter writer = TableWriter.open(table)) {
-                writer.appendRow(1);
-            } catch (Exception e) {
-                throw new AssertionError(e);
-            }
-        }).join();
+        Thread.ofVirtual()
+                .start(() -> {
+                    try (TableWriter writer = TableWriter.open(table)) {
+                        writer.appendRow(1);
+                    } catch (Exception e) {
+                        throw new AssertionError(e);
+                    }
+                })
+                .join();
         for (CompletableFuture<Long> one : seen) {
             assertEquals(1, one.get(60, TimeUnit.SECONDS));
         }

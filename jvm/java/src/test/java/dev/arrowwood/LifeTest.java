@@ -42,7 +42,11 @@ class LifeTest {
             values = column.chunks().get(0).values();
             doubles = column.asDouble();
             made = List.of(
-                    ds.slice(1, 5), ds.select("x"), ds.take(3), ds.refresh(), ds.filter(Condition.col("n").lt(3)));
+                    ds.slice(1, 5),
+                    ds.select("x"),
+                    ds.take(3),
+                    ds.refresh(),
+                    ds.filter(Condition.col("n").lt(3)));
             assertEquals(0.5, values.get(JAVA_DOUBLE_UNALIGNED, 0));
             assertEquals(2.5, doubles.get(2));
         }
@@ -73,7 +77,8 @@ class LifeTest {
     @Test
     void aConfinedArenaIsOfOneThread() throws Exception {
         Path file = Samples.numbers(folder, 10);
-        try (Arena arena = Arena.ofConfined(); var threads = Executors.newSingleThreadExecutor()) {
+        try (Arena arena = Arena.ofConfined();
+                var threads = Executors.newSingleThreadExecutor()) {
             Dataset ds = Arrowwood.open(file, arena);
             assertEquals(10, ds.rows());
             Future<?> other = threads.submit(ds::rows);
@@ -93,7 +98,11 @@ class LifeTest {
         Thread caller = Thread.ofPlatform().start(() -> {
             started.countDown();
             // A call that takes seconds, so that the other thread comes in between.
-            result.set(ds.aggregate(List.of("word", "n"), Aggregate.std("x"), Aggregate.var("x").as("v")).rows());
+            result.set(ds.aggregate(
+                            List.of("word", "n"),
+                            Aggregate.std("x"),
+                            Aggregate.var("x").as("v"))
+                    .rows());
         });
         started.await();
         boolean refused = false;
@@ -116,7 +125,9 @@ class LifeTest {
     static final class CloseWhileReading {
         public static void main(String[] arguments) throws Exception {
             List<Function<Dataset, Object>> ways = List.of(
-                    ds -> ds.row(0).get("s"), ds -> ds.column("s").get(0), ds -> ds.column("s").min().orElseThrow(),
+                    ds -> ds.row(0).get("s"),
+                    ds -> ds.column("s").get(0),
+                    ds -> ds.column("s").min().orElseThrow(),
                     ds -> ((List<?>) ds.column("items").get(0)).get(0));
             for (int round = 0; round < 40; round++) {
                 Function<Dataset, Object> way = ways.get(round % ways.size());
@@ -159,7 +170,10 @@ class LifeTest {
     @Test
     void anArenaIsNotClosedWhileATextIsCopied() throws Exception {
         Path file = Samples.longText(folder, 8_000_000);
-        assertEquals("all refused\n", Programs.run(Programs.java(CloseWhileReading.class, List.of(), file).toArray()));
+        assertEquals(
+                "all refused\n",
+                Programs.run(
+                        Programs.java(CloseWhileReading.class, List.of(), file).toArray()));
     }
 
     /** Reads long texts of datasets that nothing refers to but the call, in compiled code, while the collector runs. */
@@ -190,8 +204,12 @@ class LifeTest {
         Path small = Samples.longText(folder, 1);
         Path large = Samples.longText(folder, 8_000_000);
         // Compiled early: that takes tens of thousands of calls otherwise.
-        List<String> early = List.of("-Xbatch", "-XX:Tier3InvocationThreshold=100", "-XX:Tier4InvocationThreshold=500",
-                "-XX:Tier4MinInvocationThreshold=200", "-XX:Tier4CompileThreshold=500");
+        List<String> early = List.of(
+                "-Xbatch",
+                "-XX:Tier3InvocationThreshold=100",
+                "-XX:Tier4InvocationThreshold=500",
+                "-XX:Tier4MinInvocationThreshold=200",
+                "-XX:Tier4CompileThreshold=500");
         List<String> java = Programs.java(ForgetWhileReading.class, early, small, large);
         assertEquals("320002000\n", Programs.run(java.toArray()));
     }
@@ -199,7 +217,8 @@ class LifeTest {
     /** Whether a thread is inside the library: nothing of Java is above the function that calls it. */
     private static boolean isInCall(Thread thread) {
         StackTraceElement[] frames = thread.getStackTrace();
-        return frames.length > 0 && frames[0].getMethodName().startsWith("lambda$aggregate")
+        return frames.length > 0
+                && frames[0].getMethodName().startsWith("lambda$aggregate")
                 && thread.getState() == Thread.State.RUNNABLE;
     }
 
@@ -267,8 +286,10 @@ class LifeTest {
                             yield Arrowwood.open(file, arena).rows() == 1000;
                         }
                     }
-                    default -> assertThrows(IndexOutOfBoundsException.class, () -> shared.row(1000 + number))
-                            .getMessage().contains(String.valueOf(1000 + number));
+                    default ->
+                        assertThrows(IndexOutOfBoundsException.class, () -> shared.row(1000 + number))
+                                .getMessage()
+                                .contains(String.valueOf(1000 + number));
                 }));
             }
             for (Future<Boolean> one : right) {

@@ -19,19 +19,30 @@ import org.junit.jupiter.api.Test;
 
 /** docs/java.md and the example: pasted into jshell, and what they print compared. */
 class PageTest {
-    private static final Path ROOT = Path.of(System.getProperty("arrowwood.docs")).getParent();
+    private static final Path ROOT =
+            Path.of(System.getProperty("arrowwood.docs")).getParent();
     private static final Pattern BLOCK = Pattern.compile("^```(\\w+)\n(.*?)^```$", Pattern.MULTILINE | Pattern.DOTALL);
 
     /** What jshell imports by itself. */
     private static final List<String> IMPORTS = List.of(
-            "java.io.*", "java.math.*", "java.net.*", "java.nio.file.*", "java.util.*", "java.util.concurrent.*",
-            "java.util.function.*", "java.util.prefs.*", "java.util.regex.*", "java.util.stream.*");
+            "java.io.*",
+            "java.math.*",
+            "java.net.*",
+            "java.nio.file.*",
+            "java.util.*",
+            "java.util.concurrent.*",
+            "java.util.function.*",
+            "java.util.prefs.*",
+            "java.util.regex.*",
+            "java.util.stream.*");
 
     /** A jshell as a newcomer starts it. */
     private static final class Session implements AutoCloseable {
         private final ByteArrayOutputStream printed = new ByteArrayOutputStream();
-        private final JShell shell = JShell.builder().out(new PrintStream(printed, true, StandardCharsets.UTF_8))
-                .remoteVMOptions("--enable-native-access=ALL-UNNAMED", "-Dstdout.encoding=UTF-8").build();
+        private final JShell shell = JShell.builder()
+                .out(new PrintStream(printed, true, StandardCharsets.UTF_8))
+                .remoteVMOptions("--enable-native-access=ALL-UNNAMED", "-Dstdout.encoding=UTF-8")
+                .build();
 
         Session() {
             shell.addToClasspath(System.getProperty("java.class.path"));
@@ -43,10 +54,14 @@ class PageTest {
             printed.reset();
             String left = text;
             while (!left.isBlank()) {
-                SourceCodeAnalysis.CompletionInfo next = shell.sourceCodeAnalysis().analyzeCompletion(left);
+                SourceCodeAnalysis.CompletionInfo next =
+                        shell.sourceCodeAnalysis().analyzeCompletion(left);
                 assertTrue(next.completeness().isComplete(), () -> "incomplete: " + next.remaining() + next.source());
                 for (SnippetEvent event : shell.eval(next.source())) {
-                    String why = shell.diagnostics(event.snippet()).map(d -> d.getMessage(null)).toList().toString();
+                    String why = shell.diagnostics(event.snippet())
+                            .map(d -> d.getMessage(null))
+                            .toList()
+                            .toString();
                     assertEquals(Snippet.Status.VALID, event.status(), next.source() + why);
                     assertEquals(null, event.exception(), next.source());
                 }
@@ -67,8 +82,9 @@ class PageTest {
 
     @Test
     void thePage() throws Exception {
-        List<MatchResult> blocks =
-                BLOCK.matcher(Files.readString(ROOT.resolve("docs/java.md"))).results().toList();
+        List<MatchResult> blocks = BLOCK.matcher(Files.readString(ROOT.resolve("docs/java.md")))
+                .results()
+                .toList();
         String printed = null;
         int compared = 0;
         try (Session session = new Session()) {

@@ -32,7 +32,8 @@ final class Programs {
     /** A Python that has Arrowwood. */
     static Optional<Path> python() throws Exception {
         String named = System.getProperty("arrowwood.python", "");
-        boolean works = !named.isEmpty() && Files.isExecutable(Path.of(named))
+        boolean works = !named.isEmpty()
+                && Files.isExecutable(Path.of(named))
                 && exit(List.of(named, "-c", "import arrowwood")).code == 0;
         return works ? Optional.of(Path.of(named)) : Optional.empty();
     }
@@ -43,7 +44,10 @@ final class Programs {
     static Exit exit(List<String> words) throws Exception {
         Path said = Files.createTempFile("arrowwood", ".txt");
         try {
-            Process process = new ProcessBuilder(words).redirectErrorStream(true).redirectOutput(said.toFile()).start();
+            Process process = new ProcessBuilder(words)
+                    .redirectErrorStream(true)
+                    .redirectOutput(said.toFile())
+                    .start();
             if (!process.waitFor(180, TimeUnit.SECONDS)) {
                 process.destroyForcibly();
                 throw new AssertionError(words + " didn't end");
@@ -64,8 +68,11 @@ final class Programs {
     }
 
     static Process start(Object... words) throws IOException {
-        List<String> texts = java.util.Arrays.stream(words).map(Object::toString).toList();
-        return new ProcessBuilder(texts).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+        List<String> texts =
+                java.util.Arrays.stream(words).map(Object::toString).toList();
+        return new ProcessBuilder(texts)
+                .redirectError(ProcessBuilder.Redirect.INHERIT)
+                .start();
     }
 
     /** The words that run a class of these tests in a JVM of its own. */

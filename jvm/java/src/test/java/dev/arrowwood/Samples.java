@@ -13,7 +13,12 @@ final class Samples {
         Path file = folder.resolve("numbers" + rows + ".arrow");
         StringBuilder csv = new StringBuilder("n,x,word\n");
         for (long n = 0; n < rows; n++) {
-            csv.append(n).append(',').append(n).append(".5,word ").append(n % 10).append('\n');
+            csv.append(n)
+                    .append(',')
+                    .append(n)
+                    .append(".5,word ")
+                    .append(n % 10)
+                    .append('\n');
         }
         Arrowwood.readCsv(Files.writeString(folder.resolve("numbers.csv"), csv)).write(file);
         return file;

@@ -42,8 +42,10 @@ final class Spelled {
             case null -> JsonNull.INSTANCE;
             case Boolean flag -> new JsonPrimitive(flag);
             case Long count when type instanceof Type.Time(Type.Unit unit) -> new JsonPrimitive("time " + count + unit);
-            case Long count when type instanceof Type.Timestamp(Type.Unit unit, var zone) ->
-                new JsonPrimitive("timestamp " + count + unit + zone.map(name -> " " + name).orElse(""));
+            case Long count
+            when type instanceof Type.Timestamp(Type.Unit unit, var zone) ->
+                new JsonPrimitive("timestamp " + count + unit
+                        + zone.map(name -> " " + name).orElse(""));
             case Long number -> new JsonPrimitive(number.toString());
             case BigInteger number -> new JsonPrimitive(number.toString());
             case Float number -> number(number);
@@ -53,13 +55,17 @@ final class Spelled {
             case byte[] bytes -> bytes(bytes);
             case UUID uuid -> bytes(Values.bytes(uuid));
             case LocalDate date -> new JsonPrimitive("date " + date.toEpochDay());
-            case LocalTime time when type instanceof Type.Time(Type.Unit unit) ->
+            case LocalTime time
+            when type instanceof Type.Time(Type.Unit unit) ->
                 time("time", BigInteger.valueOf(time.toNanoOfDay()), unit, "");
-            case Instant instant when type instanceof Type.Timestamp(Type.Unit unit, var zone) ->
+            case Instant instant
+            when type instanceof Type.Timestamp(Type.Unit unit, var zone) ->
                 time("timestamp", nanos(instant.getEpochSecond(), instant.getNano()), unit, " " + zone.orElseThrow());
-            case LocalDateTime local when type instanceof Type.Timestamp(Type.Unit unit, var zone) ->
+            case LocalDateTime local
+            when type instanceof Type.Timestamp(Type.Unit unit, var zone) ->
                 time("timestamp", nanos(local.toEpochSecond(ZoneOffset.UTC), local.getNano()), unit, "");
-            case Duration duration when type instanceof Type.Duration(Type.Unit unit) ->
+            case Duration duration
+            when type instanceof Type.Duration(Type.Unit unit) ->
                 time("duration", nanos(duration.getSeconds(), duration.getNano()), unit, "");
             case Interval(int months, int days, long nanoseconds) ->
                 new JsonPrimitive("interval " + months + " " + days + " " + nanoseconds);
@@ -71,11 +77,14 @@ final class Spelled {
             case Row row -> {
                 JsonObject members = new JsonObject();
                 for (int i = 0; i < row.size(); i++) {
-                    members.add(row.fields().get(i).name(), value(row.get(i), row.fields().get(i).type()));
+                    members.add(
+                            row.fields().get(i).name(),
+                            value(row.get(i), row.fields().get(i).type()));
                 }
                 yield members;
             }
-            case List<?> items when type instanceof Type.MapOf map -> {
+            case List<?> items
+            when type instanceof Type.MapOf map -> {
                 JsonArray pairs = new JsonArray();
                 for (Object item : items) {
                     Map.Entry<?, ?> entry = (Map.Entry<?, ?>) item;
@@ -111,13 +120,14 @@ final class Spelled {
     }
 
     private static BigInteger nanos(long seconds, int nanos) {
-        return BigInteger.valueOf(seconds).multiply(BigInteger.valueOf(1_000_000_000)).add(BigInteger.valueOf(nanos));
+        return BigInteger.valueOf(seconds)
+                .multiply(BigInteger.valueOf(1_000_000_000))
+                .add(BigInteger.valueOf(nanos));
     }
 
     private static JsonElement time(String what, BigInteger nanos, Type.Unit unit, String zone) {
         BigInteger[] count = nanos.divideAndRemainder(BigInteger.valueOf(1_000_000_000 / unit.perSecond()));
-        return new JsonPrimitive(
-                what + " " + count[0] + (count[1].signum() == 0 ? "" : "?") + unit + zone);
+        return new JsonPrimitive(what + " " + count[0] + (count[1].signum() == 0 ? "" : "?") + unit + zone);
     }
 
     /** Whether two spellings are the same; numbers by their value. */
@@ -137,7 +147,9 @@ final class Spelled {
             return left.keySet().equals(right.keySet())
                     && left.keySet().stream().allMatch(key -> same(left.get(key), right.get(key)));
         }
-        boolean numbers = one.isJsonPrimitive() && other.isJsonPrimitive() && one.getAsJsonPrimitive().isNumber()
+        boolean numbers = one.isJsonPrimitive()
+                && other.isJsonPrimitive()
+                && one.getAsJsonPrimitive().isNumber()
                 && other.getAsJsonPrimitive().isNumber();
         return numbers ? one.getAsDouble() == other.getAsDouble() : one.equals(other);
     }

@@ -38,7 +38,8 @@ class TypesTest {
     @BeforeAll
     static void writeSamples() throws Exception {
         Programs.run(Programs.samples(), "write", samples);
-        expected = JsonParser.parseString(Files.readString(samples.resolve("expected.json"))).getAsJsonObject();
+        expected = JsonParser.parseString(Files.readString(samples.resolve("expected.json")))
+                .getAsJsonObject();
     }
 
     private static void assertRows(JsonElement rows, JsonElement found, Object what) {
@@ -79,7 +80,9 @@ class TypesTest {
                     if (row == rows.size()) {
                         rows.add(new JsonArray());
                     }
-                    rows.get(row).getAsJsonArray().add(Decoder.value(chunk, column.field().type(), i));
+                    rows.get(row)
+                            .getAsJsonArray()
+                            .add(Decoder.value(chunk, column.field().type(), i));
                 }
             }
         }
@@ -105,13 +108,13 @@ class TypesTest {
                 String ending = name.endsWith(".arrow_file") ? ".arrow" : name.endsWith(".stream") ? ".stream" : null;
                 if (ending != null) {
                     String stem = name.substring(0, name.lastIndexOf('.'));
-                    Files.copy(
-                            file, folder.resolve(file.getParent().getFileName() + "-" + stem + ending));
+                    Files.copy(file, folder.resolve(file.getParent().getFileName() + "-" + stem + ending));
                 }
             }
         }
         int count = 0;
-        for (String line : Programs.run(Programs.samples(), "read", folder).lines().toList()) {
+        for (String line :
+                Programs.run(Programs.samples(), "read", folder).lines().toList()) {
             JsonObject file = JsonParser.parseString(line).getAsJsonObject();
             assertTrue(file.has("rows"), line);
             Path path = folder.resolve(file.get("file").getAsString());
@@ -134,7 +137,9 @@ class TypesTest {
             // Types have rows of their own; shapes of tables have none.
             Dataset dataset = Arrowwood.open(samples.resolve(name));
             if (name.endsWith("_plain.arrow") && isType(sample.get("sample").getAsString())) {
-                rows.merge(family(dataset.schema().fields().get(0).type()), line(samples.resolve(name), sample),
+                rows.merge(
+                        family(dataset.schema().fields().get(0).type()),
+                        line(samples.resolve(name), sample),
                         (one, other) -> {
                             assertEquals(one, other, "of one family");
                             return one;
@@ -170,14 +175,17 @@ class TypesTest {
             case Type.Text text when text.layout() != Type.Layout.VIEW -> "`utf8`, `large_utf8`";
             case Type.Binary binary when binary.layout() != Type.Layout.VIEW -> "`binary`, `large_binary`";
             case Type.FixedBinary binary -> "`fixed_size_binary`";
-            case Type.ListOf list -> list.layout() == Type.ListLayout.NORMAL || list.layout() == Type.ListLayout.LARGE
-                    ? "`list`, `large_list`" : "`list_view`, `large_list_view`";
+            case Type.ListOf list ->
+                list.layout() == Type.ListLayout.NORMAL || list.layout() == Type.ListLayout.LARGE
+                        ? "`list`, `large_list`"
+                        : "`list_view`, `large_list_view`";
             case Type.FixedList list -> "`fixed_size_list`";
             case Type.Struct struct -> "`struct`";
             case Type.MapOf map -> "`map`";
             case Type.Union union -> "`sparse_union`, `dense_union`";
             case Type.Dictionary dictionary -> "`dictionary`, of " + name(dictionary.values());
-            case Type.RunEndEncoded runs -> "`run_end_encoded`, of " + name(runs.values().type());
+            case Type.RunEndEncoded runs ->
+                "`run_end_encoded`, of " + name(runs.values().type());
             default -> "`" + type + "`";
         };
     }
@@ -204,10 +212,16 @@ class TypesTest {
         Type type = Values.plain(dataset.schema().fields().get(0).type());
         dataset.stream().map(row -> row.get(0)).filter(cell -> cell != null).forEach(cell -> {
             boolean isNumber = cell instanceof Long || cell instanceof BigInteger;
-            classes.add(isNumber ? type instanceof Type.Int(int bits, boolean signed) && !signed
-                    ? "`Long`, `BigInteger`" : "`Long`"
-                    : cell instanceof List ? type instanceof Type.MapOf ? "`List<Map.Entry>`" : "`List`"
-                    : cell instanceof byte[] ? "`byte[]`" : "`" + cell.getClass().getSimpleName() + "`");
+            classes.add(
+                    isNumber
+                            ? type instanceof Type.Int(int bits, boolean signed) && !signed
+                                    ? "`Long`, `BigInteger`"
+                                    : "`Long`"
+                            : cell instanceof List
+                                    ? type instanceof Type.MapOf ? "`List<Map.Entry>`" : "`List`"
+                                    : cell instanceof byte[]
+                                            ? "`byte[]`"
+                                            : "`" + cell.getClass().getSimpleName() + "`");
         });
         return classes.isEmpty() ? "null" : String.join(", ", classes);
     }
@@ -217,14 +231,16 @@ class TypesTest {
         readInAllWays(dataset, rows, file.getFileName());
         List<long[]> mappings = mappings(file);
         assertTrue(!mappings.isEmpty(), "nothing is mapped of " + file.getFileName());
-        return dataset.columns().get(0).chunks().stream().flatMap(TypesTest::buffers)
-                .allMatch(buffer -> mappings.stream().anyMatch(range ->
-                        range[0] <= buffer.address() && buffer.address() + buffer.byteSize() <= range[1]));
+        return dataset.columns().get(0).chunks().stream()
+                .flatMap(TypesTest::buffers)
+                .allMatch(buffer -> mappings.stream()
+                        .anyMatch(range ->
+                                range[0] <= buffer.address() && buffer.address() + buffer.byteSize() <= range[1]));
     }
 
     private static Stream<MemorySegment> buffers(Chunk chunk) {
-        List<MemorySegment> own = new ArrayList<>(
-                List.of(chunk.values(), chunk.offsets(), chunk.sizes(), chunk.data()));
+        List<MemorySegment> own =
+                new ArrayList<>(List.of(chunk.values(), chunk.offsets(), chunk.sizes(), chunk.data()));
         chunk.validity().ifPresent(own::add);
         own.addAll(chunk.variadic());
         Stream<Chunk> below = Stream.concat(chunk.children().stream(), chunk.dictionary().stream());
@@ -237,13 +253,14 @@ class TypesTest {
         return Files.readAllLines(Path.of("/proc/self/maps")).stream()
                 .filter(line -> line.endsWith(name))
                 .map(line -> Stream.of(line.split(" ")[0].split("-"))
-                        .mapToLong(address -> Long.parseUnsignedLong(address, 16)).toArray())
+                        .mapToLong(address -> Long.parseUnsignedLong(address, 16))
+                        .toArray())
                 .toList();
     }
 
     private boolean isWritten(Dataset dataset, JsonArray rows) throws Exception {
-        for (WriteOptions options : List.of(
-                WriteOptions.FILE, WriteOptions.STREAM.compressed(WriteOptions.Compression.ZSTD))) {
+        for (WriteOptions options :
+                List.of(WriteOptions.FILE, WriteOptions.STREAM.compressed(WriteOptions.Compression.ZSTD))) {
             Path written = folder.resolve("written");
             dataset.write(written, options);
             Dataset again = Arrowwood.open(written);
@@ -266,7 +283,8 @@ class TypesTest {
             assertTrue(e.getMessage().contains("c"), e.getMessage());
             return false;
         } catch (Failure.InvalidArgument e) {
-            boolean saysHow = e.getMessage().contains("dataset") || e.getMessage().contains("in batches");
+            boolean saysHow =
+                    e.getMessage().contains("dataset") || e.getMessage().contains("in batches");
             assertTrue(byRow && saysHow, e.getMessage());
             return false;
         }

@@ -76,7 +76,8 @@ class WriterTest {
         assertEquals(1, before.rows());
         assertEquals(2, before.refresh().rows());
         Schema narrow = Schema.parse("n: int32");
-        IllegalArgumentException refused = assertThrows(IllegalArgumentException.class, () -> TableWriter.open(table, narrow));
+        IllegalArgumentException refused =
+                assertThrows(IllegalArgumentException.class, () -> TableWriter.open(table, narrow));
         assertTrue(refused.getMessage().contains("'vol' is not in the given one"), refused.getMessage());
     }
 
@@ -92,14 +93,16 @@ class WriterTest {
         int commits = 50;
         TableWriter writer = writer();
         try (ExecutorService pool = Executors.newFixedThreadPool(threads)) {
-            List<Callable<Void>> work = IntStream.range(0, threads).mapToObj(thread -> (Callable<Void>) () -> {
-                for (int i = 0; i < commits; i++) {
-                    writer.appendRow(thread * commits + i);
-                    writer.commitDurably(Map.of("thread " + thread, (long) i));
-                    assertTrue(writer.progress().durableRows() > i);
-                }
-                return null;
-            }).toList();
+            List<Callable<Void>> work = IntStream.range(0, threads)
+                    .mapToObj(thread -> (Callable<Void>) () -> {
+                        for (int i = 0; i < commits; i++) {
+                            writer.appendRow(thread * commits + i);
+                            writer.commitDurably(Map.of("thread " + thread, (long) i));
+                            assertTrue(writer.progress().durableRows() > i);
+                        }
+                        return null;
+                    })
+                    .toList();
             for (Future<Void> done : pool.invokeAll(work, 100, TimeUnit.SECONDS)) {
                 done.get();
             }

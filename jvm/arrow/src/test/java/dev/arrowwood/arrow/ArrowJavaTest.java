@@ -13,7 +13,6 @@ import dev.arrowwood.Schema;
 import dev.arrowwood.TableWriter;
 import dev.arrowwood.WriteOptions;
 import java.lang.foreign.Arena;
-import java.nio.channels.Channels;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -28,9 +27,6 @@ import org.apache.arrow.vector.VarCharVector;
 import org.apache.arrow.vector.VectorSchemaRoot;
 import org.apache.arrow.vector.ipc.ArrowFileReader;
 import org.apache.arrow.vector.ipc.ArrowReader;
-import org.apache.arrow.vector.ipc.ArrowStreamReader;
-import org.apache.arrow.vector.types.pojo.ArrowType;
-import org.apache.arrow.vector.types.pojo.Field;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -43,7 +39,12 @@ class ArrowJavaTest {
         Path csv = folder.resolve("numbers.csv");
         StringBuilder text = new StringBuilder("n,x,word\n");
         for (int n = 0; n < 1000; n++) {
-            text.append(n).append(',').append(n).append(".5,word ").append(n % 10).append('\n');
+            text.append(n)
+                    .append(',')
+                    .append(n)
+                    .append(".5,word ")
+                    .append(n % 10)
+                    .append('\n');
         }
         Path file = folder.resolve("numbers.arrow");
         Arrowwood.readCsv(Files.writeString(csv, text)).write(file, WriteOptions.FILE.withMaxRows(300));
@@ -53,7 +54,8 @@ class ArrowJavaTest {
     @Test
     void vectorsLieInTheMappedFile() throws Exception {
         Path file = numbers();
-        try (RootAllocator allocator = new RootAllocator(); Arena arena = Arena.ofConfined()) {
+        try (RootAllocator allocator = new RootAllocator();
+                Arena arena = Arena.ofConfined()) {
             Dataset ds = Arrowwood.open(file, arena);
             List<Chunk> chunks = ds.column("x").chunks();
             double sum = 0;
@@ -107,7 +109,8 @@ class ArrowJavaTest {
 
     @Test
     void aRootIsADataset() {
-        try (RootAllocator allocator = new RootAllocator(); Arena arena = Arena.ofConfined()) {
+        try (RootAllocator allocator = new RootAllocator();
+                Arena arena = Arena.ofConfined()) {
             Dataset ds;
             try (VectorSchemaRoot root = root(allocator, 5)) {
                 ds = ArrowJava.dataset(root, null, allocator, arena);
@@ -163,19 +166,26 @@ class ArrowJavaTest {
     void samplesGoThereAndBack() throws Exception {
         Path samples = folder.resolve("samples");
         Process writer = new ProcessBuilder(
-                Path.of(System.getProperty("arrowwood.programs"), "examples/samples").toString(), "write",
-                samples.toString()).inheritIO().start();
+                        Path.of(System.getProperty("arrowwood.programs"), "examples/samples")
+                                .toString(),
+                        "write",
+                        samples.toString())
+                .inheritIO()
+                .start();
         assertEquals(0, writer.waitFor());
         List<Path> files;
         try (Stream<Path> all = Files.list(samples)) {
-            files = all.filter(path -> path.toString().endsWith("_plain.arrow")).sorted().toList();
+            files = all.filter(path -> path.toString().endsWith("_plain.arrow"))
+                    .sorted()
+                    .toList();
         }
         Set<String> refused = new TreeSet<>();
         int same = 0;
         for (Path file : files) {
             Dataset before = Arrowwood.open(file);
             List<String> after = new ArrayList<>();
-            try (RootAllocator allocator = new RootAllocator(); Arena arena = Arena.ofShared()) {
+            try (RootAllocator allocator = new RootAllocator();
+                    Arena arena = Arena.ofShared()) {
                 after.addAll(rows(ArrowJava.dataset(ArrowJava.reader(before, allocator), allocator, arena)));
             } catch (RuntimeException e) {
                 refused.add(before.schema() + ": " + e.getMessage());

@@ -93,23 +93,35 @@ final class Figures {
             }
         });
         time("Arrow Java's vectors over ours: load", 50, 200, () -> {
-            try (Arena arena = Arena.ofConfined(); RootAllocator allocator = new RootAllocator();
+            try (Arena arena = Arena.ofConfined();
+                    RootAllocator allocator = new RootAllocator();
                     ArrowReader reader = ArrowJava.reader(Arrowwood.open(file, arena), allocator)) {
                 reader.loadNextBatch();
                 return reader.getVectorSchemaRoot().getRowCount();
             }
         });
         time("Arrow Java: load", 10, 30, () -> arrowJava(footed, root -> root.getRowCount()));
-        time("Arrow Java: first row", 10, 30, () -> arrowJava(footed, root -> root.getVector(0).getObject(0) + " "
-                + root.getVector(1).getObject(0) + " " + root.getVector(2).getObject(0)));
-        time("Arrow Java: sum", 10, 30, () -> arrowJava(footed, root -> {
-            Float8Vector prices = (Float8Vector) root.getVector("price");
-            double sum = 0;
-            for (int row = 0; row < root.getRowCount(); row++) {
-                sum += prices.get(row);
-            }
-            return sum;
-        }));
+        time(
+                "Arrow Java: first row",
+                10,
+                30,
+                () -> arrowJava(
+                        footed,
+                        root -> root.getVector(0).getObject(0) + " "
+                                + root.getVector(1).getObject(0) + " "
+                                + root.getVector(2).getObject(0)));
+        time(
+                "Arrow Java: sum",
+                10,
+                30,
+                () -> arrowJava(footed, root -> {
+                    Float8Vector prices = (Float8Vector) root.getVector("price");
+                    double sum = 0;
+                    for (int row = 0; row < root.getRowCount(); row++) {
+                        sum += prices.get(row);
+                    }
+                    return sum;
+                }));
     }
 
     interface OfRoot {
@@ -117,7 +129,8 @@ final class Figures {
     }
 
     private static Object arrowJava(Path file, OfRoot work) throws Exception {
-        try (RootAllocator allocator = new RootAllocator(); FileChannel channel = FileChannel.open(file);
+        try (RootAllocator allocator = new RootAllocator();
+                FileChannel channel = FileChannel.open(file);
                 ArrowFileReader reader = new ArrowFileReader(channel, allocator)) {
             reader.loadNextBatch();
             return work.of(reader.getVectorSchemaRoot());
@@ -170,10 +183,10 @@ final class Figures {
         return sum;
     }
 
-    private static final MethodHandle NEXT = Linker.nativeLinker()
-            .downcallHandle(FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS));
-    private static final MethodHandle RELEASE = Linker.nativeLinker()
-            .downcallHandle(FunctionDescriptor.ofVoid(ADDRESS));
+    private static final MethodHandle NEXT =
+            Linker.nativeLinker().downcallHandle(FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS));
+    private static final MethodHandle RELEASE =
+            Linker.nativeLinker().downcallHandle(FunctionDescriptor.ofVoid(ADDRESS));
 
     /** The only column of all batches, by the C stream interface. */
     private static double streamed(Dataset dataset, Arena arena, boolean added) throws Throwable {
@@ -188,9 +201,11 @@ final class Figures {
             if (code != 0 || release.address() == 0) {
                 break;
             }
-            MemorySegment column = array.get(ADDRESS, 48).reinterpret(8).get(ADDRESS, 0).reinterpret(80);
+            MemorySegment column =
+                    array.get(ADDRESS, 48).reinterpret(8).get(ADDRESS, 0).reinterpret(80);
             long rows = column.get(JAVA_LONG, 0);
-            MemorySegment values = column.get(ADDRESS, 40).reinterpret(16).get(ADDRESS, 8).reinterpret(rows * 8);
+            MemorySegment values =
+                    column.get(ADDRESS, 40).reinterpret(16).get(ADDRESS, 8).reinterpret(rows * 8);
             sum += added ? sum(values, rows) : values.byteSize();
             RELEASE.invokeExact(release, array);
         }
@@ -205,7 +220,8 @@ final class Figures {
     record Count(long ts, String symbol, double price) {}
 
     private static void appending(Path table) throws Throwable {
-        WriterOptions options = WriterOptions.DEFAULT.sync(WriterOptions.Sync.NEVER).dictionary("symbol");
+        WriterOptions options =
+                WriterOptions.DEFAULT.sync(WriterOptions.Sync.NEVER).dictionary("symbol");
         try (TableWriter writer = TableWriter.open(table, Schema.of(Tick.class), options)) {
             time("10,000 records appended, one commit", 200, 100, () -> {
                 for (int i = 0; i < 10_000; i++) {
@@ -231,16 +247,18 @@ final class Figures {
         }
         int commits = 1_500;
         Process writer = new ProcessBuilder(python, "-c", """
-                import sys, time
-                import arrowwood as aw, pyarrow as pa
-                with aw.writer(sys.argv[1], pa.schema([("t", pa.int64())]), sync="never") as writer:
-                    print("open", flush=True)
-                    time.sleep(1)
-                    for _ in range(int(sys.argv[2])):
-                        time.sleep(0.002)
-                        writer.append_row(t=time.monotonic_ns())
-                        writer.commit()
-                """, table.toString(), String.valueOf(commits)).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+            import sys, time
+            import arrowwood as aw, pyarrow as pa
+            with aw.writer(sys.argv[1], pa.schema([("t", pa.int64())]), sync="never") as writer:
+                print("open", flush=True)
+                time.sleep(1)
+                for _ in range(int(sys.argv[2])):
+                    time.sleep(0.002)
+                    writer.append_row(t=time.monotonic_ns())
+                    writer.commit()
+            """, table.toString(), String.valueOf(commits))
+                .redirectError(ProcessBuilder.Redirect.INHERIT)
+                .start();
         writer.inputReader().readLine();
         long[] late = new long[commits];
         try (Follow follow = Arrowwood.open(table).follow(0)) {

@@ -66,9 +66,10 @@ class ClojureTest {
         List<?> names = (List<?>) Clojure.var("arrowwood.runner", "names").invoke(namespace);
         assertTrue(!names.isEmpty(), namespace + " has no tests");
         IFn run = Clojure.var("arrowwood.runner", "run");
-        return names.stream().map(name -> DynamicTest.dynamicTest(name.toString(), () -> {
-            Object failures = run.invoke(namespace, name);
-            assertTrue(failures == null, () -> failures.toString());
-        }));
+        return names.stream()
+                .map(name -> DynamicTest.dynamicTest(name.toString(), () -> {
+                    Object failures = run.invoke(namespace, name);
+                    assertTrue(failures == null, () -> failures.toString());
+                }));
     }
 }
