@@ -11,26 +11,25 @@
   Columns are named by keywords or strings. Rows are maps from keywords to values. Exceptions are those of the Java
   library: dev.arrowwood.Failure, and also the JDK's usual classes."
   (:refer-clojure :exclude [concat count doubles filter longs map max min shuffle take])
-  (:require [arrowwood.impl.memory :as memory]
-            [arrowwood.impl.print :as print]
-            [arrowwood.impl.values :as values]
-            [clojure.core :as c]
-            [clojure.core.reducers :as reducers]
-            [clojure.string :as str])
-  (:import [clojure.lang Counted IFn IFn$DDD IFn$LLL ILookup Indexed IReduce IReduceInit Sequential Seqable]
-           [dev.arrowwood Aggregate Aggregate$Function Arrowwood Arrowwood$CsvOptions Chunk ChunkOption Condition
-            DoubleColumn Field Follow LongColumn ReadOption Report Report$Finding Row Schema
-            TableStat TableWriter TableWriter$State Type Type$Bool Type$Floating Type$Int
-            WriteOptions WriteOptions$Compression WriteOptions$Format WriterOptions WriterOptions$Late WriterOptions$Sync]
-           [java.io File Writer]
-           [java.lang AutoCloseable Iterable]
-           [java.lang.foreign Arena MemorySegment]
-           [java.nio.channels FileChannel FileChannel$MapMode]
-           [java.nio.file OpenOption Path StandardOpenOption]
-           [java.time Duration]
-           [java.util List Optional OptionalDouble]
-           [java.util.function IntFunction]
-           [java.util.stream IntStream]))
+  (:require
+   [arrowwood.impl.memory :as memory]
+   [arrowwood.impl.print :as print]
+   [arrowwood.impl.values :as values]
+   [clojure.core :as c]
+   [clojure.core.reducers :as reducers]
+   [clojure.string :as str])
+  (:import
+   (clojure.lang Counted IFn IFn$DDD IFn$LLL ILookup IReduce IReduceInit Indexed Seqable Sequential)
+   (dev.arrowwood Aggregate Aggregate$Function Arrowwood Arrowwood$CsvOptions Chunk ChunkOption Condition DoubleColumn Field Follow LongColumn ReadOption Report Report$Finding Row Schema TableStat TableWriter TableWriter$State Type Type$Bool Type$Floating Type$Int WriteOptions WriteOptions$Compression WriteOptions$Format WriterOptions WriterOptions$Late WriterOptions$Sync)
+   (java.io File Writer)
+   (java.lang AutoCloseable Iterable)
+   (java.lang.foreign Arena MemorySegment)
+   (java.nio.channels FileChannel FileChannel$MapMode)
+   (java.nio.file OpenOption Path StandardOpenOption)
+   (java.time Duration)
+   (java.util List Optional OptionalDouble)
+   (java.util.function IntFunction)
+   (java.util.stream IntStream)))
 
 (set! *warn-on-reflection* true)
 
@@ -241,9 +240,9 @@
   ([file] (read-csv file nil))
   ([file {:keys [schema dictionary delimiter]}]
    (dataset (Arrowwood/readCsv
-             (path file)
-             (Arrowwood$CsvOptions. (Optional/ofNullable (some-> schema values/schema)) (mapv values/text dictionary)
-                                    (char (or delimiter \,))))
+              (path file)
+              (Arrowwood$CsvOptions. (Optional/ofNullable (some-> schema values/schema)) (mapv values/text dictionary)
+                                     (char (or delimiter \,))))
             (last-name file))))
 
 (defn write
@@ -377,7 +376,7 @@
       :in (.in col (object-array (c/map values/object (first values))))
       :null (.isNull col)
       (throw (IllegalArgumentException.
-              (str "no condition " (pr-str operator) "; there are := :not= :< :<= :> :>= :in :null :and :or :not"))))))
+               (str "no condition " (pr-str operator) "; there are := :not= :< :<= :> :>= :in :null :and :or :not"))))))
 
 (defn condition
   "The condition of a vector: [:> :price 100], also with := :not= :< :<= :>=; [:in :symbol [\"IBM\" \"AAPL\"]],
@@ -388,7 +387,7 @@
     (let [[operator & operands] (if (vector? given)
                                   given
                                   (throw (IllegalArgumentException.
-                                          (str "a condition is a vector such as [:> :price 100], not " (pr-str given)))))]
+                                           (str "a condition is a vector such as [:> :price 100], not " (pr-str given)))))]
       (case operator
         :and (reduce #(.and ^Condition %1 %2) (c/map condition operands))
         :or (reduce #(.or ^Condition %1 %2) (c/map condition operands))
@@ -609,9 +608,9 @@
         {:keys [offset length type]} (or (first (c/filter #(and (= field (:field %)) (= name (:name %)))
                                                           (:buffers message)))
                                          (throw (IllegalArgumentException.
-                                                 (str "the message has no buffer " (pr-str field) " " (pr-str name)
-                                                      "; there are "
-                                                      (str/join ", " (c/map (juxt :field :name) (:buffers message)))))))]
+                                                  (str "the message has no buffer " (pr-str field) " " (pr-str name)
+                                                       "; there are "
+                                                       (str/join ", " (c/map (juxt :field :name) (:buffers message)))))))]
     (when-let [codec (:compression message)]
       (throw (IllegalArgumentException. (str "the buffers of the message are compressed: " codec))))
     (typed segment type (+ (long (:body-offset message)) (long offset)) length)))
@@ -808,12 +807,12 @@
         shown (if long? (c/concat (range half) (range (- rows (inc half)) rows)) (range rows))
         cells (mapv #(.toArray (.row java (long %))) shown)]
     (print/table
-     (map-indexed (fn [i ^Field field]
-                    (let [texts (shown-cells field (c/map #(values/value (aget ^objects % i)) cells))
-                          [before after] (split-at half texts)]
-                      {:name (.name field) :number? (numeric? field)
-                       :cells (if long? (c/concat before ["..."] after) texts)}))
-                  (.fields (.schema java))))))
+      (map-indexed (fn [i ^Field field]
+                     (let [texts (shown-cells field (c/map #(values/value (aget ^objects % i)) cells))
+                           [before after] (split-at half texts)]
+                       {:name (.name field) :number? (numeric? field)
+                        :cells (if long? (c/concat before ["..."] after) texts)}))
+                   (.fields (.schema java))))))
 
 (defmethod print-method Dataset [^Dataset ds ^Writer out]
   (let [java (java-of ds)

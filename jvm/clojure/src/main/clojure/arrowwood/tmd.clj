@@ -7,22 +7,23 @@
 
   dtype-next reads raw addresses. So the memory is always of the collector, whatever the arena that the data was opened
   in: it is unmapped when nothing refers to the dataset, its columns or their buffers any longer."
-  (:require [arrowwood.core :as aw]
-            [arrowwood.impl.values :as values]
-            [tech.v3.dataset :as ds]
-            [tech.v3.dataset.string-table]
-            [tech.v3.datatype :as dtype]
-            ;; So that dtype-next takes memory segments, such as those of `aw/map`.
-            [tech.v3.datatype.ffi.native-buffer-mmodel-jdk21]
-            [tech.v3.datatype.native-buffer :as native-buffer])
-  (:import [dev.arrowwood Chunk Column Dataset Type Type$Bool Type$Date Type$Dictionary Type$Duration Type$Floating
-            Type$Int Type$Layout Type$Text Type$Time Type$Timestamp Type$Unit]
-           [java.lang.foreign Arena MemorySegment ValueLayout ValueLayout$OfByte ValueLayout$OfInt ValueLayout$OfLong]
-           [java.nio.charset StandardCharsets]
-           [java.time Instant]
-           [java.util ArrayList List]
-           [org.roaringbitmap RoaringBitmap]
-           [tech.v3.dataset.string_table StringTable]))
+  (:require
+   [arrowwood.core :as aw]
+   [arrowwood.impl.values :as values]
+   [tech.v3.dataset :as ds]
+   [tech.v3.dataset.string-table]
+   [tech.v3.datatype :as dtype]
+   ;; So that dtype-next takes memory segments, such as those of `aw/map`.
+   [tech.v3.datatype.ffi.native-buffer-mmodel-jdk21]
+   [tech.v3.datatype.native-buffer :as native-buffer])
+  (:import
+   (dev.arrowwood Chunk Column Dataset Type Type$Bool Type$Date Type$Dictionary Type$Duration Type$Floating Type$Int Type$Layout Type$Text Type$Time Type$Timestamp Type$Unit)
+   (java.lang.foreign Arena MemorySegment ValueLayout ValueLayout$OfByte ValueLayout$OfInt ValueLayout$OfLong)
+   (java.nio.charset StandardCharsets)
+   (java.time Instant)
+   (java.util ArrayList List)
+   (org.roaringbitmap RoaringBitmap)
+   (tech.v3.dataset.string_table StringTable)))
 
 (set! *warn-on-reflection* true)
 

@@ -1,14 +1,16 @@
 (ns arrowwood.core-test
   "What the Clojure front does, beside what Clojure says of its own collections."
-  (:require [arrowwood.core :as aw]
-            [arrowwood.programs :as programs]
-            [clojure.core.reducers :as reducers]
-            [clojure.java.io :as io]
-            [clojure.string :as str]
-            [clojure.test :refer [deftest is testing]])
-  (:import [dev.arrowwood Failure$Busy Failure$Closed Failure$InvalidArgument Failure$InvalidData Failure$NoSuchColumn]
-           [java.nio.file NoSuchFileException]
-           [java.time Instant LocalDate]))
+  (:require
+   [arrowwood.core :as aw]
+   [arrowwood.programs :as programs]
+   [clojure.core.reducers :as reducers]
+   [clojure.java.io :as io]
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is testing]])
+  (:import
+   (dev.arrowwood Failure$Busy Failure$Closed Failure$InvalidArgument Failure$InvalidData Failure$NoSuchColumn)
+   (java.nio.file NoSuchFileException)
+   (java.time Instant LocalDate)))
 
 (defn- prices
   "A file of three rows."

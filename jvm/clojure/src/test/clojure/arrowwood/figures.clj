@@ -1,13 +1,14 @@
 (ns arrowwood.figures
   "What a tech.ml.dataset over Arrowwood costs, beside tech.ml.dataset's own reader of mapped streams: `figures FOLDER`, where
   bench/src/bin/calls.rs has made the data. Prints a line for each: name, the least and the median nanoseconds."
-  (:require [arrowwood.core :as aw]
-            [arrowwood.tmd :as tmd]
-            [clojure.java.io :as io]
-            [tech.v3.dataset :as ds]
-            [tech.v3.datatype.functional :as dfn]
-            [tech.v3.libs.arrow :as arrow]
-            [tech.v3.resource :as resource]))
+  (:require
+   [arrowwood.core :as aw]
+   [arrowwood.tmd :as tmd]
+   [clojure.java.io :as io]
+   [tech.v3.dataset :as ds]
+   [tech.v3.datatype.functional :as dfn]
+   [tech.v3.libs.arrow :as arrow]
+   [tech.v3.resource :as resource]))
 
 (set! *warn-on-reflection* true)
 

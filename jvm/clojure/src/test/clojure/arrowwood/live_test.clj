@@ -1,16 +1,18 @@
 (ns arrowwood.live-test
   "One table that Python writes, and Java, Clojure, C and Go follow at once: each sees every row once."
-  (:require [arrowwood.core :as aw]
-            [arrowwood.programs :as programs]
-            [clojure.java.io :as io]
-            [clojure.java.shell :as shell]
-            [clojure.string :as str]
-            [clojure.test :refer [deftest is]])
-  (:import [dev.arrowwood Arrowwood Follow ReadOption]
-           [java.io File]
-           [java.lang ProcessBuilder$Redirect]
-           [java.time Duration]
-           [java.util.concurrent TimeUnit]))
+  (:require
+   [arrowwood.core :as aw]
+   [arrowwood.programs :as programs]
+   [clojure.java.io :as io]
+   [clojure.java.shell :as shell]
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is]])
+  (:import
+   (dev.arrowwood Arrowwood Follow ReadOption)
+   (java.io File)
+   (java.lang ProcessBuilder$Redirect)
+   (java.time Duration)
+   (java.util.concurrent TimeUnit)))
 
 (def ^:private rows 20000)
 

@@ -1,15 +1,17 @@
 (ns arrowwood.page-test
   "docs/tasks/clojure.md: pasted into a REPL, and what it prints compared."
-  (:require [arrowwood.programs :as programs]
-            [clojure.edn :as edn]
-            [clojure.java.io :as io]
-            [clojure.java.shell :as shell]
-            [clojure.string :as str]
-            [clojure.test :refer [deftest is]])
-  (:import [java.io File]
-           [java.nio.file Files]
-           [java.nio.file.attribute FileAttribute]
-           [java.util.regex Pattern]))
+  (:require
+   [arrowwood.programs :as programs]
+   [clojure.edn :as edn]
+   [clojure.java.io :as io]
+   [clojure.java.shell :as shell]
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is]])
+  (:import
+   (java.io File)
+   (java.nio.file Files)
+   (java.nio.file.attribute FileAttribute)
+   (java.util.regex Pattern)))
 
 (defn- words [text] (str/join " " (str/split (str/trim text) #"\s+")))
 

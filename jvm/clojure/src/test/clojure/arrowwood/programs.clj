@@ -1,11 +1,13 @@
 (ns arrowwood.programs
   "Other programs, and folders for a test."
-  (:require [clojure.java.io :as io]
-            [clojure.java.shell :as shell])
-  (:import [com.google.gson JsonElement JsonParser]
-           [java.io File]
-           [java.nio.file Files]
-           [java.nio.file.attribute FileAttribute]))
+  (:require
+   [clojure.java.io :as io]
+   [clojure.java.shell :as shell])
+  (:import
+   (com.google.gson JsonElement JsonParser)
+   (java.io File)
+   (java.nio.file Files)
+   (java.nio.file.attribute FileAttribute)))
 
 (defn folder
   "A new folder, which is deleted when the JVM ends."

@@ -1,7 +1,9 @@
 (ns arrowwood.runner
   "Tests of a namespace one by one."
-  (:require [clojure.test :as test])
-  (:import [java.io StringWriter]))
+  (:require
+   [clojure.test :as test])
+  (:import
+   (java.io StringWriter)))
 
 (defn names
   "The names of the tests of a namespace."

@@ -1,7 +1,8 @@
 (ns arrowwood.session
   "A page of the docs in a REPL: prints, as EDN, each block of code that has what it prints below it: its line, what the
   page says, and what was printed. Runs in the current folder."
-  (:import [java.io PushbackReader StringReader StringWriter]))
+  (:import
+   (java.io PushbackReader StringReader StringWriter)))
 
 (def ^:private fence #"(?ms)(?:^<!-- needs ([^\n]*?) -->\n)?^```(\w+)\n(.*?)^```$")
 

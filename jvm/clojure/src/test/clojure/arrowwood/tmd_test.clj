@@ -1,17 +1,19 @@
 (ns arrowwood.tmd-test
   "arrowwood.tmd beside what Arrowwood itself reads, and beside tech.ml.dataset's own reader."
-  (:require [arrowwood.core :as aw]
-            [arrowwood.programs :as programs]
-            [arrowwood.tmd :as tmd]
-            [clojure.java.io :as io]
-            [clojure.string :as str]
-            [clojure.test :refer [deftest is]]
-            [tech.v3.dataset :as ds]
-            [tech.v3.datatype :as dtype]
-            [tech.v3.datatype.functional :as dfn]
-            [tech.v3.libs.arrow :as arrow])
-  (:import [java.time Instant LocalDateTime ZoneOffset]
-           [tech.v3.datatype.native_buffer NativeBuffer]))
+  (:require
+   [arrowwood.core :as aw]
+   [arrowwood.programs :as programs]
+   [arrowwood.tmd :as tmd]
+   [clojure.java.io :as io]
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is]]
+   [tech.v3.dataset :as ds]
+   [tech.v3.datatype :as dtype]
+   [tech.v3.datatype.functional :as dfn]
+   [tech.v3.libs.arrow :as arrow])
+  (:import
+   (java.time Instant LocalDateTime ZoneOffset)
+   (tech.v3.datatype.native_buffer NativeBuffer)))
 
 (def ^:private samples
   (delay (let [folder (programs/folder)]

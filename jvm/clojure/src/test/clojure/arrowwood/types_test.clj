@@ -1,19 +1,18 @@
 (ns arrowwood.types-test
   "Each type there is, by each way that Clojure has, against what Rust reads; and the table of docs/tasks/clojure.md."
-  (:require [arrowwood.core :as aw]
-            [arrowwood.impl.values :as values]
-            [arrowwood.programs :as programs]
-            [clojure.java.io :as io]
-            [clojure.string :as str]
-            [clojure.test :refer [deftest is]])
-  (:import [clojure.lang BigInt]
-           [dev.arrowwood Chunk Failure$InvalidArgument Failure$Unsupported Field Type Type$Binary Type$Date
-            Type$Decimal Type$Dictionary Type$Duration Type$FixedBinary Type$FixedList Type$Floating Type$Int
-            Type$Interval Type$Layout Type$ListLayout Type$ListOf Type$MapOf Type$RunEndEncoded Type$Struct
-            Type$Text Type$Time Type$Timestamp Type$Union Type$Unit]
-           [java.lang.foreign MemorySegment]
-           [java.time Duration Instant LocalDate LocalDateTime LocalTime ZoneOffset]
-           [java.util HexFormat]))
+  (:require
+   [arrowwood.core :as aw]
+   [arrowwood.impl.values :as values]
+   [arrowwood.programs :as programs]
+   [clojure.java.io :as io]
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is]])
+  (:import
+   (clojure.lang BigInt)
+   (dev.arrowwood Chunk Failure$InvalidArgument Failure$Unsupported Field Type Type$Binary Type$Date Type$Decimal Type$Dictionary Type$Duration Type$FixedBinary Type$FixedList Type$Floating Type$Int Type$Interval Type$Layout Type$ListLayout Type$ListOf Type$MapOf Type$RunEndEncoded Type$Struct Type$Text Type$Time Type$Timestamp Type$Union Type$Unit)
+   (java.lang.foreign MemorySegment)
+   (java.time Duration Instant LocalDate LocalDateTime LocalTime ZoneOffset)
+   (java.util HexFormat)))
 
 ;; ---- values in the spelling of examples/samples, which every language can make without rounding ----
 

@@ -1,11 +1,12 @@
-(ns ^:no-doc arrowwood.impl.memory
+(ns arrowwood.impl.memory
   "Memory read as numbers of one type."
-  (:import [clojure.lang Counted IFn ILookup Indexed IReduce IReduceInit Sequential Seqable]
-           [java.io Writer]
-           [java.lang.foreign MemorySegment ValueLayout ValueLayout$OfByte ValueLayout$OfDouble ValueLayout$OfFloat
-            ValueLayout$OfInt ValueLayout$OfLong ValueLayout$OfShort]
-           [java.nio ByteOrder]
-           [java.nio.charset CodingErrorAction StandardCharsets]))
+  {:no-doc true}
+  (:import
+   (clojure.lang Counted IFn ILookup IReduce IReduceInit Indexed Seqable Sequential)
+   (java.io Writer)
+   (java.lang.foreign MemorySegment ValueLayout ValueLayout$OfByte ValueLayout$OfDouble ValueLayout$OfFloat ValueLayout$OfInt ValueLayout$OfLong ValueLayout$OfShort)
+   (java.nio ByteOrder)
+   (java.nio.charset CodingErrorAction StandardCharsets)))
 
 (set! *warn-on-reflection* true)
 

@@ -1,10 +1,13 @@
-(ns ^:no-doc arrowwood.impl.print
+(ns arrowwood.impl.print
   "Datasets as text, laid out as tech.ml.dataset's are."
+  {:no-doc true}
   (:refer-clojure :exclude [floats])
-  (:require [clojure.string :as str])
-  (:import [java.math BigDecimal RoundingMode]
-           [java.text DecimalFormat DecimalFormatSymbols]
-           [java.util Locale]))
+  (:require
+   [clojure.string :as str])
+  (:import
+   (java.math BigDecimal RoundingMode)
+   (java.text DecimalFormat DecimalFormatSymbols)
+   (java.util Locale)))
 
 (set! *warn-on-reflection* true)
 

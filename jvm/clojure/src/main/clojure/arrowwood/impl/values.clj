@@ -1,9 +1,12 @@
-(ns ^:no-doc arrowwood.impl.values
+(ns arrowwood.impl.values
   "Names and values between Java and Clojure."
-  (:require [clojure.string :as str])
-  (:import [clojure.lang BigInt MapEntry PersistentArrayMap Ratio]
-           [dev.arrowwood Field Interval Member Row Schema Type]
-           [java.util Date HashMap List Map Map$Entry]))
+  {:no-doc true}
+  (:require
+   [clojure.string :as str])
+  (:import
+   (clojure.lang BigInt MapEntry PersistentArrayMap Ratio)
+   (dev.arrowwood Field Interval Member Row Schema Type)
+   (java.util Date HashMap List Map Map$Entry)))
 
 (set! *warn-on-reflection* true)
 
@@ -28,8 +31,8 @@
   (let [names (map #(.name ^Field %) fields)]
     (when-let [twice (first (keep (fn [[name times]] (when (< 1 (long times)) name)) (frequencies names)))]
       (throw (IllegalArgumentException.
-              (str "several columns or members are called '" twice
-                   "', so that they can't be keys of a map: select columns by their indexes"))))
+               (str "several columns or members are called '" twice
+                    "', so that they can't be keys of a map: select columns by their indexes"))))
     (object-array (map keyword names))))
 
 ;; ---- from Java ----
@@ -119,4 +122,4 @@
         named (fn [constant] (keyword (str/replace (str/lower-case (.name ^Enum constant)) "_" "-")))]
     (or (first (filter #(= key (named %)) constants))
         (throw (IllegalArgumentException.
-                (str (pr-str key) " is none of " (str/join ", " (map (comp pr-str named) constants))))))))
+                 (str (pr-str key) " is none of " (str/join ", " (map (comp pr-str named) constants))))))))
