@@ -20,6 +20,15 @@ def test_what_is_built_says_the_same():
     assert done.stdout == f"arrowwood {VERSION}\n"
 
 
+def test_the_package_is_the_command():
+    """``python -m arrowwood`` prints what the command prints, names itself as that does, and has its exit codes."""
+    for arguments in (["--version"], ["head", "--help"], ["no-such-verb"], ["stat", "/no/such/file"]):
+        ways = [[sys.executable, "-m", name, *arguments] for name in ("arrowwood", "arrowwood._cli")]
+        module, command = (subprocess.run(way, capture_output=True, text=True) for way in ways)
+        assert (module.returncode, module.stdout, module.stderr) == (command.returncode, command.stdout, command.stderr)
+        assert module.returncode == {"no-such-verb": 2, "stat": 1}.get(arguments[0], 0), module
+
+
 def test_the_package_has_it_from_cargo():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert "version" in project["dynamic"] and "version" not in project
