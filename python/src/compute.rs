@@ -88,7 +88,8 @@ impl Column {
         guard(|| Ok(slf.py().import("arrowwood._numpy")?.call_method1("ufunc", given)?))
     }
 
-    /// NumPy's other functions, such as ``np.mean(column, axis=0)``, take the values as :meth:`to_numpy` gives them.
+    /// NumPy's other functions, such as ``np.mean(column, axis=0)``,
+    /// take the values as :meth:`to_numpy` gives them.
     fn __array_function__<'py>(
         slf: &Bound<'py, Self>,
         function: &Bound<'py, PyAny>,

@@ -54,12 +54,13 @@ impl Dataset {
         Ok(Dataset::opened(self.inner().in_partition(&partition_of(partition)?)?, self.how()))
     }
 
-    /// The rows as a table of DataFusion, in place: ``ctx.register_table("ticks", ds)``. Columns, limits and conditions
-    /// reach the data. The table has the rows of the dataset; register a newer one for rows committed since.
+    /// The rows as a table of DataFusion, in place: ``ctx.register_table("ticks", ds)``. Columns, limits and
+    /// conditions reach the data. The table has the rows of the dataset; register a newer one for rows committed since.
     ///
     /// Raises:
     ///     ImportError: the package ``arrowwood-datafusion`` is not installed, or is for another version of DataFusion.
-    ///     Unsupported: the rows are in memory, or in another order than in the files: use ``ctx.from_arrow(ds, name)``.
+    ///     Unsupported: the rows are in memory, or in another order than in the files:
+    ///         use ``ctx.from_arrow(ds, name)``.
     fn __datafusion_table_provider__<'py>(&self, session: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
         let py = session.py();
         let found = py.detach(|| match self.inner().view_rows()? {

@@ -104,8 +104,8 @@ impl Batches {
         found
     }
 
-    /// A number that other rows hardly ever have: of their numbers in the data, as far as they are in files or a view, and of
-    /// the values of some of them. Where the files are does not matter.
+    /// A number that other rows hardly ever have: of their numbers in the data, as far as they are in files or a
+    /// view, and of the values of some of them. Where the files are does not matter.
     fn rows_id(&self, py: Python<'_>) -> Result<u64> {
         py.detach(|| {
             let mut digest = Digest::new();
@@ -128,7 +128,8 @@ impl Batches {
         })
     }
 
-    /// The columns' parts of the rows at places `start .. stop` of an epoch: memory, or a column where that is not enough.
+    /// The columns' parts of the rows at places `start .. stop` of an epoch: memory, or a column where that is not
+    /// enough.
     ///
     /// Args:
     ///     seed: None leaves the rows in order.

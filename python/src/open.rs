@@ -20,9 +20,10 @@ use crate::recipe::{How, Place, place_of};
 ///
 /// Args:
 ///     source: a path (also with ``~``, or ``file://``), a glob, a directory of ``*.arrow`` files or of partitions
-///         (``key=value``), a URL (``s3://bucket/path``, ``https://host/path``; the URL of a folder ends in ``/``), which is
-///         read by ranges, any object with the buffer protocol (``bytes``, ``memoryview``, ``mmap.mmap``, :class:`Mapping`;
-///         used in place and kept alive), or a list of those, whose rows are concatenated and whose schemas must agree.
+///         (``key=value``), a URL (``s3://bucket/path``, ``https://host/path``; the URL of a folder ends in ``/``),
+///         which is read by ranges, any object with the buffer protocol (``bytes``, ``memoryview``, ``mmap.mmap``,
+///         :class:`Mapping`; used in place and kept alive), or a list of those, whose rows are concatenated and whose
+///         schemas must agree.
 ///     validate: when offsets, text and dictionary keys are checked: ``"lazy"`` when a column is first used as a
 ///         whole, ``"full"`` now.
 ///     copy: read everything into memory first; the only sound way if other processes may write the file.

@@ -109,7 +109,8 @@ enum State {
 /// Args:
 ///     sink: a path (an existing file is replaced), an object with ``write(bytes)``, a file descriptor, a socket, or
 ///         writable memory (``bytearray``, a NumPy array, a :class:`Mapping`).
-///     schema: names and types of the columns, anything with ``__arrow_c_schema__``; by default those of the first rows.
+///     schema: names and types of the columns, anything with ``__arrow_c_schema__``; by default those of the
+///         first rows.
 ///     compression: the codec of the data; without one it can be opened in place.
 ///
 /// Raises:
@@ -154,7 +155,8 @@ fn closed() -> Failure {
 
 #[pymethods]
 impl StreamWriter {
-    /// Send rows: Arrow data, a dict of columns, row dicts, or a data frame. Each record batch is one message, sent at once.
+    /// Send rows: Arrow data, a dict of columns, row dicts, or a data frame. Each record batch is one message, sent
+    /// at once.
     ///
     /// Raises:
     ///     SchemaMismatch, ColumnNotFound, InvalidArgument: the rows do not fit the schema; nothing was sent.
@@ -324,8 +326,8 @@ impl StreamReader {
         Schema(self.schema.clone())
     }
 
-    /// Close the source, so that its sender notices that nobody is reading any more. While another thread waits for a
-    /// batch, the source is closed as soon as that has arrived.
+    /// Close the source, so that its sender notices that nobody is reading any more. While another thread waits for
+    /// a batch, the source is closed as soon as that has arrived.
     fn close(&self) {
         self.batches.close();
     }
