@@ -9,7 +9,7 @@ C_PREFIX := $(abspath $(TARGET))/capi
 LINT := $(abspath $(TARGET))/lint
 DENY_VERSION := 0.20.2
 
-.PHONY: demo test test-rust features arrowwood-datafusion test-datafusion test-flight-sql test-datafusion-python test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-cluster bench-sql bench-streams bench-builders \
+.PHONY: demo test programs test-rust features c-prefix arrowwood-datafusion test-datafusion test-flight-sql test-datafusion-python test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-cluster bench-sql bench-streams bench-builders \
   bench-paged bench-instructions bench-serve \
   view test-view bench-view interop live torture torture-serve check-all fuzz docs rustdoc wheel sources crates publish-crates dist smoke smoke-jars workflows \
   needs lint format lint-rust lint-python lint-web lint-clojure lint-java lint-deny msrv msrv-version clean
@@ -27,16 +27,19 @@ needs:
 	  missing="$$missing Python ≥ 3.11 with venv (apt install python3-venv; or PYTHON=python3.11);"; \
 	[ -z "$$missing" ] || { echo "make: please install:$$missing" >&2; exit 1; }
 
-test: test-rust features test-c test-python test-jvm test-view
+# Two suites run at a time, as each waits now and then: for a disk, a process, one compiler. Their output is kept apart in CI.
+SUITES := test-rust features test-c test-python test-jvm test-view
+test:
+	$(MAKE) --no-print-directory --jobs=2 $(if $(CI),--output-sync=target) $(SUITES)
 
-# Cargo builds a library anew for each selection of packages that gives it other features. All tests but Python's have this
-# one, so that they share what is built.
-RUST := --workspace --exclude arrowwood-python
-RUST_PROGRAMS := cargo build $(RUST) --lib --bins --examples
+# Cargo builds a library anew for each selection of packages that gives it other features. All tests have this one, so that
+# they share what is built.
+RUST := --workspace
+programs:
+	cargo build $(RUST) --lib --bins --examples
 
-test-rust:
+test-rust: programs
 	cargo test $(RUST)
-	$(RUST_PROGRAMS)
 
 # Each feature of the crate alone, and none, without warnings; and that without any files are opened and read.
 FEATURES := write collect table check compute text compression glob
@@ -97,7 +100,7 @@ check-all: test
 # What was measured of each release stays in bench/results; docs/performance.md and docs/rivals.md are made with
 # `PAGES="--markdown docs/performance.md --plots docs/plots" PAGE="--page docs/performance.md"`.
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
-bench: $(VENV)/test.done
+bench: $(VENV)/release.done
 	$(BIN)/pip install --quiet chdb datafusion datasets
 	cargo build --release -p arrowwood-bench --lib
 	$(BIN)/python bench/rivals/run.py $(QUICK) $(if $(PAGE),--markdown docs/rivals.md)
@@ -107,11 +110,11 @@ bench: $(VENV)/test.done
 	$(BIN)/python bench/rivals/growth.py --folder $(TARGET) $(if $(PAGE),$(PAGE) --plots docs/plots)
 
 # Streams through memory and a socket, in chunks of 16 KiB to 16 MiB, beside pyarrow and Polars, with plots.
-bench-streams: $(VENV)/test.done
+bench-streams: $(VENV)/release.done
 	$(BIN)/python bench/streams.py
 
 # DuckDB, Polars and Dask over datasets, beside themselves over the same files.
-bench-engines: $(VENV)/test.done
+bench-engines: $(VENV)/release.done
 	$(BIN)/python bench/engines.py $(QUICK)
 
 # One question of three servers beside the same of one.
@@ -150,8 +153,7 @@ view:
 # The page in Chromium, and whether it is what its source gives; left out where there is no node or no browser.
 # ARROWWOOD_INSTALL=1 installs Debian's. SQL is asked where `make test-python` has made .venv, and JupyterLab shows the page
 # where that has been installed there.
-test-view:
-	$(RUST_PROGRAMS)
+test-view: programs $(VENV)/test.done
 	CARGO_TARGET_DIR=$(abspath $(TARGET)) view/test/run.sh test
 
 # The figures of the page, in a browser. The file of 100 GB that it looks at is sparse.
@@ -195,8 +197,8 @@ interop: $(BIN)/python
 # Readers of all kinds at a table that is being written at full speed, $(SECONDS) each time, writers that are killed in
 # between: nobody may see anything but a prefix of its rows. The short tests do the same for two seconds.
 SECONDS ?= 60
-live: $(VENV)/test.done
-	ARROWWOOD_LIVE_SECONDS=$(SECONDS) cargo test --release --test live -- --nocapture --test-threads=1
+live: $(VENV)/release.done
+	ARROWWOOD_LIVE_SECONDS=$(SECONDS) cargo test --release --test tables -- live:: --nocapture --test-threads=1
 	cargo build --release --example ticks
 	$(BIN)/python tests/live/live.py --seconds $(SECONDS) --writer $(TARGET)/release/examples/ticks
 
@@ -205,10 +207,10 @@ live: $(VENV)/test.done
 # the network; streams that are given up. Then three hosts as network namespaces (left out where that is not possible).
 CUTS ?= 100
 TEXTS ?= 50000
-torture-serve: $(VENV)/test.done
-	ARROWWOOD_SERVE_KILLS=$$(($(KILLS) / 10)) cargo test --release -p arrowwood-cli --test kills --test serve -- --nocapture
+torture-serve: $(VENV)/release.done
+	ARROWWOOD_SERVE_KILLS=$$(($(KILLS) / 10)) cargo test --release -p arrowwood-cli --test command -- kills:: serve:: --nocapture
 	ARROWWOOD_SERVE_CUTS=$(CUTS) ARROWWOOD_SERVE_FUZZ=$(TEXTS) ARROWWOOD_SERVE_RESETS=50000 \
-	  cargo test --release -p arrowwood-serve --test disk --test lies --test parsers --test reset -- --nocapture
+	  cargo test --release -p arrowwood-serve --test serve -- disk:: lies:: parsers:: reset:: --nocapture
 	ARROWWOOD_HOSTS_BATCHES=1000 $(BIN)/python -m pytest -q tests/python/test_hosts.py
 
 # What takes long and is to find nothing: the publish protocol in more orders, $(KILLS) killed writers, 1 writer and 8
@@ -217,14 +219,14 @@ KILLS ?= 11500
 torture:
 	ARROWWOOD_MODEL=long cargo test --release -p arrowwood-model -- --nocapture --test-threads=1
 	cargo run --release --example kills -- $(KILLS)
-	ARROWWOOD_LIVE_SECONDS=600 cargo test --release --test live -- eight_readers --nocapture --test-threads=1
-	ARROWWOOD_LIMITS=long cargo test --release --test limits -- --nocapture
+	ARROWWOOD_LIVE_SECONDS=600 cargo test --release --test tables -- live::eight_readers --nocapture --test-threads=1
+	ARROWWOOD_LIMITS=long cargo test --release --test tables -- limits:: --nocapture
 	cargo run --release --example readers
-	ARROWWOOD_CORRUPTION=all cargo test --release --test corruption -- --nocapture
+	ARROWWOOD_CORRUPTION=all cargo test --release --test recovery -- corruption:: --nocapture
 	ARROWWOOD_FORGED=all cargo test --release --config profile.release.package.arrowwood.overflow-checks=true \
-	  --config profile.release.package.arrowwood.debug-assertions=true --test hostile_table -- --nocapture
-	ARROWWOOD_POWER_RUNS=1000 ARROWWOOD_ERROR_RUNS=5 ARROWWOOD_SEEN_RUNS=200 cargo test --release --test power -- --nocapture
-	ARROWWOOD_CHANGED_ROUNDS=1000 cargo test --release --test changed -- --nocapture
+	  --config profile.release.package.arrowwood.debug-assertions=true --test recovery -- forged:: --nocapture
+	ARROWWOOD_POWER_RUNS=1000 ARROWWOOD_ERROR_RUNS=5 ARROWWOOD_SEEN_RUNS=200 cargo test --release --test recovery -- power:: --nocapture
+	ARROWWOOD_CHANGED_ROUNDS=1000 cargo test --release --test tables -- changed:: --nocapture
 
 # Coverage-guided fuzzing, $(MINUTES) for each target, seeded with Arrow's own files where a copy of them lies in CORPUS.
 # Needs a nightly toolchain (for AddressSanitizer) and cargo-fuzz.
@@ -270,10 +272,12 @@ dist: wheel sources crates
 workflows:
 	@if command -v actionlint > /dev/null; then actionlint; else echo 'workflows: NOT CHECKED, actionlint is not installed'; fi
 
-# Programs in C, C++, Go, R and Python against the C library, installed as it is for users; what is not here is left out.
-test-c:
-	$(RUST_PROGRAMS)
-	$(MAKE) --no-print-directory install-c C_PROFILE=dev C_BUILD='$(RUST_PROGRAMS)' PREFIX=$(C_PREFIX)
+# The C library for tests, installed as it is for users.
+c-prefix: programs
+	$(MAKE) --no-print-directory install-c C_PROFILE=dev C_BUILD=true PREFIX=$(C_PREFIX)
+
+# Programs in C, C++, Go, R and Python against the C library; what is not here is left out.
+test-c: c-prefix
 	ARROWWOOD_C_PREFIX=$(C_PREFIX) ARROWWOOD_C_PROGRAMS=$(abspath $(TARGET))/debug/examples \
 	  $(PYTHON) -m unittest discover -s tests/capi
 
@@ -285,14 +289,12 @@ MAVEN := JAVA_HOME=$(JDK) mvn --batch-mode --quiet --file jvm/pom.xml
 JVM_NATIVES := $(abspath $(TARGET))/jvm/native
 MAVEN_FLAGS = -Darrowwood.natives=$(JVM_NATIVES) -Darrowwood.programs=$(abspath $(TARGET))/debug \
   -Darrowwood.python=$(abspath $(BIN))/python
-test-jvm: $(VENV)/test.done
+test-jvm: $(VENV)/test.done c-prefix
 ifeq ($(and $(JDK),$(shell command -v mvn)),)
 	@echo 'test-jvm: left out: it needs Maven and a JDK from 22 on; set JAVA_HOME'
 else
-	$(RUST_PROGRAMS)
 	install -d $(JVM_NATIVES)/linux-x86_64
 	strip --strip-debug -o $(JVM_NATIVES)/linux-x86_64/libarrowwood.so $(TARGET)/debug/libarrowwood.so
-	$(MAKE) --no-print-directory install-c C_PROFILE=dev C_BUILD=true PREFIX=$(C_PREFIX)
 	PKG_CONFIG_PATH=$(C_PREFIX)/lib/pkgconfig $(MAVEN) $(MAVEN_FLAGS) verify
 endif
 
@@ -316,7 +318,7 @@ smoke-jars:
 # What things cost in Java, beside Arrow Java (from Maven Central) and Rust; in Clojure, beside tech.ml.dataset, where
 # ARROWWOOD_TMD_CP is a class path with it. Shares its data with bench-c.
 BENCH_CLOJURE = jvm/clojure/target/test-classes:jvm/clojure/target/classes:$$(cat jvm/clojure/target/classpath.txt):$(ARROWWOOD_TMD_CP)
-bench-jvm: $(VENV)/test.done
+bench-jvm: $(VENV)/release.done
 	cargo build --release --package arrowwood-c
 	cargo build --release -p arrowwood-bench --bin calls
 	install -D $(TARGET)/release/libarrowwood.so $(JVM_NATIVES)-bench/linux-x86_64/libarrowwood.so
@@ -447,7 +449,9 @@ $(BIN)/python:
 
 SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates/mapping crates/objects src cli/src serve/src serve/page python -name '*.rs' -o -name '*.py' -o -name '*.pyi' -o -path 'serve/page/*')
 
-# As pip does, whose silence would last for minutes: maturin lets Cargo show how far it is.
+# The package in the environment is one of three: that of the demo, that of tests, with the library that cargo has built for the
+# tests of other languages, and that of benchmarks, which is as fast as users have it. pip is silent while it compiles, for
+# minutes: for the demo maturin does, which lets Cargo show how far it is.
 DEMO := $(abspath $(TARGET))/demo
 $(VENV)/demo.done: $(BIN)/python $(SOURCES)
 	@echo 'make demo: compiles Arrowwood, the first time for 12 processor minutes, and then runs two examples'
@@ -456,11 +460,17 @@ $(VENV)/demo.done: $(BIN)/python $(SOURCES)
 	PATH="$(abspath $(BIN)):$$PATH" maturin build --release --compatibility linux --out $(DEMO)
 	$(BIN)/pip install --quiet --force-reinstall --no-deps $(DEMO)/*.whl
 	$(BIN)/pip install --quiet "$$(echo $(DEMO)/*.whl)[demo]"
-	@touch $@
+	@rm -f $(VENV)/*.done && touch $@
 
-$(VENV)/test.done: $(BIN)/python $(SOURCES)
+$(VENV)/test.done: $(BIN)/python $(SOURCES) | programs
+	$(BIN)/pip install --quiet 'maturin>=1.9,<2'
+	wheel=$$($(BIN)/python packaging/wheel.py $(TARGET)/debug/lib_arrowwood.so $(TARGET)/wheel) && \
+	  $(BIN)/pip install --quiet --force-reinstall --no-deps "$$wheel" && $(BIN)/pip install --quiet "$$wheel[test]"
+	@rm -f $(VENV)/*.done && touch $@
+
+$(VENV)/release.done: $(BIN)/python $(SOURCES)
 	$(BIN)/pip install --quiet '.[test]'
-	@touch $@
+	@rm -f $(VENV)/*.done && touch $@
 
 clean:
 	cargo clean

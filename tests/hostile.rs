@@ -25,6 +25,7 @@ use arrowwood::{
     read_stream, write_to,
 };
 
+#[path = "support/dice.rs"]
 mod dice;
 
 use dice::Dice;

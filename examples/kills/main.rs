@@ -16,11 +16,14 @@ use std::time::{Duration, Instant};
 use arrow_ipc::reader::FileReader;
 use arrowwood::Writer;
 
+#[path = "../../tests/support/dice.rs"]
+mod dice;
 #[path = "../../tests/live/ticks.rs"]
-#[allow(dead_code, reason = "some of it is for tests/live.rs")]
+#[allow(dead_code, reason = "some of it is for tests/tables/live.rs")]
 mod ticks;
 
-use ticks::{Dice, Journal, Rows, Shape, Way};
+use dice::Dice;
+use ticks::{Journal, Rows, Shape, Way};
 
 const SHAPE: Shape = Shape { segment_rows: 1000, lists: true, keep: Some(15_000), late: false };
 

@@ -9,7 +9,7 @@
 //! decimals and the like are text with their unit, floats are numbers, bytes are hexadecimal, structs and unions are
 //! objects, maps are lists of pairs.
 
-#[path = "../../tests/samples/mod.rs"]
+#[path = "../../tests/support/samples.rs"]
 mod samples;
 mod shapes;
 

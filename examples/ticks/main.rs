@@ -3,8 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
+#[path = "../../tests/support/dice.rs"]
+mod dice;
 #[path = "../../tests/live/ticks.rs"]
-#[allow(dead_code, reason = "the readers are those of tests/live.rs")]
+#[allow(dead_code, reason = "the readers are those of tests/tables/live.rs")]
 mod ticks;
 
 fn main() {

@@ -5,7 +5,7 @@
 //! number of two bytes and a value: one of those that are worth trying, or eight bytes of any.
 #![no_main]
 
-#[path = "../../tests/forged/mod.rs"]
+#[path = "../../tests/support/forger.rs"]
 mod forged;
 
 use std::sync::OnceLock;

@@ -14,10 +14,7 @@ use arrow_array::{
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrowwood::{Dataset, ErrorKind, Late, Sync, Value, Writer, WriterOptions, col, follow, open};
 
-#[path = "../dice/mod.rs"]
-mod dice;
-
-pub use dice::Dice;
+use crate::dice::Dice;
 
 const PERIOD: u64 = 1 << 14;
 const START: i64 = 1_700_000_000_000_000;

@@ -170,7 +170,7 @@ def test_paths_that_a_page_names_are_there(page):
 def test_the_first_test_is_one():
     """The test that CONTRIBUTING.md shows is one of those that run."""
     shown = re.findall(r"```rust\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S)
-    assert len(shown) == 1 and shown[0] in (ROOT / "tests/compute.rs").read_text()
+    assert len(shown) == 1 and shown[0] in (ROOT / "tests/data/compute.rs").read_text()
 
 
 def test_commands_that_are_named_are_there():

@@ -7,7 +7,7 @@ use arrowwood_objects::open_with;
 
 use super::server::{Server, options};
 
-#[path = "../../../../tests/samples/mod.rs"]
+#[path = "../../../../tests/support/samples.rs"]
 mod samples;
 
 type Operation = fn(&Dataset) -> arrowwood::Result<String>;

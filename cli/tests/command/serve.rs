@@ -1,0 +1,409 @@
+//! `arrowwood serve` and `token` as processes: what is printed, how they end, and what is left when they are killed.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use arrowwood::{Compaction, Late, Value, Writer, WriterOptions, compact_with, open, parse_schema};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_arrowwood");
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+struct Server {
+    child: Child,
+    url: String,
+    address: String,
+}
+
+impl Server {
+    fn start(directory: &Path, options: &[&str]) -> Server {
+        let mut command = Command::new(PROGRAM);
+        command.arg("serve").args(if options.contains(&"--listen") { &[][..] } else { &["--listen", "127.0.0.1:0"] });
+        command.args(options).arg(directory);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let url = line.trim_end().to_owned();
+        let address = url.rsplit_once('/').map(|(_, address)| address.to_owned()).unwrap_or_default();
+        Server { child, url, address }
+    }
+
+    fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// Waits for the end, and gives what was written to standard error.
+    fn end(mut self) -> (Option<i32>, String) {
+        let begun = Instant::now();
+        while self.child.try_wait().unwrap().is_none() {
+            assert!(begun.elapsed() < TIMEOUT, "the server does not end");
+            thread::sleep(Duration::from_millis(5));
+        }
+        let mut errors = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+        (self.child.wait().unwrap().code(), errors)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends a request over a connection of its own, or over one that is kept.
+fn request(stream: &mut BufReader<TcpStream>, head: &str, body: &str) -> io::Result<(u16, String)> {
+    let head = format!("{head}\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    stream.get_mut().write_all(head.as_bytes())?;
+    let (mut line, mut len) = (String::new(), 0);
+    stream.read_line(&mut line)?;
+    let ended = || io::Error::from(io::ErrorKind::UnexpectedEof);
+    let status = line.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or_else(ended)?;
+    loop {
+        line.clear();
+        if stream.read_line(&mut line)? == 0 {
+            return Err(ended());
+        }
+        match line.trim_end().split_once(": ") {
+            Some(("content-length", value)) => len = value.parse().unwrap(),
+            Some(_) => (),
+            None => break,
+        }
+    }
+    let mut answer = vec![0; len];
+    stream.read_exact(&mut answer)?;
+    Ok((status, String::from_utf8(answer).unwrap()))
+}
+
+fn connect(address: &str) -> io::Result<BufReader<TcpStream>> {
+    let stream = TcpStream::connect(address)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    Ok(BufReader::new(stream))
+}
+
+fn run(args: &[&str]) -> Output {
+    Command::new(PROGRAM).args(args).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn the_first_line_is_the_url_and_sigterm_ends_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let schema = || Some(parse_schema("n: int not null").unwrap().into());
+    Writer::open(folder.path().join("t"), schema(), &WriterOptions::default()).unwrap().close().unwrap();
+    for name in ["-TERM", "-INT"] {
+        let server = Server::start(folder.path(), &[]);
+        assert!(server.url.starts_with("http://127.0.0.1:"), "{}", server.url);
+        let mut client = connect(&server.address).unwrap();
+        let head = "POST /v1/tables/t/rows HTTP/1.1\r\ncontent-type: application/json\r\nack: visible";
+        assert_eq!(request(&mut client, head, "{\"n\":1}").unwrap().0, 200);
+        server.signal(name);
+        let (code, errors) = server.end();
+        assert_eq!(code, Some(0), "{errors}");
+        assert!(errors.contains("\"rows\":1"), "{errors}");
+    }
+    // What was acknowledged is there, and on the disk.
+    let stat = arrowwood::table_stat(folder.path().join("t")).unwrap().unwrap();
+    assert_eq!((stat.end, stat.durable_end, stat.writer), (2, 2, None));
+}
+
+#[test]
+fn what_looks_at_rows_has_the_limits_of_the_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut writer = table(&folder.path().join("t"));
+    append(&mut writer, 0, 1_000);
+    for (options, says) in [(&["--query-memory", "4096"][..], "query_memory"), (&["--query-timeout", "0"], "\"view\"")]
+    {
+        let server = Server::start(folder.path(), options);
+        let mut client = connect(&server.address).unwrap();
+        // Lines that come as they are made.
+        let head = "GET /v1/tables/t/views?sort=n HTTP/1.1\r\nconnection: close\r\nhost: localhost\r\n\r\n";
+        client.get_mut().write_all(head.as_bytes()).unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert!(answer.contains(says), "{options:?}: {answer}");
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_said_before_it_begins() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().display().to_string();
+    for (args, says) in [
+        (&["serve", "--listen", "0.0.0.0:0", &directory][..], "can be reached from other machines"),
+        (&["serve", "--token-file", "/nonexistent.json", &directory], "/nonexistent.json"),
+        (&["serve", "/nonexistent"], "opening the directory"),
+        (&["serve", "--tls-cert", "x", &directory], "--tls-key"),
+        (&["token", "add", "x", "--token-file", "/nonexistent/t"], "without rights"),
+        (&["token", "revoke", "x", "--token-file", "/nonexistent/t"], "/nonexistent/t"),
+    ] {
+        let output = run(args);
+        assert!(!output.status.success() && text(&output.stderr).contains(says), "{args:?}: {}", text(&output.stderr));
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn a_token_is_shown_once_and_can_be_revoked() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tokens.json").display().to_string();
+    let directory = folder.path().join("data");
+    fs::create_dir(&directory).unwrap();
+    let added = run(&["token", "add", "s1", "--token-file", &file, "--read", "*", "--write", "ticks"]);
+    let token = text(&added.stdout).trim_end().to_owned();
+    assert!(token.starts_with("aw_") && added.status.success(), "{}", text(&added.stderr));
+    let listed = text(&run(&["token", "list", "--token-file", &file]).stdout);
+    assert_eq!(listed, "s1  read: *  write: ticks\n");
+    let server = Server::start(&directory, &["--token-file", &file]);
+    let mut client = connect(&server.address).unwrap();
+    let head = format!("GET /v1/tables HTTP/1.1\r\nauthorization: Bearer {token}");
+    assert_eq!(request(&mut client, "GET /v1/tables HTTP/1.1", "").unwrap().0, 401);
+    assert_eq!(request(&mut client, &head, "").unwrap().0, 200);
+    assert!(run(&["token", "revoke", "s1", "--token-file", &file]).status.success());
+    let begun = Instant::now();
+    while request(&mut client, &head, "").unwrap().0 == 200 {
+        assert!(begun.elapsed() < TIMEOUT, "a token that was revoked is valid");
+        thread::sleep(Duration::from_millis(20));
+    }
+    server.signal("-TERM");
+    let (_, errors) = server.end();
+    assert!(!errors.contains(&token[3..]), "{errors}");
+}
+
+/// The numbers in column `n` of a table.
+fn numbers(path: &Path) -> Vec<i64> {
+    let rows = open(path).unwrap();
+    rows.validate(|_, _| ()).unwrap();
+    let number = |row: arrowwood::Result<arrowwood::Row<'_>>| match row.unwrap().get(0).unwrap() {
+        Value::Int(number) => number,
+        other => panic!("{other}"),
+    };
+    rows.rows().map(number).collect()
+}
+
+fn table(path: &Path) -> Writer {
+    let schema = parse_schema("n: int not null, symbol: category, x: float").unwrap();
+    let options = WriterOptions { segment_rows: Some(64), sorted_by: Some("n".into()), ..WriterOptions::default() };
+    Writer::open(path, Some(schema.into()), &options).unwrap()
+}
+
+fn append(writer: &mut Writer, from: i64, to: i64) {
+    for n in from..to {
+        let symbol = format!("S{}", n % 7);
+        writer.append_row(&[Value::Int(n), Value::Str(&symbol), Value::Float64(f64::NAN)]).unwrap();
+    }
+    writer.commit().unwrap();
+    writer.sync().unwrap();
+}
+
+#[test]
+fn a_pulled_table_changes_its_schema_as_the_servers_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    fs::create_dir(&data).unwrap();
+    let schema = |text: &str| std::sync::Arc::new(parse_schema(text).unwrap());
+    let options = WriterOptions::default();
+    let mut writer = Writer::open(data.join("t"), Some(schema("n: int32, u: uint16, x: float32")), &options).unwrap();
+    let server = Server::start(&data, &[]);
+    let url = format!("{}/t", server.url);
+    let copy = folder.path().join("copy");
+    let pull = || run(&["pull", &url, &copy.display().to_string()]);
+    let row = [Value::Int(0), Value::UInt(7), Value::Float32(0.1)];
+    writer.append_row(&row).unwrap();
+    writer.commit().unwrap();
+    writer.sync().unwrap();
+    assert!(pull().status.success());
+    writer.alter(&schema("n: int64, u: int32, x: float64, word: text")).unwrap();
+    writer.append_row(&[Value::Int(1), Value::Int(8), Value::Float64(0.1), Value::Str("w")]).unwrap();
+    writer.commit().unwrap();
+    writer.sync().unwrap();
+    let done = pull();
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    assert_eq!(numbers(&copy), [0, 1]);
+    assert_eq!(open(&copy).unwrap().schema(), open(data.join("t")).unwrap().schema());
+    assert!(pull().status.success());
+}
+
+#[test]
+fn a_table_that_is_pulled_is_a_prefix() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    fs::create_dir(&data).unwrap();
+    let mut writer = table(&data.join("t"));
+    let server = Server::start(&data, &[]);
+    let url = format!("{}/t", server.url);
+    let copy = folder.path().join("copy");
+    let pull = |url: &str, to: &Path| run(&["pull", url, &to.display().to_string()]);
+    let done = pull(&url, &copy);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    assert_eq!(numbers(&copy), Vec::<i64>::new());
+    for (from, to) in [(0, 100), (100, 101), (101, 1000)] {
+        append(&mut writer, from, to);
+        let done = pull(&url, &copy);
+        assert!(done.status.success() && text(&done.stderr).contains("all on the disk"), "{}", text(&done.stderr));
+        assert_eq!(numbers(&copy), (0..to).collect::<Vec<_>>());
+        let stat = arrowwood::table_stat(&copy).unwrap().unwrap();
+        assert_eq!((stat.end, stat.durable_end), (to as u64, to as u64));
+    }
+    assert_eq!(open(&copy).unwrap().schema(), open(data.join("t")).unwrap().schema());
+    // Nothing that is no prefix is gone on with.
+    let other = folder.path().join("other");
+    let mut strange = table(&other);
+    append(&mut strange, 5, 10);
+    strange.close().unwrap();
+    let longer = folder.path().join("longer");
+    let mut too_long = table(&longer);
+    append(&mut too_long, 0, 2000);
+    too_long.close().unwrap();
+    for (path, says) in [(&other, "no prefix"), (&longer, "no prefix")] {
+        let before = numbers(path);
+        let refused = pull(&url, path);
+        assert!(!refused.status.success() && text(&refused.stderr).contains(says), "{}", text(&refused.stderr));
+        assert_eq!(numbers(path), before);
+    }
+    // Rows that were dropped can't be had any more.
+    writer.drop_before(500).unwrap();
+    let late = pull(&url, &folder.path().join("late"));
+    assert!(text(&late.stderr).contains("dropped"), "{}", text(&late.stderr));
+    assert!(pull(&url, &copy).status.success());
+    for (url, says) in [
+        (format!("{}/nothing", server.url), "404"),
+        (server.url.clone(), "names no table"),
+        ("http://127.0.0.1:1/t".into(), "refused"),
+    ] {
+        let refused = pull(&url, &folder.path().join("none"));
+        assert!(!refused.status.success() && text(&refused.stderr).contains(says), "{}", text(&refused.stderr));
+        assert!(!folder.path().join("none").exists());
+    }
+}
+
+/// Copies the directory of a table, so that it is another one with the same rows.
+fn restore(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}
+
+#[test]
+fn a_pull_sees_that_the_servers_rows_were_put_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    fs::create_dir(&data).unwrap();
+    let path = data.join("t");
+    let schema = parse_schema("n: int not null").unwrap();
+    let options = WriterOptions {
+        segment_rows: Some(64),
+        sorted_by: Some("n".into()),
+        late: Some(Late::Accept),
+        ..WriterOptions::default()
+    };
+    let mut writer = Writer::open(&path, Some(schema.into()), &options).unwrap();
+    // Two early rows are late; the last hundred rows, which are compared each time, are in order.
+    let given: Vec<i64> = (2..130).chain([0, 1]).chain(130..400).collect();
+    for &n in &given {
+        writer.append_row(&[Value::Int(n)]).unwrap();
+    }
+    writer.close().unwrap();
+    let server = Server::start(&data, &[]);
+    let url = format!("{}/t", server.url);
+    let copy = folder.path().join("copy");
+    let pull = || run(&["pull", &url, &copy.display().to_string()]);
+    assert!(pull().status.success());
+    let numbering = |replica: &Path| open(replica).unwrap().positions().unwrap()["arrowwood/numbering"];
+    let before = numbering(&copy);
+    // A table that came back from a backup has the same rows in another directory.
+    let saved = folder.path().join("saved");
+    restore(&path, &saved);
+    fs::remove_dir_all(&path).unwrap();
+    fs::rename(&saved, &path).unwrap();
+    let done = pull();
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    assert_eq!(numbers(&copy), given);
+    let restored = numbering(&copy);
+    assert_ne!(restored, before);
+    compact_with(&path, Compaction { sort: true, ..Compaction::default() }, |_, _| ()).unwrap();
+    assert_eq!(numbers(&path), (0..400).collect::<Vec<_>>());
+    let refused = pull();
+    assert!(
+        !refused.status.success() && text(&refused.stderr).contains("rows from number 0 on some"),
+        "{}",
+        text(&refused.stderr)
+    );
+    assert_eq!(numbers(&copy), given);
+    assert_eq!(numbering(&copy), restored);
+    let again = folder.path().join("again");
+    assert!(run(&["pull", &url, &again.display().to_string()]).status.success());
+    assert_eq!(numbers(&again), (0..400).collect::<Vec<_>>());
+    assert_ne!(numbering(&again), restored);
+    // What is to be compared is dropped there: whether the old replica is a prefix can't be told, and the new one goes on.
+    let mut writer = Writer::open(&path, None, &WriterOptions::default()).unwrap();
+    writer.drop_before(384).unwrap();
+    writer.close().unwrap();
+    let refused = pull();
+    assert!(
+        !refused.status.success() && text(&refused.stderr).contains("into another table"),
+        "{}",
+        text(&refused.stderr)
+    );
+    assert!(run(&["pull", &url, &again.display().to_string()]).status.success());
+}
+
+/// A replica follows while its process and the server are killed again and again: it is a prefix at each moment, and comes
+/// right in the end.
+#[test]
+fn a_replica_survives_kills_of_both_sides() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    fs::create_dir(&data).unwrap();
+    let mut writer = table(&data.join("t"));
+    append(&mut writer, 0, 10);
+    let copy = folder.path().join("copy");
+    let mut server = Server::start(&data, &[]);
+    let address = server.address.clone();
+    let follow = || {
+        let url = format!("http://{address}/t");
+        Command::new(PROGRAM).args(["pull", "--follow", &url]).arg(&copy).stderr(Stdio::null()).spawn().unwrap()
+    };
+    let mut replica = follow();
+    let mut end = 10;
+    let rounds: i64 = std::env::var("ARROWWOOD_SERVE_KILLS").map_or(8, |rounds| rounds.parse().unwrap());
+    for round in 0..rounds {
+        for _ in 0..20 {
+            append(&mut writer, end, end + 17);
+            end += 17;
+        }
+        if round % 2 == 0 {
+            server.signal("-KILL");
+            server.end();
+            server = Server::start(&data, &["--listen", &address]);
+        } else {
+            replica.kill().unwrap();
+            replica.wait().unwrap();
+            if copy.exists() {
+                let there = numbers(&copy);
+                assert_eq!(there, (0..there.len() as i64).collect::<Vec<_>>());
+            }
+            replica = follow();
+        }
+    }
+    let begun = Instant::now();
+    while !copy.exists() || open(&copy).unwrap().len().unwrap() < end as u64 {
+        assert!(begun.elapsed() < TIMEOUT, "the replica does not come to the end");
+        thread::sleep(Duration::from_millis(10));
+    }
+    replica.kill().unwrap();
+    replica.wait().unwrap();
+    assert_eq!(numbers(&copy), (0..end).collect::<Vec<_>>());
+}

@@ -1,0 +1,5 @@
+//! Files and memory as bytes.
+
+mod files;
+mod memory;
+mod names;

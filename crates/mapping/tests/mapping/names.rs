@@ -1,0 +1,179 @@
+//! Names and locks when other processes get in between: directories that are renamed, names that are taken, forks.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use arrowwood_mapping::{Act, Lock, Medium, PartFolder, Store, Witness, is_moved};
+
+fn create(medium: &Medium, folder: &Path, byte: u8) -> Store {
+    let store = Store::create(medium, folder, 4096).unwrap();
+    store.write(0, &[byte]).unwrap();
+    store
+}
+
+fn first_byte(path: &Path) -> u8 {
+    fs::read(path).unwrap()[0]
+}
+
+#[test]
+fn a_name_that_is_taken_stays_with_its_file() {
+    let home = tempfile::tempdir().unwrap();
+    let table = home.path().join("ticks");
+    fs::create_dir(&table).unwrap();
+    let (name, next) = (table.join("0.arrow"), home.path().join(".ticks.0.next"));
+    fs::write(&name, "other").unwrap();
+    let medium = Medium::default();
+    let store = create(&medium, &table, b'1');
+    assert_eq!(store.name(&name).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    let store = create(&medium, &table, b'2');
+    store.name_for_now(&next).unwrap();
+    assert_eq!(store.name(&name).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    assert_eq!(fs::read_to_string(&name).unwrap(), "other");
+    drop(store);
+    assert!(!next.exists());
+    // Both names are of one file, as after a kill where a file system can't rename so and has links.
+    fs::hard_link(&name, &next).unwrap();
+    medium.rename_to_free(&next, &name).unwrap();
+    assert!(name.exists() && !next.exists());
+}
+
+/// The temporary name beside the directory may be that of another writer's file, if both directories had the same name.
+#[test]
+fn a_file_gets_its_own_name_and_never_that_of_another() {
+    let home = tempfile::tempdir().unwrap();
+    let table = home.path().join("ticks");
+    fs::create_dir(&table).unwrap();
+    let (name, next) = (table.join("0.arrow"), home.path().join(".ticks.0.next"));
+    let store = create(&Medium::default(), &table, b'1');
+    store.name_for_now(&next).unwrap();
+    fs::remove_file(&next).unwrap();
+    fs::write(&next, "another writer's").unwrap();
+    assert!(store.name(&name).is_err());
+    assert!(!name.exists());
+    assert_eq!(fs::read_to_string(&next).unwrap(), "another writer's");
+}
+
+#[test]
+fn names_are_not_given_in_a_directory_that_has_the_name_of_the_locked_one() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path().canonicalize().unwrap();
+    let (table, old) = (home.join("ticks"), home.join("ticks.old"));
+    fs::create_dir(&table).unwrap();
+    let lock = Lock::take(&Medium::default(), &table).unwrap().unwrap();
+    let medium = lock.medium();
+    create(medium, &table, b'1').name(&table.join("0.arrow")).unwrap();
+    fs::rename(&table, &old).unwrap();
+    fs::create_dir(&table).unwrap();
+    fs::write(table.join("0.arrow"), "other").unwrap();
+    // A file is made in the locked directory, and opened there.
+    let made = create(medium, &table, b'2');
+    assert!(is_moved(&made.name(&table.join("1.arrow")).unwrap_err()));
+    let opened = Store::open(medium, &table.join("0.arrow")).unwrap();
+    let mut byte = [0];
+    opened.read(0, &mut byte).unwrap();
+    assert_eq!(byte, [b'1']);
+    let told = medium.remove(&table.join("0.arrow")).unwrap_err();
+    assert!(is_moved(&told) && told.to_string().contains(old.to_str().unwrap()), "{told}");
+    assert!(is_moved(&medium.rename(&table.join("0.arrow"), &table.join("1.arrow")).unwrap_err()));
+    assert!(is_moved(&medium.rename_to_free(&table.join("0.arrow"), &table.join("1.arrow")).unwrap_err()));
+    assert_eq!(
+        (fs::read_to_string(table.join("0.arrow")).unwrap().as_str(), first_byte(&old.join("0.arrow"))),
+        ("other", b'1')
+    );
+    // Renamed back, it goes on.
+    fs::remove_dir_all(&table).unwrap();
+    fs::rename(&old, &table).unwrap();
+    create(medium, &table, b'3').name(&table.join("1.arrow")).unwrap();
+    assert_eq!(first_byte(&table.join("1.arrow")), b'3');
+}
+
+/// Renames the directory at the last moment, and makes another one.
+#[derive(Debug)]
+struct Mover(PathBuf);
+
+impl Witness for Mover {
+    fn hear(&self, act: Act<'_>) -> io::Result<()> {
+        if matches!(act, Act::Exchange { .. }) {
+            fs::rename(&self.0, self.0.with_extension("old"))?;
+            fs::create_dir(&self.0)?;
+            fs::write(self.0.join("0.arrow"), "other")?;
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn only_the_locked_directory_gives_its_place_to_another_one() {
+    let home = tempfile::tempdir().unwrap();
+    let table = home.path().canonicalize().unwrap().join("ticks");
+    fs::create_dir(&table).unwrap();
+    fs::write(table.join("0.arrow"), "old").unwrap();
+    let lock = Lock::take(&Medium::watched(Arc::new(Mover(table.clone()))), &table).unwrap().unwrap();
+    let newer = PartFolder::beside(lock.medium(), &table).unwrap();
+    fs::write(newer.path().join("0.arrow"), "sorted").unwrap();
+    assert!(is_moved(&lock.give_place(newer).unwrap_err()));
+    assert_eq!(fs::read_to_string(table.join("0.arrow")).unwrap(), "other");
+    assert_eq!(fs::read_to_string(table.with_extension("old").join("0.arrow")).unwrap(), "old");
+    assert!(Lock::take(&Medium::default(), &table).unwrap().is_some());
+}
+
+const ROLE: &str = "ARROWWOOD_NAMES_ROLE";
+
+mod process {
+    #![allow(unsafe_code)]
+
+    /// Whether this is the child of a fork.
+    pub fn fork() -> bool {
+        // SAFETY: the child only writes to its output, reads its input and ends.
+        match unsafe { libc::fork() } {
+            -1 => panic!("no fork"),
+            child => child == 0,
+        }
+    }
+}
+
+/// Not a test of its own: the holder of a lock, who is killed, and its child, which goes on until its input ends.
+#[test]
+fn child() {
+    let Ok(folder) = std::env::var(ROLE) else { return };
+    let locks: Vec<_> = ["a", "b"].map(|name| Lock::take(&Medium::default(), &Path::new(&folder).join(name))).into();
+    let mut locks: Vec<_> = locks.into_iter().map(|lock| lock.unwrap().unwrap()).collect();
+    if process::fork() {
+        let is_ours = locks.iter().any(Lock::is_ours);
+        // One is given up by the child, and one is not.
+        drop(locks.pop());
+        std::mem::forget(locks);
+        println!("forked: {is_ours}");
+    }
+    let _ = std::io::stdin().lines().count();
+}
+
+#[test]
+fn a_lock_ends_with_its_process_although_a_child_goes_on() {
+    let home = tempfile::tempdir().unwrap();
+    let (a, b) = (home.path().join("a"), home.path().join("b"));
+    fs::create_dir(&a).unwrap();
+    fs::create_dir(&b).unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", "names::child", "--nocapture"])
+        .env(ROLE, home.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut holder = command.spawn().unwrap();
+    let mut lines = BufReader::new(holder.stdout.take().unwrap()).lines();
+    let forked = lines.find_map(|line| Some(line.unwrap().split_once("forked: ")?.1.to_owned()));
+    assert_eq!(forked.as_deref(), Some("false"));
+    let is_free = |folder: &Path| Lock::take(&Medium::default(), folder).unwrap().is_some();
+    assert!(!is_free(&a) && !is_free(&b), "the holder lives, whatever its child does");
+    let input = holder.stdin.take();
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    // The child reads from the input as long as it is open.
+    assert!(is_free(&a) && is_free(&b), "the child of a killed holder has its lock");
+    drop(input);
+    assert_eq!(lines.count(), 0);
+}

@@ -1,0 +1,464 @@
+//! A server whose disk fails to sync, or whose power is cut: what was acknowledged as durable is there, by its rows and by its
+//! producers' positions, and what was not is said.
+//!
+//! `ARROWWOOD_SERVE_CUTS` is the number of runs whose power is cut at each moment (`make torture-serve`).
+#![cfg(target_os = "linux")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use arrowwood::simulate::{Medium, pretend_boot};
+use arrowwood::{Value, open};
+use arrowwood_serve::Options;
+
+use crate::dice::Dice;
+use crate::simulated_disk::{Disk, Event, Image, Luck, Recorder};
+use crate::support::flight::{Descriptor, call, framed, put};
+use crate::support::*;
+
+const PRODUCERS: usize = 3;
+const SCHEMA: &[u8] = b"producer: int not null, epoch: int not null, sequence: int not null, copy: int not null";
+
+/// The machine is started again.
+fn another_boot() {
+    static BOOTS: AtomicU64 = AtomicU64::new(1);
+    pretend_boot(Some(u128::from(BOOTS.fetch_add(1, Ordering::Relaxed)).to_be_bytes()));
+}
+
+/// Files in memory, where there is a file system of them.
+fn place() -> tempfile::TempDir {
+    let memory = Some(PathBuf::from("/dev/shm")).filter(|path| path.is_dir());
+    tempfile::tempdir_in(memory.unwrap_or_else(std::env::temp_dir)).unwrap()
+}
+
+/// A server over a disk that is watched, with an empty table `t`.
+fn watched() -> (Served, Arc<Recorder>) {
+    let recorder = Arc::new(Recorder::default());
+    let folder = place();
+    std::fs::create_dir(folder.path().join("data")).unwrap();
+    let served = Served::over(folder, Options { medium: Medium::watched(recorder.clone()), ..options() });
+    (served, recorder)
+}
+
+fn make_table(served: &Served) {
+    let made = served.send("PUT", "/v1/tables/t?segment_rows=24", &[], SCHEMA);
+    assert_eq!(made.status, 201, "{}", made.text());
+}
+
+/// A batch of a producer, of one to three rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Sent {
+    producer: usize,
+    epoch: u64,
+    sequence: u64,
+}
+
+impl Sent {
+    fn copies(&self) -> u64 {
+        1 + self.sequence % 3
+    }
+
+    fn rows(&self) -> Vec<[i64; 4]> {
+        let Sent { producer, epoch, sequence } = *self;
+        (0..self.copies()).map(|copy| [producer as i64, epoch as i64, sequence as i64, copy as i64]).collect()
+    }
+
+    fn by_http(&self, client: &mut Client, ack: &str) -> Reply {
+        let name = |number: usize| ["producer", "epoch", "sequence", "copy"][number];
+        let line = |row: [i64; 4]| {
+            let cells: Vec<_> = (0..4).map(|number| format!("\"{}\":{}", name(number), row[number])).collect();
+            format!("{{{}}}\n", cells.join(","))
+        };
+        let body: String = self.rows().into_iter().map(line).collect();
+        let (producer, epoch, sequence) =
+            (format!("p{}", self.producer), self.epoch.to_string(), self.sequence.to_string());
+        let headers = [
+            ("content-type", "application/x-ndjson"),
+            ("ack", ack),
+            ("producer", &producer),
+            ("producer-epoch", &epoch),
+            ("producer-sequence", &sequence),
+        ];
+        client.send("POST", "/v1/tables/t/rows", &headers, body.as_bytes()).unwrap()
+    }
+
+    /// The answer, or the message of the status.
+    fn by_flight(&self, served: &Served, ack: &str) -> Result<serde_json::Value, String> {
+        let Sent { producer, epoch, sequence } = self;
+        let command = format!("t?producer=p{producer}&epoch={epoch}&sequence={sequence}&ack={ack}");
+        let column = |number: usize| -> ArrayRef {
+            Arc::new(Int64Array::from_iter_values(self.rows().into_iter().map(|row| row[number])))
+        };
+        let columns = ["producer", "epoch", "sequence", "copy"].into_iter().zip((0..4).map(column));
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let ended = call(served, "DoPut", framed(&put(Descriptor::command(&command), &[batch])));
+        match &ended.answers[..] {
+            [] => Err(format!("{}: {}", ended.status, ended.message)),
+            // A `PutResult` of one field that is shorter than 128 bytes, or than 16 KiB.
+            [answer] => {
+                Ok(serde_json::from_slice(&answer[answer.iter().position(|&byte| byte == b'{').unwrap()..]).unwrap())
+            }
+            more => panic!("{} answers", more.len()),
+        }
+    }
+}
+
+/// The rows of a table.
+fn rows_of(table: &Path) -> Result<Vec<[i64; 4]>, String> {
+    let rows = open(table).map_err(|e| e.to_string())?;
+    rows.validate(|_, _| ()).map_err(|e| e.to_string())?;
+    let number = |value: Value<'_>| match value {
+        Value::Int(number) => number,
+        other => panic!("{other}"),
+    };
+    Ok(rows
+        .rows()
+        .map(|row| row.map(|row| [0, 1, 2, 3].map(|column| number(row.get(column).unwrap()))).unwrap())
+        .collect())
+}
+
+// ---- syncs that fail ----
+
+/// Lines have no numbers, and several tables no commit together: whoever sends them all again has some of them twice.
+#[test]
+fn lines_that_may_not_be_durable_are_no_reason_to_send_all_again() {
+    alone!();
+    another_boot();
+    let (served, recorder) = watched();
+    let write = |text: &str| served.send("POST", "/write", &[], text.as_bytes());
+    assert_eq!(write("a x=1 1\nb x=1 1").status, 204);
+    recorder.fail_syncs(true);
+    let reply = write("a x=2 2\nb x=2 2");
+    assert_eq!((reply.status, reply.code().as_str()), (400, "partial_write"), "{}", reply.text());
+    assert_eq!(reply.json()["unknown"], serde_json::json!(["a", "b"]));
+    recorder.fail_syncs(false);
+}
+
+/// What could not be synced is not acknowledged as durable, however often it is sent, by HTTP and by Flight; when the disk is
+/// well again it is, and nothing is there twice.
+#[test]
+fn a_sync_that_fails_is_no_acknowledgement() {
+    alone!();
+    another_boot();
+    let (served, recorder) = watched();
+    make_table(&served);
+    let mut client = served.client();
+    let batch = |sequence: u64| Sent { producer: 1, epoch: 0, sequence };
+    assert_eq!(batch(0).by_http(&mut client, "durable").status, 200);
+    recorder.fail_syncs(true);
+    let durable_end = || served.get("/v1/tables/t").json()["durable_end"].as_u64().unwrap();
+    for _ in 0..2 {
+        let refused = batch(1).by_http(&mut client, "durable");
+        assert_eq!((refused.status, refused.code().as_str()), (500, "not_durable"), "{}", refused.text());
+        assert!(refused.text().contains("send them again as they were numbered"), "{}", refused.text());
+        let refused = batch(1).by_flight(&served, "durable").unwrap_err();
+        assert!(refused.starts_with("13: not_durable: "), "{refused}");
+        assert_eq!(durable_end(), 1);
+    }
+    // They can be seen, and whoever wants no more than that is answered.
+    let seen = batch(1).by_http(&mut client, "visible").json();
+    assert_eq!((seen["duplicate"].as_bool(), seen["committed"].as_u64()), (Some(true), Some(3)));
+    assert!(seen["durable"].as_u64().unwrap() <= 1, "{seen}");
+    let refused = batch(2).by_flight(&served, "durable").unwrap_err();
+    assert!(refused.starts_with("13: not_durable: "), "{refused}");
+    assert!(
+        served.audit().iter().any(|line| line.contains("not_durable") && line.contains("syncing")),
+        "{:?}",
+        served.audit()
+    );
+    assert_eq!(rows_of(&served.path("t")).unwrap().len(), 6);
+    recorder.fail_syncs(false);
+    for sequence in [1, 2] {
+        let told = batch(sequence).by_http(&mut client, "durable").json();
+        assert_eq!((told["duplicate"].as_bool(), told["durable"].as_u64()), (Some(true), Some(6)), "{told}");
+    }
+    let told = batch(3).by_flight(&served, "durable").unwrap();
+    assert_eq!((told["first_row"].as_u64(), told["durable"].as_u64()), (Some(6), Some(7)));
+    let expected: Vec<_> = (0..4).flat_map(|sequence| batch(sequence).rows()).collect();
+    assert_eq!(rows_of(&served.path("t")).unwrap(), expected);
+    // Not only the server says so.
+    let mut disk = Disk::default();
+    recorder.take().iter().for_each(|event| disk.apply(event));
+    another_boot();
+    let home = place();
+    disk.image(Luck::Nothing, &mut Dice::new(1)).write(&served.path("").canonicalize().unwrap(), home.path());
+    assert_eq!(rows_of(&home.path().join("t")).unwrap(), expected);
+    pretend_boot(None);
+}
+
+/// Rows that nobody waited for are synced once a second. That this failed is no fault of the next batch: another writer takes it.
+#[test]
+fn a_sync_in_the_background_that_fails_costs_no_batch() {
+    alone!();
+    another_boot();
+    let (served, recorder) = watched();
+    make_table(&served);
+    let mut client = served.client();
+    let batch = |sequence: u64| Sent { producer: 0, epoch: 0, sequence };
+    let mut sent = 0;
+    for is_numbered in [true, false] {
+        recorder.take();
+        recorder.fail_syncs(true);
+        assert_eq!(batch(sent).by_http(&mut client, "visible").status, 200);
+        eventually("a sync fails", || recorder.take().iter().any(|event| matches!(event, Event::Lost(_))));
+        // Not before the writer knows it.
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        recorder.fail_syncs(false);
+        let told = if is_numbered {
+            batch(sent + 1).by_http(&mut client, "durable")
+        } else {
+            let line = "{\"producer\":0,\"epoch\":0,\"sequence\":3,\"copy\":0}";
+            served.post_json("t", line)
+        };
+        assert_eq!(told.status, 200, "{}", told.text());
+        assert_eq!(told.json()["durable"], told.json()["committed"]);
+        sent += 2;
+    }
+    let expected: Vec<_> = (0..3).flat_map(|sequence| batch(sequence).rows()).chain([[0, 0, 3, 0]]).collect();
+    assert_eq!(rows_of(&served.path("t")).unwrap(), expected);
+    pretend_boot(None);
+}
+
+// ---- power cuts ----
+
+/// What happened, in order.
+enum Entry {
+    Done(Event),
+    /// The table was made.
+    Made,
+    /// Acknowledged as durable, with the row behind its last where that is known.
+    Durable(Sent, Option<u64>),
+}
+
+/// A run of a server, its producers, and what they were told.
+struct Run {
+    served: Served,
+    recorder: Arc<Recorder>,
+    log: Mutex<Vec<Entry>>,
+}
+
+impl Run {
+    fn start() -> Run {
+        let (served, recorder) = watched();
+        make_table(&served);
+        let run = Run { served, recorder, log: Mutex::default() };
+        run.note(Entry::Made);
+        run
+    }
+
+    /// Notes what was told behind all that was done before.
+    fn note(&self, entry: Entry) {
+        let mut log = self.log.lock().unwrap();
+        log.extend(self.recorder.take().into_iter().map(Entry::Done));
+        log.push(entry);
+    }
+
+    /// Sends a batch by one way or the other, and notes the answer.
+    fn send(&self, sent: Sent, client: &mut Client, is_durable: bool, is_flight: bool) {
+        let ack = if is_durable { "durable" } else { "visible" };
+        let told = if is_flight {
+            sent.by_flight(&self.served, ack).unwrap()
+        } else {
+            let reply = sent.by_http(client, ack);
+            assert_eq!(reply.status, 200, "{sent:?}: {}", reply.text());
+            reply.json()
+        };
+        let end = told["first_row"].as_u64().map(|first| first + told["rows"].as_u64().unwrap());
+        if is_durable {
+            assert!(end.is_none_or(|end| told["durable"].as_u64().unwrap() >= end), "{told}");
+            self.note(Entry::Durable(sent, end));
+        }
+    }
+
+    /// A producer, which waits for the disk now and then, repeats some batches, and is replaced by another one of its name.
+    fn produce(&self, producer: usize, batches: u64, mut dice: Dice) {
+        let mut client = self.served.client();
+        let mut epoch = 0;
+        for sequence in 0..batches {
+            let is_durable = dice.below(3) > 0;
+            let is_flight = producer % 2 == 1;
+            self.send(Sent { producer, epoch, sequence }, &mut client, is_durable, is_flight);
+            if dice.below(4) == 0 {
+                // Its successor sends the last batch again, and perhaps that is all.
+                epoch += dice.below(2);
+                self.send(Sent { producer, epoch, sequence }, &mut client, dice.below(3) > 0, is_flight);
+            }
+        }
+    }
+
+    /// Cuts the power at each moment of the run.
+    fn judge(mut self, dice: &mut Dice) -> (u64, u64) {
+        self.served.stop();
+        let all = rows_of(&self.served.path("t")).unwrap();
+        let from = self.served.path("").canonicalize().unwrap();
+        let mut log = std::mem::take(&mut *self.log.lock().unwrap());
+        log.extend(self.recorder.take().into_iter().map(Entry::Done));
+        let mut judged = Judged { all, from, acknowledged: Vec::new(), is_made: false, images: 0, resumed: 0 };
+        let mut disk = Disk::default();
+        for (number, entry) in log.into_iter().enumerate() {
+            match entry {
+                Entry::Made => judged.is_made = true,
+                Entry::Durable(sent, end) => judged.acknowledged.push((sent, end)),
+                Entry::Done(event) => {
+                    if !disk.is_synced() {
+                        judged.cut(&disk, number, matches!(event, Event::Put(..)), dice);
+                    }
+                    disk.apply(&event);
+                    continue;
+                }
+            }
+            judged.cut(&disk, number, false, dice);
+        }
+        (judged.images, judged.resumed)
+    }
+}
+
+/// What is known of a run, up to a cut.
+struct Judged {
+    /// The rows at its end.
+    all: Vec<[i64; 4]>,
+    from: PathBuf,
+    acknowledged: Vec<(Sent, Option<u64>)>,
+    is_made: bool,
+    images: u64,
+    resumed: u64,
+}
+
+impl Judged {
+    /// Looks at what the disk may hold: all there may be, or one by turns at each store.
+    fn cut(&mut self, disk: &Disk, number: usize, is_store: bool, dice: &mut Dice) {
+        another_boot();
+        let turn = number % Luck::ALL.len();
+        for &luck in if is_store { &Luck::ALL[turn..=turn] } else { &Luck::ALL[..] } {
+            let image = disk.image(luck, dice);
+            self.images += 1;
+            let goes_on = self.images.is_multiple_of(61);
+            self.resumed += u64::from(goes_on);
+            self.look(&image, goes_on).unwrap_or_else(|e| panic!("cut {number}, {luck:?}: {e}"));
+        }
+    }
+
+    fn look(&self, image: &Image, goes_on: bool) -> Result<(), String> {
+        let home = place();
+        let data = home.path().join("data");
+        std::fs::create_dir(&data).unwrap();
+        image.write(&self.from, &data);
+        let table = data.join("t");
+        let rows = match rows_of(&table) {
+            Ok(rows) => rows,
+            Err(_) if !self.is_made => return Ok(()),
+            Err(e) => return Err(e),
+        };
+        if !self.all.starts_with(&rows) || self.all.get(rows.len()).is_some_and(|next| next[3] > 0) {
+            return Err(format!("{} rows are not the first of the run's batches", rows.len()));
+        }
+        let positions = open(&table).and_then(|rows| rows.positions()).map_err(|e| e.to_string())?;
+        self.check_positions(&rows, &positions)?;
+        if goes_on {
+            self.go_on(home)?;
+        }
+        Ok(())
+    }
+
+    /// Whether positions are those of the rows, and not behind what was acknowledged.
+    fn check_positions(&self, rows: &[[i64; 4]], positions: &BTreeMap<String, i64>) -> Result<(), String> {
+        for producer in 0..PRODUCERS {
+            let of = |prefix: &str| positions.get(&format!("{prefix}:p{producer}")).copied();
+            let last = rows.iter().rfind(|row| row[0] == producer as i64);
+            if of("producer") != last.map(|row| row[2]) {
+                return Err(format!("the last row of producer {producer} is {last:?}, and positions {positions:?}"));
+            }
+            let epoch = of("producer-epoch").unwrap_or(0);
+            if last.is_some_and(|row| epoch < row[1]) {
+                return Err(format!("the last row of producer {producer} is {last:?}, and positions {positions:?}"));
+            }
+            for (sent, end) in self.acknowledged.iter().filter(|(sent, _)| sent.producer == producer) {
+                let is_there = of("producer").is_some_and(|sequence| sequence as u64 >= sent.sequence)
+                    && epoch as u64 >= sent.epoch
+                    && end.is_none_or(|end| end <= rows.len() as u64);
+                if !is_there {
+                    return Err(format!(
+                        "{sent:?} was acknowledged, there are {} rows and positions {positions:?}",
+                        rows.len()
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Another server, to which all producers send all that they have sent.
+    fn go_on(&self, home: tempfile::TempDir) -> Result<(), String> {
+        let served = Served::over(home, options());
+        let mut client = served.client();
+        for producer in 0..PRODUCERS {
+            let mut batches: Vec<Sent> = Vec::new();
+            for row in self.all.iter().filter(|row| row[0] == producer as i64 && row[3] == 0) {
+                batches.push(Sent { producer, epoch: row[1] as u64, sequence: row[2] as u64 });
+            }
+            for sent in batches {
+                // The epoch may have been taken by a successor.
+                let reply = Sent { epoch: 1_000, ..sent }.by_http(&mut client, "durable");
+                if reply.status != 200 {
+                    return Err(format!("{sent:?} again: {}", reply.text()));
+                }
+            }
+        }
+        drop(client);
+        let rows = rows_of(&served.path("t"))?;
+        for producer in 0..PRODUCERS {
+            let of = |rows: &[[i64; 4]]| -> Vec<_> {
+                rows.iter().filter(|row| row[0] == producer as i64).map(|row| (row[2], row[3])).collect()
+            };
+            if of(&rows) != of(&self.all) {
+                return Err(format!("producer {producer} has {:?}, expected {:?}", of(&rows), of(&self.all)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The power is cut at each moment of a run of a server with producers over HTTP and Flight: what was acknowledged as durable is
+/// there, each commit as a whole, with the positions of its producers, who go on and double nothing.
+#[test]
+fn a_power_cut_costs_no_acknowledged_batch_and_no_position() {
+    alone!();
+    another_boot();
+    let runs: u64 = std::env::var("ARROWWOOD_SERVE_CUTS").map_or(1, |runs| runs.parse().unwrap());
+    for seed in 0..runs {
+        another_boot();
+        let run = Run::start();
+        std::thread::scope(|scope| {
+            for producer in 0..PRODUCERS {
+                let run = &run;
+                scope.spawn(move || run.produce(producer, 10, Dice::new(PRODUCERS as u64 * seed + producer as u64)));
+            }
+        });
+        let (images, resumed) = run.judge(&mut Dice::new(seed));
+        eprintln!("  seed {seed}: {images} images, {resumed} of which a server went on with");
+        assert!(images > 200 && resumed > 0);
+    }
+    pretend_boot(None);
+}
+
+/// A producer that takes over and repeats the last batch adds no row: its epoch alone must reach the disk before it is told so,
+/// or the one that it has replaced is back after a power cut.
+#[test]
+fn who_was_replaced_stays_so_after_a_power_cut() {
+    alone!();
+    another_boot();
+    let run = Run::start();
+    let mut client = run.served.client();
+    let first = Sent { producer: 0, epoch: 1, sequence: 0 };
+    run.send(first, &mut client, true, false);
+    run.send(Sent { epoch: 2, ..first }, &mut client, true, false);
+    run.send(Sent { epoch: 3, ..first }, &mut client, false, false);
+    // Not the first to learn of its epoch, but the first who waits for the disk.
+    run.send(Sent { epoch: 3, ..first }, &mut client, true, true);
+    drop(client);
+    assert!(run.judge(&mut Dice::new(1)).0 > 20);
+    pretend_boot(None);
+}

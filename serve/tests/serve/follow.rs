@@ -1,0 +1,292 @@
+//! Rows and events as they come: in order, each once, durable where that is asked for.
+
+use std::fs;
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use arrowwood::{StreamReader, Value, Writer, WriterOptions, parse_schema, read_stream, table_stat};
+use arrowwood_serve::{Options, Rights, add_token, revoke_token};
+
+use crate::support::*;
+
+fn follow(served: &Served, query: &str) -> StreamReader<Chunks> {
+    let mut client = served.client();
+    client.begin("GET", &format!("/v1/tables/t/follow{query}"), &[], b"").unwrap();
+    let (status, _) = client.head().unwrap();
+    assert_eq!(status, 200);
+    read_stream(client.body()).unwrap()
+}
+
+fn numbers(batch: &arrow_array::RecordBatch) -> Vec<i64> {
+    use arrow_array::cast::AsArray;
+    batch.column(0).as_primitive::<arrow_array::types::Int64Type>().values().to_vec()
+}
+
+#[test]
+fn followers_have_every_row_once_and_in_order() {
+    let served = Served::start();
+    let mut writer = served.writer("t", "n: int not null, word: category");
+    let followers: Vec<_> = (0..4).map(|_| follow(&served, "?from=0")).collect();
+    let readers: Vec<_> = followers
+        .into_iter()
+        .map(|follower| {
+            thread::spawn(move || {
+                let mut seen = Vec::new();
+                for batch in follower {
+                    seen.extend(numbers(&batch.unwrap()));
+                    if seen.len() >= 5_000 {
+                        break;
+                    }
+                }
+                seen
+            })
+        })
+        .collect();
+    for n in 0..5_000 {
+        let word = format!("w{}", n / 100);
+        writer.append_row(&[Value::Int(n), Value::Str(&word)]).unwrap();
+        if n % 7 == 0 {
+            writer.commit().unwrap();
+        }
+        if n % 500 == 0 {
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+    writer.commit().unwrap();
+    for reader in readers {
+        assert_eq!(reader.join().unwrap(), (0..5_000).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_follower_goes_on_where_it_stopped() {
+    let served = Served::start();
+    let mut writer = served.writer("t", "n: int not null");
+    let mut append = |n: i64| {
+        writer.append_row(&[Value::Int(n)]).unwrap();
+        writer.commit().unwrap();
+    };
+    (0..10).for_each(&mut append);
+    let mut late = follow(&served, "");
+    append(10);
+    assert_eq!(numbers(&late.next().unwrap().unwrap()), [10]);
+    let mut again = follow(&served, "?from=7&columns=n");
+    assert_eq!(numbers(&again.next().unwrap().unwrap()), [7, 8, 9, 10]);
+    append(11);
+    assert_eq!(numbers(&again.next().unwrap().unwrap()), [11]);
+    assert_eq!(served.get("/v1/tables/t/follow?from=13").code(), "beyond_end");
+    assert_eq!(served.get("/v1/tables/t/follow?columns=x").status, 400);
+}
+
+#[test]
+fn followers_of_durable_rows_are_never_ahead_of_the_disk() {
+    let served = Served::start();
+    let schema = Arc::new(parse_schema("n: int not null").unwrap());
+    let options = WriterOptions { sync: arrowwood::Sync::Never, ..WriterOptions::default() };
+    let mut writer = Writer::open(served.path("t"), Some(schema), &options).unwrap();
+    let mut durable = follow(&served, "?from=0&durable=true");
+    let mut visible = follow(&served, "?from=0");
+    for round in 0..20 {
+        writer.append_row(&[Value::Int(2 * round)]).unwrap();
+        writer.commit().unwrap();
+        assert_eq!(numbers(&visible.next().unwrap().unwrap()), [2 * round]);
+        writer.append_row(&[Value::Int(2 * round + 1)]).unwrap();
+        writer.commit().unwrap();
+        assert_eq!(numbers(&visible.next().unwrap().unwrap()), [2 * round + 1]);
+        writer.sync().unwrap();
+        let mut seen = Vec::new();
+        while seen.len() < 2 {
+            let batch = durable.next().unwrap().unwrap();
+            let end = table_stat(served.path("t")).unwrap().unwrap().durable_end;
+            seen.extend(numbers(&batch));
+            assert!(seen.iter().all(|&n| (n as u64) < end), "{seen:?} of {end}");
+        }
+        assert_eq!(seen, [2 * round, 2 * round + 1]);
+    }
+}
+
+#[test]
+fn followers_of_durable_rows_get_those_of_a_table_that_never_rests() {
+    let served = Served::start();
+    let mut writer = served.writer("t", "n: int not null");
+    let mut durable = follow(&served, "?from=0&durable=true");
+    let is_over = AtomicBool::new(false);
+    let seen = thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in 0.. {
+                writer.append_row(&[Value::Int(n)]).unwrap();
+                writer.commit().unwrap();
+                if n % 50 == 0 {
+                    writer.sync().unwrap();
+                }
+                thread::sleep(Duration::from_millis(1));
+                if is_over.load(Ordering::Relaxed) || n == 10_000 {
+                    return;
+                }
+            }
+        });
+        let mut seen = Vec::new();
+        while seen.len() < 200 {
+            seen.extend(numbers(&durable.next().unwrap().unwrap()));
+        }
+        is_over.store(true, Ordering::Relaxed);
+        seen
+    });
+    // They came while rows did, not once these had come to rest.
+    assert!(seen.len() < 5_000 && seen.iter().zip(0..).all(|(&n, row)| n == row), "{} rows", seen.len());
+}
+
+#[test]
+fn a_stream_ends_whole_when_the_server_stops() {
+    let mut served = Served::start();
+    served.numbers("t", 3);
+    let mut stream = follow(&served, "?from=0");
+    assert_eq!(numbers(&stream.next().unwrap().unwrap()), [0, 1, 2]);
+    let mut events = served.client();
+    events.begin("GET", "/v1/tables/t/events", &[], b"").unwrap();
+    assert_eq!(events.head().unwrap().0, 200);
+    events.chunk().unwrap();
+    let begun = Instant::now();
+    served.stop();
+    assert!(stream.next().is_none(), "the stream has its end");
+    while events.chunk().unwrap().is_some() {}
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(std::net::TcpStream::connect(("127.0.0.1", served.port)).is_err());
+}
+
+#[test]
+fn a_stream_breaks_off_when_its_table_goes() {
+    let served = Served::start();
+    served.numbers("t", 3);
+    let mut stream = follow(&served, "?from=0");
+    assert_eq!(numbers(&stream.next().unwrap().unwrap()), [0, 1, 2]);
+    let mut events = served.client();
+    events.begin("GET", "/v1/tables/t/events", &[], b"").unwrap();
+    events.head().unwrap();
+    fs::remove_dir_all(served.path("t")).unwrap();
+    assert!(stream.next().unwrap().is_err());
+    let mut text = String::new();
+    events.body().read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("event: rows\nid: 3\ndata: {\"first_row\":0,\"end\":3,\"durable_end\":3}\n\n"), "{text}");
+    assert!(text.ends_with("event: end\ndata: {}\n\n"), "{text}");
+    // A table of that name is another one.
+    served.numbers("t", 2);
+    assert_eq!(served.rows("/v1/tables/t/rows").len().unwrap(), 2);
+    assert_eq!(numbers(&follow(&served, "?from=0").next().unwrap().unwrap()), [0, 1]);
+}
+
+#[test]
+fn a_stream_ends_with_its_token() {
+    let served = Served::with(|folder| Options {
+        token_file: Some(folder.join("tokens.json")),
+        ..{
+            add_token(folder.join("tokens.json"), "other", Rights::all()).unwrap();
+            options()
+        }
+    });
+    served.numbers("t", 3);
+    let file = served.folder.path().join("tokens.json");
+    let token = add_token(&file, "reader", Rights { read: vec!["t".into()], write: vec![] }).unwrap();
+    let bearer = format!("Bearer {token}");
+    let mut client = served.client();
+    eventually("the token is known", || {
+        served.send("GET", "/v1/tables/t", &[("authorization", &bearer)], b"").status == 200
+    });
+    client.begin("GET", "/v1/tables/t/follow?from=0", &[("authorization", &bearer)], b"").unwrap();
+    assert_eq!(client.head().unwrap().0, 200);
+    let mut stream = read_stream(client.body()).unwrap();
+    assert_eq!(numbers(&stream.next().unwrap().unwrap()), [0, 1, 2]);
+    revoke_token(&file, "reader").unwrap();
+    assert!(stream.next().is_none());
+}
+
+#[test]
+fn events_say_how_far_it_is_and_not_too_often() {
+    let served = Served::start();
+    let mut writer = served.writer("t", "n: int not null");
+    let mut client = served.client();
+    client.begin("GET", "/v1/tables/t/events?interval=50", &[], b"").unwrap();
+    let (status, headers) = client.head().unwrap();
+    assert_eq!(status, 200);
+    assert!(headers.contains(&("content-type".into(), "text/event-stream".into())));
+    let begun = Instant::now();
+    let appended = thread::spawn(move || {
+        for n in 0..2_000 {
+            writer.append_row(&[Value::Int(n)]).unwrap();
+            writer.commit().unwrap();
+            thread::sleep(Duration::from_micros(200));
+        }
+        writer.close().unwrap();
+    });
+    let mut events = Vec::new();
+    loop {
+        let event = String::from_utf8(client.chunk().unwrap().unwrap()).unwrap();
+        let end = event.lines().find_map(|line| line.strip_prefix("id: ")).unwrap().parse::<u64>().unwrap();
+        let data: serde_json::Value =
+            serde_json::from_str(event.lines().find_map(|line| line.strip_prefix("data: ")).unwrap()).unwrap();
+        assert_eq!(data["end"].as_u64(), Some(end));
+        events.push(end);
+        if end == 2_000 && data["durable_end"].as_u64() == Some(2_000) {
+            break;
+        }
+    }
+    appended.join().unwrap();
+    assert!(events.is_sorted() && events.len() as u128 <= 2 + begun.elapsed().as_millis() / 50, "{events:?}");
+    for query in ["interval=1", "interval=x", "from=1"] {
+        assert_eq!(served.get(&format!("/v1/tables/t/events?{query}")).status, 400, "{query}");
+    }
+}
+
+#[test]
+fn rows_that_were_dropped_break_a_stream_off() {
+    let served = Served::start();
+    let schema = Arc::new(parse_schema("n: int not null").unwrap());
+    let options = WriterOptions { segment_rows: Some(100), ..WriterOptions::default() };
+    let mut writer = Writer::open(served.path("t"), Some(schema), &options).unwrap();
+    (0..350).for_each(|n| writer.append_row(&[Value::Int(n)]).unwrap());
+    writer.commit().unwrap();
+    let mut stream = follow(&served, "?from=350");
+    writer.drop_before(350).unwrap();
+    writer.append_row(&[Value::Int(350)]).unwrap();
+    writer.commit().unwrap();
+    assert_eq!(numbers(&stream.next().unwrap().unwrap()), [350]);
+    let gone = served.get("/v1/tables/t/follow?from=0");
+    assert_eq!((gone.status, gone.json()["first_row"].as_u64()), (410, Some(300)));
+}
+
+#[test]
+fn files_are_not_followed() {
+    let served = Served::start();
+    served.numbers("t", 3);
+    fs::copy(served.path("t").join("00000000000000000000.arrow"), served.path("f.arrow")).unwrap();
+    assert_eq!(served.get("/v1/tables/f.arrow/follow").status, 400);
+    assert_eq!(served.get("/v1/tables/f.arrow/events").status, 400);
+}
+
+/// A stream has one schema: it ends where the table has another one, and who asks for the next row has that.
+#[test]
+fn a_stream_ends_where_the_schema_changes() {
+    let served = Served::start();
+    let mut writer = served.writer("t", "n: int32 not null");
+    let mut stream = follow(&served, "?from=0");
+    writer.append_row(&[Value::Int(0)]).unwrap();
+    writer.commit().unwrap();
+    assert_eq!(stream.next().unwrap().unwrap().num_rows(), 1);
+    writer.alter(&Arc::new(parse_schema("n: int64 not null, word: text").unwrap())).unwrap();
+    writer.append_row(&[Value::Int(1 << 40), Value::Str("x")]).unwrap();
+    writer.commit().unwrap();
+    assert!(stream.next().is_none(), "it ends, and is not broken off");
+    let mut stream = follow(&served, "?from=1");
+    assert_eq!(stream.schema().fields().len(), 2);
+    assert_eq!(numbers(&stream.next().unwrap().unwrap()), [1 << 40]);
+    // One of chosen columns ends with them alone.
+    let mut stream = follow(&served, "?from=1&columns=word");
+    assert_eq!(stream.next().unwrap().unwrap().num_rows(), 1);
+    writer.alter(&Arc::new(parse_schema("n: int64 not null, word: text, more: bool").unwrap())).unwrap();
+    writer.append_row(&[Value::Int(2), Value::Str("y"), Value::Null]).unwrap();
+    writer.commit().unwrap();
+    assert_eq!(stream.next().unwrap().unwrap().num_rows(), 1);
+}

@@ -1,0 +1,219 @@
+//! Arrow messages that lie, by `DoPut` and by `POST`: each is refused, or its rows are those that arrow-rs finds in the same
+//! bytes; and the server goes on. With `ARROWWOOD_SERVE_FUZZ` every byte of the metadata is changed (`make torture-serve`).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Cursor;
+use std::panic::catch_unwind;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::types::Int32Type;
+use arrow_array::*;
+use arrow_ipc::reader::StreamReader;
+use arrow_schema::{DataType, Fields};
+use arrowwood::{Dataset, Writer, WriterOptions, open};
+
+use crate::support::flight::{Data, Descriptor, call, framed, put, stream};
+use crate::support::*;
+
+const ROWS: i64 = 9;
+
+/// Numbers, text and keys, flags, lists, views and structs, with nulls.
+fn batch() -> RecordBatch {
+    let text = |n: i64| (n % 4 != 1).then(|| "ż".repeat(n as usize));
+    let numbers = Int64Array::from_iter((0..ROWS).map(|n| (n % 3 != 1).then_some(n)));
+    let flags = BooleanArray::from_iter((0..ROWS).map(|n| (n % 5 != 1).then_some(n % 2 == 0)));
+    let words = StringArray::from_iter((0..ROWS).map(text));
+    let views = StringViewArray::from_iter((0..ROWS).map(|n| text(2 * n)));
+    let keys: DictionaryArray<Int32Type> = (0..ROWS).map(|n| ["a", "bc", "def"][n as usize % 3]).collect();
+    let lists = (0..ROWS).map(|n| (n % 4 > 0).then(|| (0..n % 4).map(Some)));
+    let lists = ListArray::from_iter_primitive::<types::Int64Type, _, _>(lists);
+    let decimals = Decimal128Array::from_iter((0..ROWS).map(|n| (n > 2).then_some(i128::from(n) << 70)));
+    let parts: Vec<(Arc<arrow_schema::Field>, ArrayRef)> = vec![
+        (Arc::new(arrow_schema::Field::new("f", arrow_schema::DataType::Boolean, true)), Arc::new(flags.clone())),
+        (Arc::new(arrow_schema::Field::new("w", arrow_schema::DataType::Utf8, true)), Arc::new(words.clone())),
+    ];
+    let structs = StructArray::from(parts);
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("n", Arc::new(numbers)),
+        ("flag", Arc::new(flags)),
+        ("word", Arc::new(words)),
+        ("view", Arc::new(views)),
+        ("key", Arc::new(keys)),
+        ("list", Arc::new(lists)),
+        ("decimal", Arc::new(decimals)),
+        ("struct", Arc::new(structs)),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, column)| (name, column, true))).unwrap()
+}
+
+/// The rows that arrow-rs finds in a stream; `None` where it finds something wrong, or panics.
+fn judged(bytes: &[u8]) -> Option<Vec<String>> {
+    catch_unwind(|| {
+        let reader = StreamReader::try_new(Cursor::new(bytes), None).ok()?;
+        let schema = reader.schema();
+        let batches = reader.collect::<Result<Vec<_>, _>>().ok()?;
+        Some(crate::columns::rows(&Dataset::from_batches(schema, batches).ok()?))
+    })
+    .ok()
+    .flatten()
+}
+
+/// What became of the lies.
+#[derive(Debug, Default)]
+struct Count {
+    refused: u64,
+    taken: u64,
+    /// Taken, and arrow-rs takes them not.
+    alone: u64,
+}
+
+/// A table of a server that is lied to.
+struct Lied {
+    served: Served,
+    client: Client,
+    rows: u64,
+    /// What the rows are that were not changed.
+    honest: Vec<String>,
+    count: BTreeMap<&'static str, Count>,
+}
+
+impl Lied {
+    fn start() -> Lied {
+        let served = Served::start();
+        Writer::open(served.path("t"), Some(batch().schema()), &WriterOptions::default()).unwrap().close().unwrap();
+        let client = served.client();
+        let honest = crate::columns::rows(&Dataset::try_from(vec![batch()]).unwrap());
+        Lied { served, client, rows: 0, honest, count: BTreeMap::new() }
+    }
+
+    /// Sends messages each way.
+    fn lie(&mut self, what: &str, messages: &[Data]) {
+        let bytes = stream(messages);
+        let ended = call(&self.served, "DoPut", framed(messages));
+        assert!([0, 3, 8, 9].contains(&ended.status), "{what}: {ended:?}");
+        self.judge("DoPut", what, &bytes, !ended.answers.is_empty());
+        let headers = [("content-type", "application/vnd.apache.arrow.stream")];
+        let reply = self.client.send("POST", "/v1/tables/t/rows", &headers, &bytes).unwrap();
+        assert!([200, 400, 409, 413].contains(&reply.status), "{what}: {}", reply.text());
+        self.judge("POST", what, &bytes, reply.status == 200);
+    }
+
+    /// Compares what the table has got.
+    fn judge(&mut self, way: &'static str, what: &str, bytes: &[u8], is_taken: bool) {
+        let count = self.count.entry(way).or_default();
+        let table = open(self.served.path("t")).unwrap();
+        let (before, after) = (self.rows, table.len().unwrap());
+        self.rows = after;
+        if !is_taken {
+            count.refused += 1;
+            assert_eq!(after, before, "{what} by {way}: refused, and rows of it are there");
+            return;
+        }
+        count.taken += 1;
+        let new = table.slice(before, after - before).unwrap();
+        new.validate(|_, _| ()).unwrap();
+        match judged(bytes) {
+            Some(rows) => assert_eq!(crate::columns::rows(&new), rows, "{what} by {way}"),
+            // What is changed is of no use here: a version, a count that can be counted.
+            None => {
+                count.alone += 1;
+                assert_eq!(crate::columns::rows(&new), self.honest, "{what} by {way}");
+            }
+        }
+    }
+}
+
+/// Each byte of what describes a record batch and a dictionary is changed, and some of the bytes that they describe.
+#[test]
+fn batches_that_lie_are_refused_or_are_what_they_say() {
+    let step = if std::env::var_os("ARROWWOOD_SERVE_FUZZ").is_some() { 1 } else { 3 };
+    let mut lied = Lied::start();
+    let honest = put(Descriptor::path("t"), &[batch()]);
+    lied.lie("nothing", &honest);
+    assert_eq!(lied.rows, 2 * ROWS as u64);
+    for number in 1..honest.len() {
+        for at in (0..honest[number].header.len()).step_by(step) {
+            let mut messages = honest.clone();
+            messages[number].header[at] ^= [0x01, 0x80, 0xff, 0x10, 0x08][at % 5];
+            lied.lie(&format!("byte {at} of the metadata of message {number}"), &messages);
+        }
+        for at in (0..honest[number].body.len()).step_by(5 * step) {
+            let mut messages = honest.clone();
+            messages[number].body[at] ^= [0x80, 0x01, 0xff][at % 3];
+            lied.lie(&format!("byte {at} of the body of message {number}"), &messages);
+        }
+        let mut messages = honest.clone();
+        messages[number].body.truncate(64);
+        lied.lie(&format!("message {number} with a short body"), &messages);
+        messages.remove(number);
+        lied.lie(&format!("without message {number}"), &messages);
+    }
+    eprintln!("{:?}", lied.count);
+    for count in lied.count.values() {
+        assert!(count.refused > 100 && count.taken > 20, "{count:?}");
+    }
+    lied.lie("nothing", &honest);
+    assert_eq!(lied.served.get("/healthz").status, 200);
+}
+
+/// Messages as far as a stream's own lengths lead.
+fn split(mut stream: &[u8]) -> Vec<Data> {
+    let mut messages = Vec::new();
+    while let Some((prefix, rest)) = stream.split_first_chunk::<8>() {
+        let len = u32::from_le_bytes(prefix[4..].try_into().unwrap()) as usize;
+        if prefix[..4] != [0xff; 4] || len == 0 || len > rest.len() {
+            break;
+        }
+        let (header, rest) = rest.split_at(len);
+        // Up to where the next message seems to begin.
+        let next = rest.chunks(8).position(|word| word[..4.min(word.len())] == [0xff; 4] && word.len() == 8);
+        let (body, rest) = rest.split_at(next.map_or(rest.len(), |words| 8 * words));
+        messages.push(Data { header: header.into(), body: body.into(), ..Data::default() });
+        stream = rest;
+    }
+    messages
+}
+
+/// What fuzzing of Arrow's other libraries has found, where there is a copy of it.
+#[test]
+fn streams_that_broke_others_are_put_in_vain() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/arrow-testing/fuzz-stream");
+    let files = fs::read_dir(corpus).into_iter().flatten().map(|file| file.unwrap().path());
+    let honest = stream(&put(Descriptor::path("t"), &[batch()]));
+    assert_eq!(stream(&split(&honest)), honest, "messages are split as they were joined");
+    let lied = Lied::start();
+    let (mut calls, mut most) = (0, 0);
+    for bytes in files.map(|file| fs::read(file).unwrap_or_default()) {
+        let mut messages = split(&bytes);
+        let Some(first) = messages.first_mut() else { continue };
+        first.descriptor = Some(Descriptor::path("t"));
+        let ended = call(&lied.served, "DoPut", framed(&messages));
+        assert!(ended.status != 13 && ended.status != 2, "{ended:?}");
+        (calls, most) = (calls + 1, most.max(messages.len()));
+    }
+    eprintln!("{calls} streams, of {most} messages at most");
+    open(lied.served.path("t")).unwrap().validate(|_, _| ()).unwrap();
+    assert_eq!(lied.served.get("/healthz").status, 200);
+}
+
+/// A dictionary that grows by more values than anybody can count, for they take no bytes: a bit for each was asked for, and the
+/// process ended.
+#[test]
+fn dictionaries_that_grow_beyond_all_memory_are_refused() {
+    use crate::handmade::{coded, dictionary, key, one, stream};
+    let schema = one(coded(DataType::Struct(Fields::empty())));
+    let few = dictionary(0, false, crate::handmade::batch(2, &[(2, 1)], &[&[2]]));
+    let many = dictionary(0, true, crate::handmade::batch(1 << 60, &[(1 << 60, 0)], &[&[]]));
+    let bytes = stream(&schema, &[few, key(1), many, key(1)]);
+    let lied = Lied::start();
+    let headers = [("content-type", "application/vnd.apache.arrow.stream")];
+    let reply = lied.served.client().send("POST", "/v1/tables/t/rows", &headers, &bytes).unwrap();
+    assert_eq!(reply.status, 400, "{}", reply.text());
+    let mut messages = split(&bytes);
+    messages[0].descriptor = Some(Descriptor::path("t"));
+    let ended = call(&lied.served, "DoPut", framed(&messages));
+    assert!([3, 8, 9].contains(&ended.status), "{ended:?}");
+    assert_eq!(lied.served.get("/healthz").status, 200);
+}

@@ -1,0 +1,38 @@
+//! The server: what it answers, what it refuses, and what becomes of both when clients, disks or files fail.
+
+#[macro_use]
+#[path = "../../../tests/support/alone.rs"]
+mod alone;
+#[path = "../../../tests/support/columns.rs"]
+mod columns;
+#[path = "../../../tests/support/dice.rs"]
+mod dice;
+#[expect(dead_code, reason = "few of the messages")]
+#[path = "../../../tests/support/handmade.rs"]
+mod handmade;
+#[expect(dead_code, reason = "samples come one by one")]
+#[path = "../../../tests/support/samples.rs"]
+mod samples;
+#[expect(dead_code, reason = "the marks of a run without a server")]
+#[path = "../../../tests/support/simulated_disk.rs"]
+mod simulated_disk;
+mod support;
+
+mod disk;
+mod equal;
+mod flight;
+mod follow;
+mod hostile;
+mod lies;
+mod limits;
+mod line;
+mod many;
+mod outlive;
+mod parsers;
+mod read;
+mod removed;
+mod reset;
+mod security;
+mod unread;
+mod view;
+mod write;

@@ -1,0 +1,116 @@
+//! More tables than may be open at once: the others are closed meanwhile, and nobody is kept out for good.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::Duration;
+
+use arrowwood::open;
+use arrowwood_serve::{Limits, Options};
+
+use crate::support::*;
+
+const TABLES: usize = 40;
+const OPEN: usize = 4;
+
+fn narrow(tables: usize, writers: usize) -> Served {
+    let limits = Limits { tables, writers, ..Limits::default() };
+    Served::with(|_| Options { limits, ..options() })
+}
+
+/// The tables of which this process, and so the server, has files open: descriptors, and mappings.
+fn opened(served: &Served) -> BTreeSet<String> {
+    let folder = format!("{}/", served.folder.path().join("data").display());
+    let descriptors = fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let files = descriptors.filter_map(|entry| Some(fs::read_link(entry.path()).ok()?.display().to_string()));
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let all = files.chain(maps.lines().map(str::to_owned));
+    all.filter_map(|line| Some(line.split_once(&folder)?.1.split('/').next()?.to_owned())).collect()
+}
+
+#[test]
+fn tables_are_closed_for_others_and_opened_again() {
+    let served = narrow(OPEN, 1_000);
+    for table in 0..TABLES {
+        served.numbers(&format!("t{table}"), 3 + table as i64);
+    }
+    let mut client = served.client();
+    for round in 0..3 {
+        for table in 0..TABLES {
+            let path = format!("/v1/tables/t{table}/rows");
+            let rows = client.send("GET", &path, &[], b"").unwrap().dataset();
+            assert_eq!(rows.len().unwrap(), 3 + table as u64, "{path} in round {round}");
+            let open = opened(&served);
+            assert!(open.len() <= OPEN && open.contains(&format!("t{table}")), "{open:?}");
+        }
+    }
+    // The one that is followed is not closed for others, and its rows come.
+    let mut follower = served.client();
+    follower.begin("GET", "/v1/tables/t0/follow?from=3", &[], b"").unwrap();
+    follower.head().unwrap();
+    let mut rows = arrowwood::read_stream(follower.body()).unwrap();
+    for table in 1..TABLES {
+        assert_eq!(client.send("GET", &format!("/v1/tables/t{table}"), &[], b"").unwrap().status, 200);
+        let open = opened(&served);
+        assert!(open.len() <= OPEN + 1 && open.contains("t0"), "{open:?}");
+    }
+    assert_eq!(served.post_json("t0", "{\"n\":3}").status, 200);
+    assert_eq!(rows.next().unwrap().unwrap().num_rows(), 1);
+}
+
+/// A writer's table is closed soon after its rows when others wait, though an idle one may stay open for long.
+#[test]
+fn tables_are_written_in_turn() {
+    let limits = Limits { tables: OPEN, writers: OPEN, writer: Duration::from_secs(3_600), ..Limits::default() };
+    let served = Served::with(|_| Options { limits, ..options() });
+    let mut refused = 0;
+    for round in 0..2 {
+        for table in 0..TABLES {
+            let lines = format!("t{table} n=1i {round}");
+            eventually("there is a place", || {
+                let reply = served.send("POST", "/write", &[], lines.as_bytes());
+                if reply.status == 503 {
+                    refused += 1;
+                    assert!(reply.text().contains("LimitNOFILE") && reply.header("retry-after").is_some());
+                } else {
+                    assert_eq!(reply.status, 204, "{}", reply.text());
+                }
+                reply.status == 204
+            });
+            // Those that are open for reading, and those for writing.
+            let open = opened(&served);
+            assert!(open.len() <= 2 * OPEN, "{open:?}");
+        }
+    }
+    assert!(refused > 0, "more than {OPEN} at once");
+    for table in 0..TABLES {
+        assert_eq!(served.rows(&format!("/v1/tables/t{table}/rows")).len().unwrap(), 2);
+    }
+}
+
+#[test]
+fn a_refusal_says_what_to_do() {
+    let served = narrow(OPEN, 0);
+    served.numbers("t", 3);
+    let reply = served.post_json("t", "{\"n\":3}");
+    assert_eq!((reply.status, reply.code().as_str()), (503, "unavailable"));
+    assert!(reply.text().contains("LimitNOFILE"), "{}", reply.text());
+    assert_eq!(served.rows("/v1/tables/t/rows").len().unwrap(), 3);
+}
+
+/// Clients don't repeat a request of which some lines were appended, and so lose the others.
+#[test]
+fn lines_for_more_tables_than_have_a_place_are_appended_to_none() {
+    let served = narrow(TABLES, OPEN);
+    let lines = |tables: std::ops::Range<usize>| tables.map(|table| format!("t{table} n=1i\n")).collect::<String>();
+    let reply = served.send("POST", "/write", &[], lines(0..OPEN + 1).as_bytes());
+    assert_eq!((reply.status, reply.code().as_str()), (503, "unavailable"), "{}", reply.text());
+    assert!(reply.text().contains("nothing was appended"), "{}", reply.text());
+    for round in 1..3 {
+        eventually("there are places", || served.send("POST", "/write", &[], lines(0..OPEN).as_bytes()).status == 204);
+        // Those that are open have theirs.
+        assert_eq!(served.send("POST", "/write", &[], lines(0..OPEN).as_bytes()).status, 204);
+        for table in 0..OPEN {
+            assert_eq!(open(served.path(&format!("t{table}"))).unwrap().len().unwrap(), 2 * round);
+        }
+    }
+}

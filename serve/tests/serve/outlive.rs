@@ -1,0 +1,152 @@
+//! Requests that last longer than what they began with: than their table, or than their token. What they do at the end is
+//! what they may do then.
+
+use std::fs;
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use arrowwood::{Writer, WriterOptions, open};
+use arrowwood_serve::{Limits, Options, Rights, add_token, revoke_token};
+use bytes::Bytes;
+use tokio::time::timeout;
+
+use crate::support::flight::{Descriptor, SERVICE, framed, put};
+use crate::support::*;
+
+/// A server that closes written tables soon.
+fn closing() -> Served {
+    let limits = Limits { writer: Duration::from_millis(200), ..Limits::default() };
+    Served::with(|_| Options { limits, ..options() })
+}
+
+fn batch(n: i64) -> RecordBatch {
+    RecordBatch::try_from_iter([("n", Arc::new(Int64Array::from(vec![n])) as ArrayRef)]).unwrap()
+}
+
+/// Waits until nobody has the table open for writing.
+fn assert_released(served: &Served, name: &str) {
+    eventually("the table is free", || Writer::open(served.path(name), None, &WriterOptions::default()).is_ok());
+}
+
+/// Removes the table, and makes another one of its name. Its directory is kept, whose number the other one could have else.
+fn replace(served: &Served, name: &str) {
+    fs::rename(served.path(name), served.folder.path().join("removed")).unwrap();
+    served.numbers(name, 0);
+}
+
+/// A request whose table and token the server has looked at: it has asked for its body.
+fn begun(served: &Served, method: &str, path: &str, headers: &[&str]) -> Client {
+    let mut client = served.client();
+    let headers = headers.join("\r\n");
+    let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\n{headers}\r\n\r\n");
+    client.stream.get_mut().write_all(head.as_bytes()).unwrap();
+    assert_eq!(client.head().unwrap().0, 100);
+    client
+}
+
+/// A `DoPut` that goes on, and the status that it ends with.
+struct Put {
+    sent: h2::SendStream<Bytes>,
+    answer: h2::RecvStream,
+}
+
+impl Put {
+    async fn begin(served: &Served, first: Vec<u8>) -> Put {
+        let stream = tokio::net::TcpStream::connect(("127.0.0.1", served.port)).await.unwrap();
+        let (sender, connection) = h2::client::handshake(stream).await.unwrap();
+        tokio::spawn(connection);
+        let request = hyper::Request::post(format!("http://127.0.0.1:{}{SERVICE}/DoPut", served.port));
+        let request = request.header("content-type", "application/grpc").body(()).unwrap();
+        let (answer, mut sent) = sender.ready().await.unwrap().send_request(request, false).unwrap();
+        sent.send_data(first.into(), false).unwrap();
+        Put { sent, answer: answer.await.unwrap().into_body() }
+    }
+
+    /// The next answer; `None` at the end.
+    async fn answer(&mut self) -> Option<Bytes> {
+        let data = timeout(TIMEOUT, self.answer.data()).await.expect("an answer");
+        data.map(Result::unwrap)
+    }
+
+    /// The status and the message of the end.
+    async fn ended(&mut self) -> (String, String) {
+        let trailers = self.answer.trailers().await.unwrap().expect("trailers");
+        let text = |name| trailers.get(name).map_or("", |value| value.to_str().unwrap()).to_owned();
+        (text("grpc-status"), text("grpc-message"))
+    }
+}
+
+#[test]
+fn a_put_writes_to_no_other_table_than_its_own() {
+    let served = closing();
+    served.numbers("t", 0);
+    let messages = put(Descriptor::path("t"), &[batch(0), batch(1)]);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut put = Put::begin(&served, framed(&messages[..2])).await;
+        assert!(put.answer().await.is_some(), "the first batch is answered");
+        assert_released(&served, "t");
+        replace(&served, "t");
+        assert_released(&served, "t");
+        put.sent.send_data(framed(&messages[2..]).into(), false).unwrap();
+        assert_eq!(put.answer().await, None);
+        let (status, message) = put.ended().await;
+        assert_eq!(status, "9", "{message}");
+        assert!(message.contains("removed or replaced"), "{message}");
+        // The call, which the client has not ended, keeps nobody out.
+        assert_released(&served, "t");
+        assert_eq!(open(served.path("t")).unwrap().len().unwrap(), 0);
+        assert_eq!(served.post_json("t", "{\"n\":7}").status, 200);
+        assert_eq!(values(&served.rows("/v1/tables/t/rows")), [["7"]]);
+    });
+}
+
+#[test]
+fn a_post_writes_to_no_other_table_than_its_own() {
+    let served = closing();
+    served.numbers("t", 0);
+    let headers = ["content-type: application/json", "content-length: 7"];
+    let mut client = begun(&served, "POST", "/v1/tables/t/rows", &headers);
+    replace(&served, "t");
+    client.stream.get_mut().write_all(b"{\"n\":1}").unwrap();
+    let reply = client.reply("POST").unwrap();
+    assert_eq!((reply.status, reply.code().as_str()), (409, "file_changed"), "{}", reply.text());
+    assert_eq!(open(served.path("t")).unwrap().len().unwrap(), 0);
+}
+
+/// Neither by the writer that notices it, nor by the next one.
+#[test]
+fn rows_are_not_to_blame_for_a_truncated_table() {
+    let served = Served::with(|_| options());
+    served.numbers("t", 0);
+    assert_eq!(served.post_json("t", "{\"n\":1}").status, 200);
+    let files = fs::read_dir(served.path("t")).unwrap().map(|entry| entry.unwrap().path());
+    for segment in files.filter(|path| path.extension().is_some_and(|extension| extension == "arrow")) {
+        fs::File::options().write(true).open(segment).unwrap().set_len(0).unwrap();
+    }
+    for _ in 0..3 {
+        let reply = served.post_json("t", "{\"n\":2}");
+        assert_eq!(reply.status, 500, "{}", reply.text());
+    }
+}
+
+#[test]
+fn a_revoked_token_makes_no_table() {
+    let served = Served::with(|folder| {
+        add_token(folder.join("tokens.json"), "other", Rights::all()).unwrap();
+        Options { token_file: Some(folder.join("tokens.json")), ..options() }
+    });
+    let file = served.folder.path().join("tokens.json");
+    let bearer = format!("Bearer {}", add_token(&file, "maker", Rights::all()).unwrap());
+    let status = || served.send("GET", "/v1/tables", &[("authorization", &bearer)], b"").status;
+    eventually("the token is known", || status() == 200);
+    let headers = [&format!("authorization: {bearer}"), "content-length: 6"];
+    let mut client = begun(&served, "PUT", "/v1/tables/t", &headers);
+    revoke_token(&file, "maker").unwrap();
+    eventually("the token is revoked", || status() == 401);
+    client.stream.get_mut().write_all(b"n: int").unwrap();
+    assert_eq!(client.reply("PUT").unwrap().status, 401);
+    assert!(!served.path("t").exists());
+}

@@ -1,0 +1,485 @@
+//! What comes from the network as text or as bytes, changed at random: JSON lines, CSV, line protocol, conditions, the parameters of a
+//! URL, the numbers of a producer, tickets and descriptors of Flight. Each is refused in words, or means what a naive reading of it
+//! means; none makes the server fail, and it goes on.
+//!
+//! `ARROWWOOD_SERVE_FUZZ` is the number of changed texts for each parser (`make torture-serve`). `fuzz/` has targets that look for
+//! new ones by coverage.
+
+use std::collections::{BTreeMap, HashMap};
+
+use arrowwood::{Dataset, Value, open};
+use arrowwood_serve::parse_condition;
+use prost::Message;
+use serde_json::Value as Json;
+
+use crate::dice::Dice;
+use crate::support::flight::{Descriptor, Ticket, call, frame};
+use crate::support::*;
+
+const SCHEMA: &str =
+    "n: int not null, x: float, word: text, key: category, flag: bool, at: timestamp[us, UTC], list: list<int>";
+
+fn rounds() -> u64 {
+    std::env::var("ARROWWOOD_SERVE_FUZZ").map_or(400, |rounds| rounds.parse().unwrap())
+}
+
+/// One of `seeds`, with some pieces changed, doubled, left out, or taken from `words` and from another seed.
+fn changed(dice: &mut Dice, seeds: &[&str], words: &[&str]) -> Vec<u8> {
+    let any = |dice: &mut Dice, all: &[&str]| all[dice.below(all.len() as u64) as usize].as_bytes().to_vec();
+    let mut bytes = any(dice, seeds);
+    for _ in 0..dice.below(4) {
+        let from = dice.below(bytes.len() as u64 + 1) as usize;
+        let to = (from + dice.below(12) as usize).min(bytes.len());
+        let piece = match dice.below(8) {
+            0 => Vec::new(),
+            1 => [&bytes[from..to], &bytes[from..to]].concat(),
+            2 => bytes[from..to].iter().map(|byte| byte ^ (1 << dice.below(8))).collect(),
+            3 => vec![dice.below(256) as u8],
+            4 => {
+                let other = any(dice, seeds);
+                let at = dice.below(other.len() as u64 + 1) as usize;
+                other[at..].to_vec()
+            }
+            _ => [&any(dice, words)[..], &bytes[from..to]].concat(),
+        };
+        bytes.splice(from..to, piece);
+    }
+    bytes
+}
+
+/// A server that is asked the same question in many ways.
+struct Asked {
+    served: Served,
+    client: Client,
+    dice: Dice,
+    statuses: BTreeMap<u16, u64>,
+}
+
+impl Asked {
+    fn start(seed: u64, schema: &str) -> Asked {
+        let served = Served::start();
+        served.writer("t", schema).close().unwrap();
+        let client = served.client();
+        Asked { served, client, dice: Dice::new(seed), statuses: BTreeMap::new() }
+    }
+
+    /// The answer, which is never that the server failed; `None` where the connection was closed instead.
+    fn send(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Option<Reply> {
+        let Ok(reply) = self.client.send(method, path, headers, body) else {
+            self.client = self.served.client();
+            return None;
+        };
+        assert!(reply.status < 500 || reply.status == 503, "{method} {path} {headers:?} {body:?}: {}", reply.text());
+        *self.statuses.entry(reply.status).or_default() += 1;
+        if reply.header("connection") == Some("close") {
+            self.client = self.served.client();
+        }
+        Some(reply)
+    }
+
+    /// Appends a body, and gives the rows that the table has got if it was taken.
+    fn append(&mut self, content_type: &str, body: &[u8]) -> Option<Dataset> {
+        let table = self.served.path("t");
+        let before = open(&table).unwrap().len().unwrap();
+        let reply =
+            self.send("POST", "/v1/tables/t/rows", &[("content-type", content_type), ("ack", "visible")], body)?;
+        let rows = open(&table).unwrap();
+        let after = rows.len().unwrap();
+        if reply.status != 200 {
+            assert_eq!(after, before, "{}: {}", String::from_utf8_lossy(body), reply.text());
+            return None;
+        }
+        let told = reply.json();
+        assert_eq!((told["first_row"].as_u64(), told["rows"].as_u64()), (Some(before), Some(after - before)));
+        let new = rows.slice(before, after - before).unwrap();
+        new.validate(|_, _| ()).unwrap();
+        Some(new)
+    }
+
+    /// Whether both kinds of answers came in so many rounds: otherwise nothing was tried.
+    fn end(self, name: &str, rounds: u64) {
+        eprintln!("{name}: {:?}", self.statuses);
+        let count =
+            |first: u16| self.statuses.iter().filter(|(status, _)| **status / 100 == first).map(|(_, n)| n).sum();
+        let (taken, refused): (u64, u64) = (count(2), count(4));
+        assert!(taken > rounds / 50 && refused > rounds / 50, "{name}: {:?}", self.statuses);
+        assert_eq!(self.served.get("/healthz").status, 200);
+    }
+}
+
+/// Whether a cell is what a line of JSON says, as far as that is plain.
+fn is_said(cell: &Value<'_>, said: Option<&Json>) -> bool {
+    match (cell, said) {
+        (Value::Null, None | Some(Json::Null)) => true,
+        (Value::Int(number), Some(said)) => said.as_i64().is_none_or(|said| said == *number),
+        (Value::Float64(number), Some(said)) => said.as_f64().is_none_or(|said| said == *number),
+        (Value::Bool(flag), Some(said)) => said.as_bool() == Some(*flag),
+        (Value::Str(text), Some(said)) => said.as_str() == Some(text),
+        (Value::Null, _) | (_, None | Some(Json::Null)) => false,
+        // Times and lists come in more ways than one.
+        _ => true,
+    }
+}
+
+#[test]
+fn lines_of_json_are_rows_or_refused() {
+    let mut asked = Asked::start(1, SCHEMA);
+    let seeds = [
+        "{\"n\":1,\"x\":2.5,\"word\":\"a\",\"key\":\"k\",\"flag\":true,\"at\":\"2024-01-01T00:00:00Z\",\"list\":[1,2]}\n",
+        "{\"n\":-9223372036854775808}\n{\"n\":9223372036854775807,\"x\":1e300}\n",
+        "{\"word\":\"\\u017c\\ud83d\\ude00\\\"\",\"n\":3}\n\n{\"n\":4,\"list\":[]}",
+        "[{\"n\":5},{\"n\":6,\"flag\":null}]",
+        " {\"n\" : 7 , \"list\" : [ null , 8 ] } \r\n",
+    ];
+    let words = [
+        "\"", "\\", "{", "}", "[", "]", ",", ":", "null", "1e999", "\"n\":1", "\\ud800", "\n", "[[[[[[[[", "0.1", "-",
+        "\u{feff}", "\0",
+    ];
+    for _ in 0..rounds() {
+        let body = changed(&mut asked.dice, &seeds, &words);
+        let Some(rows) = asked.append("application/x-ndjson", &body) else { continue };
+        // A reading of its own: values one after the other, or an array of them.
+        let text = String::from_utf8_lossy(&body);
+        let text = text.trim_start_matches('\u{feff}');
+        let values: Result<Vec<Json>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
+        let values = values.unwrap_or_else(|e| panic!("{text:?} was taken: {e}"));
+        let values = match &values[..] {
+            [Json::Array(all)] => all.clone(),
+            _ => values,
+        };
+        assert_eq!(rows.len().unwrap(), values.len() as u64, "{text:?}");
+        for (row, said) in rows.rows().zip(&values) {
+            let row = row.unwrap();
+            for (name, cell) in row.iter() {
+                assert!(is_said(&cell.unwrap(), said.get(name)), "{text:?}: {name} of {row:?}");
+            }
+        }
+    }
+    asked.end("JSON", rounds());
+}
+
+#[test]
+fn csv_is_rows_or_refused() {
+    let mut asked = Asked::start(2, "n: int not null, x: float, word: text");
+    let seeds = [
+        "n,x,word\n1,2.5,a\n-9223372036854775808,,\n",
+        "word,n,x\n\"b,\"\"c\"\"\n\",2,1e300\n,3,\n",
+        "x,word,n\r\n,\"\",4\r\n-0.5,x,5\r\n",
+        "n,x,word\n6,7,8",
+    ];
+    let words =
+        ["\"", ",", "\n", "\r", "\"\"", "1e999", "9223372036854775808", "\u{feff}", "\0", "n", ",,,,,,,,", "nan"];
+    for _ in 0..rounds() {
+        let body = changed(&mut asked.dice, &seeds, &words);
+        if let Some(rows) = asked.append("text/csv", &body) {
+            // At least as many line ends as rows, but for the last.
+            let ends = body.iter().filter(|byte| b"\r\n".contains(byte)).count() as u64;
+            assert!(rows.len().unwrap() <= ends, "{}", String::from_utf8_lossy(&body));
+        }
+    }
+    asked.end("CSV", rounds());
+}
+
+#[test]
+fn lines_of_influxdb_are_rows_or_refused() {
+    let mut asked = Asked::start(3, SCHEMA);
+    let seeds = [
+        "cpu,host=a usage=1.5,n=2i,ok=t 17\n",
+        "cpu usage=2 18\ncpu,host=b\\ c n=3i\n",
+        "mem note=\"x, \\\"y\\\"\" 5\r\n",
+        "# none\n",
+    ];
+    let words = [
+        ",",
+        "=",
+        " ",
+        "\\",
+        "\"",
+        "i",
+        "u",
+        "t",
+        "\n",
+        "usage=1",
+        "host=",
+        "1e999",
+        "nan",
+        "99999999999999999999",
+        "#",
+    ];
+    let rows_of = |served: &Served, name: &str| open(served.path(name)).map_or(0, |rows| rows.len().unwrap());
+    for _ in 0..rounds() {
+        let body = changed(&mut asked.dice, &seeds, &words);
+        let before: Vec<_> = ["cpu", "mem"].map(|name| rows_of(&asked.served, name)).into();
+        let Some(reply) = asked.send("POST", "/write", &[("ack", "visible")], &body) else { continue };
+        let after: Vec<_> = ["cpu", "mem"].map(|name| rows_of(&asked.served, name)).into();
+        let mut lines: HashMap<String, u64> = HashMap::new();
+        let parsed = std::str::from_utf8(&body).is_ok_and(|text| {
+            let each = |line: &arrowwood_serve::Line<'_>| {
+                *lines.entry(line.measurement.to_string()).or_default() += 1;
+                Ok(())
+            };
+            arrowwood_serve::each_line(text, each).is_ok()
+        });
+        if reply.status == 204 {
+            assert!(parsed, "{}", String::from_utf8_lossy(&body));
+            for (number, name) in ["cpu", "mem"].into_iter().enumerate() {
+                assert_eq!(
+                    after[number] - before[number],
+                    lines.get(name).copied().unwrap_or(0),
+                    "{}",
+                    String::from_utf8_lossy(&body)
+                );
+            }
+        } else if !parsed {
+            assert_eq!(after, before, "{}", String::from_utf8_lossy(&body));
+        }
+    }
+    asked.end("line protocol", rounds());
+}
+
+fn percent(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("%{byte:02x}")).collect()
+}
+
+#[test]
+fn conditions_find_rows_or_are_refused() {
+    let mut asked = Asked::start(4, SCHEMA);
+    let line = |n: i64| {
+        format!(
+            "{{\"n\":{n},\"x\":{}.5,\"word\":\"w{}\",\"key\":\"k{}\",\"flag\":{}}}\n",
+            n / 3,
+            n % 7,
+            n % 3,
+            n % 2 == 0
+        )
+    };
+    assert!(asked.append("application/x-ndjson", (0..60).map(line).collect::<String>().as_bytes()).is_some());
+    let rows = open(asked.served.path("t")).unwrap();
+    let seeds = [
+        "n > 3 and not (x <= 10.5 or word = 'w3')",
+        "key in ('k1', 'k2') and n not in (1, 2, 3)",
+        "flag = true or at is null and word is not null",
+        "at >= '2024-01-01T00:00:00Z' or n != 5",
+        "\"n\" = 7",
+    ];
+    let words = [
+        "(",
+        ")",
+        "not ",
+        " and ",
+        " or ",
+        "'",
+        "''",
+        "\"",
+        "in (",
+        ",",
+        "is null",
+        "<>",
+        ">=",
+        "=",
+        "-1",
+        "1e400",
+        "99999999999999999999",
+        "list",
+        "ż",
+        "\0",
+    ];
+    for _ in 0..rounds() {
+        let text = changed(&mut asked.dice, &seeds, &words);
+        let path = format!("/v1/tables/t/rows?format=jsonl&columns=n&where={}", percent(&text));
+        let Some(reply) = asked.send("GET", &path, &[], b"") else { continue };
+        let expected = parse_condition(&String::from_utf8_lossy(&text), rows.schema());
+        match (reply.status, expected) {
+            (200, Ok(condition)) => {
+                let lines = reply.text().lines().count() as u64;
+                assert_eq!(
+                    lines,
+                    rows.filter(&condition).unwrap().len().unwrap(),
+                    "{}",
+                    String::from_utf8_lossy(&text)
+                );
+            }
+            (400, found) => {
+                assert!(found.is_err() || rows.filter(&found.unwrap()).is_err(), "{}", String::from_utf8_lossy(&text))
+            }
+            (status, found) => panic!("{status}, {found:?}: {}", String::from_utf8_lossy(&text)),
+        }
+    }
+    asked.end("conditions", rounds());
+}
+
+#[test]
+fn urls_mean_rows_or_are_refused() {
+    let mut asked = Asked::start(5, SCHEMA);
+    assert!(asked.append("application/x-ndjson", "{\"n\":7}\n".repeat(10).as_bytes()).is_some());
+    let seeds = [
+        "t/rows?from=2&to=5",
+        "t/rows?columns=n,word&limit=3",
+        "t/rows?from=-3&format=csv",
+        "t",
+        "t/producers/p",
+        "t/rows?column=n&where=n%3E3",
+    ];
+    let words = [
+        "from=",
+        "to=",
+        "&",
+        "=",
+        "?",
+        "/",
+        "..",
+        "%2f",
+        "%00",
+        "%",
+        "+",
+        "-1",
+        "18446744073709551616",
+        "columns=",
+        "format=jsonl",
+        "rows",
+        "t",
+        "limit=0",
+    ];
+    for _ in 0..rounds() {
+        let target = changed(&mut asked.dice, &seeds, &words);
+        // What is no request line at all is for `hostile.rs`.
+        let plain: Vec<u8> = target.into_iter().filter(|byte| byte.is_ascii_graphic() && *byte != b'#').collect();
+        let target = format!("/v1/tables/{}", String::from_utf8(plain).unwrap());
+        if target.contains("follow") {
+            continue;
+        }
+        if let Some(reply) = asked.send("GET", &target, &[], b"") {
+            assert!(reply.is_whole, "{target}");
+        }
+    }
+    asked.end("URLs", rounds());
+}
+
+/// Numbers of batches, beside a naive account of them.
+#[test]
+fn producers_are_who_they_say_and_their_numbers_count() {
+    let (mut seed, mut left) = (6, rounds());
+    while left > 0 {
+        left -= some_producers(seed, left);
+        seed += 1;
+    }
+}
+
+/// Asks a table until it has no room for another name, at most so many times; returns how many.
+fn some_producers(seed: u64, most: u64) -> u64 {
+    let mut asked = Asked::start(seed, SCHEMA);
+    let mut known: HashMap<String, (u64, u64)> = HashMap::new();
+    let (mut rows, mut rounds) = (0, 0);
+    while rounds < most {
+        rounds += 1;
+        let name = changed(&mut asked.dice, &["a", "bc", "producer"], &[" ", "\t", "é", ":", "%00", "a"]);
+        let near = known.get("a").map_or(0, |known| known.1);
+        let numbers = [0, near, near + 1, near + 2, i64::MAX as u64, u64::MAX].map(|number| number.to_string());
+        let numbers: Vec<&str> = numbers.iter().map(String::as_str).collect();
+        let sequence = changed(&mut asked.dice, &numbers, &["0", "-", "+", " ", ".", "e1"]);
+        let epoch = changed(&mut asked.dice, &["0", "0", "1", "2"], &["0", "-", "x", ""]);
+        let clean = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).replace(|c: char| c.is_control(), "");
+        let (name, sequence, epoch) = (clean(name), clean(sequence), clean(epoch));
+        let headers = [
+            ("content-type", "application/x-ndjson"),
+            ("ack", "visible"),
+            ("producer", &*name),
+            ("producer-epoch", &*epoch),
+            ("producer-sequence", &*sequence),
+        ];
+        let Some(reply) = asked.send("POST", "/v1/tables/t/rows", &headers, b"{\"n\":1}") else { continue };
+        // A table has room for some hundred names. This one's row was not appended.
+        if reply.status == 409 && reply.code() == "too_many_producers" {
+            assert!(known.len() > 100 && !known.contains_key(name.trim_matches([' ', '\t'])));
+            break;
+        }
+        // White space around a header's value is none of it.
+        let [name, sequence, epoch] = [&name, &sequence, &epoch].map(|text| text.trim_matches([' ', '\t']).to_owned());
+        let number = |text: &str| text.parse::<u64>().ok().filter(|n| *n <= i64::MAX as u64 && !text.starts_with('+'));
+        let is_name = !name.is_empty() && name.len() <= 200 && name.bytes().all(|byte| byte.is_ascii_graphic());
+        let expected = match (is_name, number(&sequence), number(&epoch)) {
+            (true, Some(sequence), Some(epoch)) => match known.get(&name).copied() {
+                Some((fence, _)) if epoch < fence => 409,
+                Some((_, last)) if sequence > last + 1 => 409,
+                Some((_, last)) => {
+                    rows += u64::from(sequence > last);
+                    known.insert(name.clone(), (epoch, last.max(sequence)));
+                    200
+                }
+                None => {
+                    rows += 1;
+                    known.insert(name.clone(), (epoch, sequence));
+                    200
+                }
+            },
+            _ => 400,
+        };
+        assert_eq!(reply.status, expected, "{name:?} {epoch:?} {sequence:?}: {}", reply.text());
+    }
+    let table = open(asked.served.path("t")).unwrap();
+    assert_eq!(table.len().unwrap(), rows);
+    let positions = table.positions().unwrap();
+    for (name, (epoch, sequence)) in &known {
+        assert_eq!(positions.get(&format!("producer:{name}")), Some(&(*sequence as i64)), "{name}");
+        assert_eq!(positions.get(&format!("producer-epoch:{name}")).copied().unwrap_or(0), *epoch as i64, "{name}");
+    }
+    asked.end("producers", rounds);
+    rounds
+}
+
+/// Tickets and descriptors, as text that is changed and then packed, and as bytes that are packed and then changed.
+#[test]
+fn tickets_and_descriptors_are_answered_with_a_status() {
+    let mut asked = Asked::start(7, SCHEMA);
+    assert!(asked.append("application/x-ndjson", "{\"n\":7}\n".repeat(10).as_bytes()).is_some());
+    let seeds =
+        ["t", "t?from=2&to=5", "t?columns=n,word&limit=3", "t?where=n > 3 and word is null", "t?column=n&from=-2"];
+    let words = [
+        "from=",
+        "to=",
+        "&",
+        "=",
+        "?",
+        "/",
+        "..",
+        "%00",
+        "%",
+        "+",
+        "-1",
+        "18446744073709551616",
+        "columns=",
+        "where=",
+        "ack=visible",
+    ];
+    let mut statuses: BTreeMap<(&str, u16), u64> = BTreeMap::new();
+    let methods = ["DoGet", "GetFlightInfo", "GetSchema", "DoPut"];
+    for round in 0..rounds() {
+        let method = methods[round as usize % methods.len()];
+        let text = changed(&mut asked.dice, &seeds, &words);
+        let message = match asked.dice.below(4) {
+            _ if method == "DoGet" => Ticket { ticket: text }.encode_to_vec(),
+            0 => Descriptor { kind: 1, command: Vec::new(), path: vec![String::from_utf8_lossy(&text).into()] }
+                .encode_to_vec(),
+            1 => Descriptor { kind: asked.dice.below(4) as i32, command: text, path: vec!["t".into()] }.encode_to_vec(),
+            _ => Descriptor { kind: 2, command: text, path: Vec::new() }.encode_to_vec(),
+        };
+        let message = if asked.dice.below(3) == 0 {
+            let mut message = message;
+            let at = asked.dice.below(message.len() as u64 + 1) as usize;
+            let more = asked.dice.below(1 << 40).to_le_bytes();
+            let until = (at + asked.dice.below(4) as usize).min(message.len());
+            message.splice(at..until, more[..asked.dice.below(4) as usize].iter().copied());
+            message
+        } else {
+            message
+        };
+        let ended = call(&asked.served, method, frame(&message));
+        assert!(![2, 13].contains(&ended.status), "{method} {message:?}: {ended:?}");
+        *statuses.entry((method, ended.status)).or_default() += 1;
+    }
+    eprintln!("Flight: {statuses:?}");
+    for method in &methods[..3] {
+        assert!(statuses.contains_key(&(method, 0)) && statuses.contains_key(&(method, 3)), "{statuses:?}");
+    }
+    assert_eq!(asked.served.get("/healthz").status, 200);
+}

@@ -1,0 +1,237 @@
+//! HTTP/2 by hand: thousands of streams that are opened and given up at once. What was begun for them ends, within the limits of
+//! those that are not, and the others are served meanwhile.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use arrowwood_serve::{Limits, Options};
+
+use crate::support::*;
+
+const HEADERS: u8 = 1;
+const DATA: u8 = 0;
+const RESET: u8 = 3;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const GOODBYE: u8 = 7;
+const WINDOW: u8 = 8;
+/// Flags of frames.
+const ACK: u8 = 1;
+const LAST: u8 = 1;
+const WHOLE_HEADERS: u8 = 4;
+/// What a frame may have.
+const PIECE: usize = 16_384;
+
+/// What the server has said on a connection.
+#[derive(Default)]
+struct Said {
+    /// Bytes that may be sent, and those of the stream that has rows.
+    window: AtomicI64,
+    stream: AtomicI64,
+    pongs: AtomicU64,
+    /// Whether the connection has ended.
+    is_over: AtomicBool,
+}
+
+/// A connection of HTTP/2.
+struct Raw {
+    stream: TcpStream,
+    said: Arc<Said>,
+    next: u32,
+    pings: u64,
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let len = (payload.len() as u32).to_be_bytes();
+    [&len[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+fn listen(mut stream: TcpStream, said: &Said) {
+    let mut head = [0; 9];
+    while stream.read_exact(&mut head).is_ok() {
+        let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+        if stream.read_exact(&mut payload).is_err() {
+            break;
+        }
+        match head[3] {
+            PING if head[4] == ACK => drop(said.pongs.fetch_add(1, Ordering::SeqCst)),
+            GOODBYE => break,
+            WINDOW => {
+                let more = i64::from(u32::from_be_bytes(payload[..4].try_into().unwrap()));
+                let window = if head[5..9] == [0; 4] { &said.window } else { &said.stream };
+                window.fetch_add(more, Ordering::SeqCst);
+            }
+            _ => (),
+        }
+    }
+    said.is_over.store(true, Ordering::SeqCst);
+}
+
+impl Raw {
+    fn connect(served: &Served) -> Raw {
+        let mut stream = served.connect();
+        stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
+        stream.write_all(&[frame(SETTINGS, 0, 0, &[]), frame(SETTINGS, ACK, 0, &[])].concat()).unwrap();
+        let said = Arc::new(Said { window: AtomicI64::new(65_535), ..Said::default() });
+        let (coming, heard) = (stream.try_clone().unwrap(), said.clone());
+        thread::spawn(move || listen(coming, &heard));
+        Raw { stream, said, next: 1, pings: 0 }
+    }
+
+    fn is_over(&self) -> bool {
+        self.said.is_over.load(Ordering::SeqCst)
+    }
+
+    /// Sends frames; whether the connection is still there.
+    fn send(&mut self, frames: &[u8]) -> bool {
+        self.stream.write_all(frames).is_ok() && !self.is_over()
+    }
+
+    /// The frame that opens a stream, and the stream's number.
+    fn opening(&mut self, is_post: bool, path: &str) -> (u32, Vec<u8>) {
+        let number = self.next;
+        self.next += 2;
+        let text = |text: &str| [&[text.len() as u8], text.as_bytes()].concat();
+        // Method and scheme by their numbers, the others as literals.
+        let mut block = vec![if is_post { 0x83 } else { 0x82 }, 0x86, 0x04];
+        block.extend(text(path));
+        block.extend([&[0x01], &text("localhost")[..]].concat());
+        if is_post {
+            block.extend([&[0x00], &text("content-type")[..], &text("application/x-ndjson")].concat());
+        }
+        let flags = if is_post { WHOLE_HEADERS } else { WHOLE_HEADERS | LAST };
+        (number, frame(HEADERS, flags, number, &block))
+    }
+
+    /// Sends rows whole, on a stream of this number.
+    fn send_rows(&mut self, path: &str, body: &[u8]) -> u32 {
+        let (number, opening) = self.opening(true, path);
+        // As the server's settings have it.
+        self.said.stream.store(1 << 20, Ordering::SeqCst);
+        assert!(self.send(&opening));
+        let pieces = body.chunks(PIECE);
+        let last = pieces.len() - 1;
+        for (at, piece) in pieces.enumerate() {
+            let windows = |said: &Said| said.window.load(Ordering::SeqCst).min(said.stream.load(Ordering::SeqCst));
+            assert!(self.until(|said, _| windows(said) >= PIECE as i64));
+            self.said.window.fetch_sub(piece.len() as i64, Ordering::SeqCst);
+            self.said.stream.fetch_sub(piece.len() as i64, Ordering::SeqCst);
+            assert!(self.send(&frame(DATA, if at == last { LAST } else { 0 }, number, piece)));
+        }
+        assert!(self.wait());
+        number
+    }
+
+    /// Waits until the server has taken all that was sent, as far as a ping tells.
+    fn wait(&mut self) -> bool {
+        self.pings += 1;
+        if !self.send(&frame(PING, 0, 0, &[7; 8])) {
+            return false;
+        }
+        self.until(|said, raw| said.pongs.load(Ordering::SeqCst) >= raw.pings)
+    }
+
+    /// Waits until something is said, or the connection is over.
+    fn until(&self, is_so: impl Fn(&Said, &Raw) -> bool) -> bool {
+        let begun = Instant::now();
+        while !is_so(&self.said, self) {
+            if self.is_over() {
+                return false;
+            }
+            assert!(begun.elapsed() < TIMEOUT, "the server says nothing");
+            thread::sleep(Duration::from_micros(200));
+        }
+        true
+    }
+}
+
+fn given_up(number: u32) -> Vec<u8> {
+    // CANCEL
+    frame(RESET, 0, number, &8u32.to_be_bytes())
+}
+
+/// Opens so many streams and gives them up, by as many connections as that takes.
+fn open_and_give_up(served: &Served, path: &str, streams: u32, waits: bool) {
+    let mut opened = 0;
+    while opened < streams {
+        let mut raw = Raw::connect(served);
+        loop {
+            let burst: Vec<_> = (0..60).map(|_| raw.opening(false, path)).collect();
+            opened += 60;
+            let goes_on = if waits {
+                let opening = burst.iter().flat_map(|(_, frame)| frame.clone()).collect::<Vec<_>>();
+                let resets = burst.iter().flat_map(|(number, _)| given_up(*number)).collect::<Vec<_>>();
+                raw.send(&opening) && raw.wait() && raw.send(&resets)
+            } else {
+                let both = burst.into_iter().flat_map(|(number, frame)| [frame, given_up(number)].concat());
+                raw.send(&both.collect::<Vec<_>>())
+            };
+            if !goes_on || opened >= streams {
+                break;
+            }
+        }
+    }
+}
+
+/// Before the server has begun with them, and when it has: requests for rows, by a condition and all of them, streams that go on,
+/// and what is answered at once.
+#[test]
+fn streams_that_are_given_up_at_once_cost_nothing() {
+    alone!();
+    let streams: u32 = std::env::var("ARROWWOOD_SERVE_RESETS").map_or(1_200, |streams| streams.parse().unwrap());
+    let served = Served::start();
+    served.numbers("t", 200_000);
+    let paths = ["/v1/tables/t/rows?where=n%3C0", "/v1/tables/t/rows", "/v1/tables/t/follow?from=0", "/healthz"];
+    // Once before it is measured: what all requests need is there then.
+    paths.iter().for_each(|path| open_and_give_up(&served, path, 60, true));
+    let before = private();
+    for waits in [false, true] {
+        for path in paths {
+            open_and_give_up(&served, path, streams, waits);
+            assert_eq!(served.rows("/v1/tables/t/rows?where=n%3D7").len().unwrap(), 1, "{path}");
+        }
+    }
+    eventually("all are done", || metric(&served, "requests") == 1 && metric(&served, "followers") == 0);
+    let more = private().saturating_sub(before);
+    eprintln!("{more} bytes more after {} streams", 8 * streams);
+    assert!(more < 64 << 20, "{more} bytes more");
+}
+
+/// Rows that were sent whole, and then given up, are parsed still: what that takes counts towards the memory for rows until it is
+/// done, so that no more of it is begun than there is memory for. Here they take all of it, and others are refused meanwhile.
+#[test]
+fn rows_that_are_given_up_hold_their_memory_until_they_are_parsed() {
+    const MEMORY: usize = 16 << 20;
+    alone!();
+    let served =
+        Served::with(|_| Options { limits: Limits { ingest_memory: MEMORY, ..Limits::default() }, ..options() });
+    served.writer("t", "n: int not null").close().unwrap();
+    for (path, line) in [("/v1/tables/t/rows", "{\"n\":123456}\n"), ("/write", "cpu,host=a usage=0.5 1\n")] {
+        let body = line.repeat(MEMORY / line.len());
+        let is_refused = || {
+            let reply = served.post_json("t", "{\"n\":1}");
+            assert!([200, 503].contains(&reply.status), "{}", reply.text());
+            reply.status == 503
+        };
+        // When exactly the parser has begun can't be seen from here.
+        let held = (0..12).filter(|after| {
+            let mut raw = Raw::connect(&served);
+            let number = raw.send_rows(path, body.as_bytes());
+            thread::sleep(Duration::from_millis(2 * *after));
+            assert!(raw.send(&given_up(number)));
+            // Its request is no more when the only one is the one that asks.
+            eventually("it is given up", || metric(&served, "requests") == 1);
+            let is_held = is_refused();
+            eventually("all of the memory was given back", || !is_refused());
+            is_held
+        });
+        assert!(held.count() > 0, "{path}");
+    }
+    // What was given up before its rows were in the queue was not appended.
+    let numbers = served.rows("/v1/tables/t/rows?where=n%3D123456").len().unwrap();
+    assert_eq!(numbers % (MEMORY / "{\"n\":123456}\n".len()) as u64, 0);
+}

@@ -1,0 +1,285 @@
+//! Who may do what: every route with every kind of token, names that lead nowhere, pages of others, TLS.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrowwood::ErrorKind;
+use arrowwood_serve::{Options, Rights, Server, add_token, revoke_token};
+
+use crate::support::*;
+
+const JSON: (&str, &str) = ("content-type", "application/x-ndjson");
+
+fn rights(read: &[&str], write: &[&str]) -> Rights {
+    let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    Rights { read: list(read), write: list(write) }
+}
+
+/// What each route answers to: no token, a wrong one, one that was revoked, one for another table, one that may read, one
+/// that may write, one that may do everything.
+const ROUTES: &[(&str, &str, &str, [u16; 7])] = &[
+    ("GET", "/healthz", "", [200; 7]),
+    ("GET", "/ping", "", [204; 7]),
+    ("GET", "/metrics", "", [401, 401, 401, 403, 403, 403, 200]),
+    ("GET", "/v1/tables", "", [401, 401, 401, 200, 200, 200, 200]),
+    ("GET", "/v1/tables/t", "", [401, 401, 401, 403, 200, 200, 200]),
+    ("HEAD", "/v1/tables/t", "", [401, 401, 401, 403, 200, 200, 200]),
+    ("GET", "/v1/tables/t/rows", "", [401, 401, 401, 403, 200, 403, 200]),
+    ("GET", "/v1/tables/t/rows?format=csv&where=n%3D1", "", [401, 401, 401, 403, 200, 403, 200]),
+    ("HEAD", "/v1/tables/t/follow", "", [401, 401, 401, 403, 200, 403, 200]),
+    ("HEAD", "/v1/tables/t/events", "", [401, 401, 401, 403, 200, 403, 200]),
+    ("GET", "/v1/tables/t/producers/p", "", [401, 401, 401, 403, 404, 404, 404]),
+    ("POST", "/v1/tables/t/rows", "{\"n\":1}", [401, 401, 401, 403, 403, 200, 200]),
+    ("PUT", "/v1/tables/t", "n: int not null", [401, 401, 401, 403, 403, 200, 200]),
+    ("PUT", "/v1/tables/new", "n: int", [401, 401, 401, 403, 403, 403, 201]),
+    ("POST", "/write", "t n=1", [401, 401, 401, 403, 403, 400, 400]),
+    ("POST", "/api/v2/write", "other n=1\nt n=1", [401, 401, 401, 403, 403, 403, 400]),
+    ("POST", "/write", "made n=1", [401, 401, 401, 403, 403, 403, 204]),
+    ("GET", "/v1/tables/t/sql?query=select+1", "", [401, 401, 401, 403, 501, 403, 501]),
+    ("GET", "/v1/tables/t/groups?of=sum:0", "", [401, 401, 401, 403, 200, 403, 200]),
+    ("GET", "/v1/tables/t/image?row=0&at=0", "", [401, 401, 401, 403, 404, 403, 404]),
+    ("GET", "/v1/tables/t/seek?at=0&value=1", "", [401, 401, 401, 403, 200, 403, 200]),
+    ("GET", "/v1/tables/t/statistics?at=0", "", [401, 401, 401, 403, 200, 403, 200]),
+    ("GET", "/v1/tables/t/bins?at=0", "", [401, 401, 401, 403, 200, 403, 200]),
+    ("GET", "/v1/tables/t/views?sort=n", "", [401, 401, 401, 403, 200, 403, 200]),
+    ("GET", "/v1/tables/t/cells", "", [401, 401, 401, 403, 200, 403, 200]),
+    ("GET", "/v1/tables/t/anatomy", "", [401, 401, 401, 403, 200, 403, 200]),
+    ("GET", "/v1/tables/nothing", "", [401, 401, 401, 403, 403, 403, 404]),
+    ("GET", "/v1/tables/nothing/rows", "", [401, 401, 401, 403, 403, 403, 404]),
+    ("POST", "/v1/tables/nothing/rows", "{\"n\":1}", [401, 401, 401, 403, 403, 403, 404]),
+    ("GET", "/nowhere", "", [401, 401, 401, 404, 404, 404, 404]),
+    ("GET", "/", "", [401, 401, 401, 404, 404, 404, 404]),
+    ("DELETE", "/v1/tables", "", [401, 401, 401, 405, 405, 405, 405]),
+    ("GET", "/v1/tables/t/rows?limit=0", "", [401, 401, 401, 403, 200, 200, 200]),
+    ("GET", "/v1/tables/t/rows?limit=1", "", [401, 401, 401, 403, 200, 403, 200]),
+];
+
+fn with_tokens(folder: &Path) -> Options {
+    add_token(folder.join("tokens.json"), "first", rights(&["x"], &[])).unwrap();
+    Options { token_file: Some(folder.join("tokens.json")), ..options() }
+}
+
+#[test]
+fn every_route_asks_for_its_right() {
+    let served = Served::with(with_tokens);
+    served.numbers("t", 3);
+    let file = served.folder.path().join("tokens.json");
+    let add = |name: &str, rights: Rights| add_token(&file, name, rights).unwrap();
+    let revoked = add("revoked", Rights::all());
+    let mut tokens = vec![None, Some("aw_00000000_".to_owned() + &"0".repeat(64)), Some(revoked)];
+    tokens.push(Some(add("other", rights(&["other"], &["other"]))));
+    tokens.push(Some(add("reader", rights(&["t"], &[]))));
+    tokens.push(Some(add("producer", rights(&[], &["t"]))));
+    tokens.push(Some(add("all", Rights::all())));
+    revoke_token(&file, "revoked").unwrap();
+    let send = |(method, path, body, _): &(&str, &str, &str, [u16; 7]), token: &Option<String>| {
+        let authorization = token.as_ref().map(|token| format!("Bearer {token}"));
+        let mut headers = vec![JSON];
+        headers.extend(authorization.as_deref().map(|value| ("authorization", value)));
+        served.send(method, path, &headers, body.as_bytes())
+    };
+    eventually("the tokens are known", || send(&ROUTES[3], &tokens[6]).status == 200);
+    for route in ROUTES {
+        for (token, expected) in tokens.iter().zip(route.3) {
+            let reply = send(route, token);
+            assert_eq!(reply.status, expected, "{} {} with {token:?}: {}", route.0, route.1, reply.text());
+            if reply.status == 401 {
+                assert_eq!(reply.header("www-authenticate"), Some("Bearer"));
+            }
+        }
+    }
+    // Whoever may see nothing of a table does not learn that it is there.
+    let named = |reply: Reply| reply.text().replace("nothing", "t");
+    assert_eq!(named(send(&ROUTES[4], &tokens[3])), named(send(&ROUTES[19], &tokens[3])));
+    assert_eq!(send(&ROUTES[3], &tokens[3]).text().trim_end(), r#"{"tables":[]}"#);
+    assert_eq!(send(&ROUTES[3], &tokens[4]).text().trim_end(), r#"{"tables":[{"name":"t","kind":"table"}]}"#);
+    // The log knows who, and no secret.
+    let audit = served.audit().join("\n");
+    assert!(audit.contains("\"token\":\"producer\"") && audit.contains("\"token\":null"));
+    for token in tokens.iter().flatten() {
+        assert!(!audit.contains(&token[12..]), "{audit}");
+    }
+    assert!(!audit.contains("format=csv"));
+}
+
+#[test]
+fn a_server_that_only_reads_writes_nothing() {
+    let served = Served::with(|_| Options { read_only: true, ..options() });
+    served.numbers("t", 3);
+    for (method, path, body) in [
+        ("POST", "/v1/tables/t/rows", "{\"n\":1}"),
+        ("PUT", "/v1/tables/new", "n: int"),
+        ("POST", "/write", "t n=1i"),
+        ("POST", "/api/v2/write", "new n=1i"),
+    ] {
+        assert_eq!(served.send(method, path, &[JSON], body.as_bytes()).status, 403, "{method} {path}");
+    }
+    assert_eq!(served.get("/v1/tables/t").json()["writable"], false);
+    assert_eq!(served.rows("/v1/tables/t/rows").len().unwrap(), 3);
+}
+
+#[test]
+fn no_name_leads_out() {
+    let served = Served::start();
+    served.numbers("t", 3);
+    let outside = served.folder.path().join("outside");
+    fs::rename(served.path("t"), &outside).unwrap();
+    served.numbers("t", 2);
+    symlink(&outside, served.path("link")).unwrap();
+    symlink(outside.join("00000000000000000000.arrow"), served.path("link.arrow")).unwrap();
+    fs::create_dir(served.path("inner")).unwrap();
+    symlink(outside.join("00000000000000000000.arrow"), served.path("inner").join("00000000000000000000.arrow"))
+        .unwrap();
+    for name in [
+        "..%2foutside",
+        "%2e%2e%2foutside",
+        "../outside",
+        "..",
+        ".",
+        "%2e",
+        "t%2f..%2f..%2foutside",
+        "t%00",
+        "%00",
+        "link",
+        "link.arrow",
+        "inner",
+        "%5c..%5coutside",
+        "t%2f",
+        "%ff",
+        "",
+        "%",
+        "%zz",
+        "t%0a",
+        &outside.display().to_string().replace('/', "%2f"),
+        &"x".repeat(5_000),
+    ] {
+        for suffix in ["", "/rows", "/follow", "/events"] {
+            let reply = served.get(&format!("/v1/tables/{name}{suffix}"));
+            assert!([400, 404, 405].contains(&reply.status), "{name}{suffix}: {} {}", reply.status, reply.text());
+        }
+        let reply = served.post_json(name, "{\"n\":1}");
+        assert!([400, 404].contains(&reply.status), "{name}: {}", reply.text());
+        let reply = served.send("PUT", &format!("/v1/tables/{name}"), &[], b"n: int");
+        assert!([400, 404, 409].contains(&reply.status), "{name}: {}", reply.text());
+    }
+    let names = served.get("/v1/tables").json();
+    assert_eq!(names.to_string(), r#"{"tables":[{"name":"t","kind":"table"}]}"#);
+    assert_eq!(arrowwood::open(&outside).unwrap().len().unwrap(), 3);
+}
+
+#[test]
+fn foreign_names_and_pages_are_turned_away() {
+    let served = Served::with(|_| Options { hosts: vec!["data.lan".into()], ..options() });
+    served.numbers("t", 3);
+    let with = |name: &str, value: &str| served.send("GET", "/v1/tables/t", &[(name, value)], b"").status;
+    for (host, status) in
+        [("data.lan:80", 200), ("127.0.0.1", 200), ("evil.example", 421), ("data.lan.evil.example", 421)]
+    {
+        assert_eq!(with("host", host), status, "{host}");
+    }
+    // The browser says where the page is from, and sends no other method unasked.
+    for (origin, status) in [("http://localhost", 200), ("http://evil.example", 403), ("null", 403)] {
+        assert_eq!(with("origin", origin), status, "{origin}");
+    }
+    let posted = served.send("POST", "/v1/tables/t/rows", &[JSON, ("origin", "http://evil.example")], b"{\"n\":1}");
+    assert_eq!(posted.status, 403);
+    let preflight = [("origin", "http://evil.example"), ("access-control-request-method", "POST")];
+    let preflight = served.send("OPTIONS", "/v1/tables/t/rows", &preflight, b"");
+    assert_eq!(preflight.status, 403);
+    let all = [preflight, served.get("/v1/tables/t"), served.get("/nowhere")];
+    for reply in all {
+        assert!(reply.headers.iter().all(|(name, _)| !name.starts_with("access-control")), "{:?}", reply.headers);
+        assert_eq!(reply.header("x-content-type-options"), Some("nosniff"));
+        assert_eq!(reply.header("content-security-policy"), Some("default-src 'none'"));
+    }
+    assert_eq!(served.rows("/v1/tables/t/rows").len().unwrap(), 3);
+    assert_eq!(served.audit().iter().filter(|line| line.contains("\"status\":421")).count(), 2);
+}
+
+#[test]
+fn other_machines_need_tls_and_tokens() {
+    let folder = tempfile::tempdir().unwrap();
+    let cert = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+    let (chain, key, tokens) =
+        (folder.path().join("cert.pem"), folder.path().join("key.pem"), folder.path().join("tokens.json"));
+    fs::write(&chain, cert.cert.pem()).unwrap();
+    fs::write(&key, cert.signing_key.serialize_pem()).unwrap();
+    add_token(&tokens, "a", Rights::all()).unwrap();
+    fs::create_dir(folder.path().join("data")).unwrap();
+    let (tls, tokens) = (Some((chain, key.clone())), Some(tokens));
+    let bind =
+        |options: Options| Server::bind(folder.path().join("data"), &options).map(|server| server.url().to_owned());
+    let open = || Options { listen: "0.0.0.0:0".into(), ..Options::default() };
+    for (options, missing) in [
+        (open(), "needs TLS (--tls-cert, --tls-key) and tokens (--token-file)"),
+        (Options { tls: tls.clone(), ..open() }, "needs tokens (--token-file)"),
+        (Options { token_file: tokens.clone(), ..open() }, "needs TLS"),
+        (Options { listen: "[::]:0".into(), ..Options::default() }, "needs TLS"),
+    ] {
+        let e = bind(options).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::InvalidArgument);
+        assert!(e.message().contains(missing), "{e}");
+    }
+    assert!(
+        bind(Options { tls: tls.clone(), token_file: tokens.clone(), ..open() })
+            .unwrap()
+            .starts_with("https://0.0.0.0:")
+    );
+    assert!(bind(Options { insecure: true, ..open() }).unwrap().starts_with("http://0.0.0.0:"));
+    assert!(
+        bind(Options { listen: "nowhere".into(), ..Options::default() }).unwrap_err().message().contains("HOST:PORT")
+    );
+    let swapped = Options { tls: tls.map(|(chain, key)| (key, chain)), ..options() };
+    assert_eq!(bind(swapped).unwrap_err().kind(), ErrorKind::InvalidData);
+    let missing = Options { token_file: Some(folder.path().join("no.json")), ..options() };
+    assert_eq!(bind(missing).unwrap_err().kind(), ErrorKind::NotFound);
+    assert!(Server::bind(&key, &options()).is_err());
+}
+
+#[test]
+fn plain_text_on_the_tls_port_gets_nothing() {
+    let cert = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+    let served = Served::with(|folder| {
+        let (chain, key) = (folder.join("cert.pem"), folder.join("key.pem"));
+        fs::write(&chain, cert.cert.pem()).unwrap();
+        fs::write(&key, cert.signing_key.serialize_pem()).unwrap();
+        Options { tls: Some((chain, key)), limits: impatient(), ..options() }
+    });
+    served.numbers("t", 3);
+    let mut plain = served.connect();
+    plain.write_all(b"GET /v1/tables HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    // Whether it is closed or reset is the system's business.
+    let _ = plain.read_to_end(&mut answer);
+    assert!(!answer.windows(5).any(|bytes| bytes == b"HTTP/" || bytes == b"ticks"), "{answer:?}");
+    // Silence is ended as well.
+    let mut silent = served.connect();
+    assert_eq!(silent.read(&mut [0; 8]).unwrap_or(0), 0);
+    // And TLS is answered, in whichever version of HTTP is asked for.
+    for (version, protocol) in [(&b"http/1.1"[..], "HTTP/1.1"), (b"h2", "h2")] {
+        use tokio_rustls::rustls::{
+            ClientConfig, ClientConnection, RootCertStore, StreamOwned, crypto::ring::default_provider,
+        };
+        let mut roots = RootCertStore::empty();
+        roots.add(cert.cert.der().clone()).unwrap();
+        let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap();
+        let mut config = config.with_root_certificates(roots).with_no_client_auth();
+        config.alpn_protocols = vec![version.to_vec()];
+        let connection = ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap();
+        let mut client = Client::new(StreamOwned::new(connection, served.connect()));
+        if protocol == "h2" {
+            client.stream.get_mut().write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").unwrap();
+            let mut settings = [0; 9];
+            client.stream.read_exact(&mut settings).unwrap();
+            assert_eq!(settings[3], 4, "HTTP/2 begins with settings");
+        } else {
+            assert_eq!(client.send("GET", "/v1/tables/t/rows", &[], b"").unwrap().dataset().len().unwrap(), 3);
+        }
+        assert_eq!(client.stream.get_ref().conn.alpn_protocol(), Some(version));
+    }
+}

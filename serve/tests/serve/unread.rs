@@ -1,0 +1,158 @@
+//! Clients of HTTP/2 that leave one answer unread and are busy otherwise: pings come and go, and other answers. They keep nothing
+//! of the server by that; whoever waits for rows, or reads slowly, is no such client.
+
+use std::time::Duration;
+
+use arrowwood::Value;
+use arrowwood_serve::{Limits, Options};
+use bytes::Bytes;
+use h2::client::{Builder, SendRequest};
+use h2::{Ping, PingPong, RecvStream};
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+
+use crate::support::*;
+
+/// The window that HTTP/2 begins with.
+const WINDOW: u32 = 65_535;
+
+/// A connection that has ended, or not.
+struct Connection {
+    sender: SendRequest<Bytes>,
+    pings: PingPong,
+    task: tokio::task::JoinHandle<Result<(), h2::Error>>,
+    port: u16,
+}
+
+impl Connection {
+    /// Each answer may be `window` bytes ahead of its reader, and all of them together as many as they like.
+    async fn open(served: &Served, window: u32) -> Connection {
+        let stream = TcpStream::connect(("127.0.0.1", served.port)).await.unwrap();
+        let mut builder = Builder::new();
+        builder.initial_window_size(window).initial_connection_window_size(1 << 30);
+        let (sender, mut connection) = builder.handshake(stream).await.unwrap();
+        let pings = connection.ping_pong().unwrap();
+        Connection { sender, pings, task: tokio::spawn(connection), port: served.port }
+    }
+
+    fn is_over(&self) -> bool {
+        self.task.is_finished()
+    }
+
+    /// The body of an answer, of which nothing is read yet.
+    async fn get(&mut self, path: &str) -> Result<RecvStream, h2::Error> {
+        let mut sender = self.sender.clone().ready().await?;
+        let uri = format!("http://127.0.0.1:{}{path}", self.port);
+        let (answer, _) = sender.send_request(hyper::Request::get(uri).body(()).unwrap(), true)?;
+        let answer = answer.await?;
+        assert_eq!(answer.status(), 200, "{path}");
+        Ok(answer.into_body())
+    }
+
+    async fn ping(&mut self) -> Result<(), h2::Error> {
+        self.pings.ping(Ping::opaque()).await.map(drop)
+    }
+}
+
+/// Reads the next bytes of an answer, and makes room for as many.
+async fn read(body: &mut RecvStream) -> Option<Result<Bytes, h2::Error>> {
+    let bytes = body.data().await?;
+    if let Ok(bytes) = &bytes {
+        body.flow_control().release_capacity(bytes.len()).unwrap();
+    }
+    Some(bytes)
+}
+
+fn texts(served: &Served, rows: i64) {
+    let mut writer = served.writer("t", "n: int not null, text: text");
+    let text = "x".repeat(1_000);
+    (0..rows).for_each(|n| writer.append_row(&[Value::Int(n), Value::Str(&text)]).unwrap());
+    writer.close().unwrap();
+}
+
+fn stalling(stall: Duration) -> Served {
+    let limits = Limits { stall, greeting: Duration::from_millis(300), ..Limits::default() };
+    Served::with(|_| Options { limits, ..options() })
+}
+
+fn run(work: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async { timeout(2 * TIMEOUT, work).await.expect("an end") });
+}
+
+/// Its memory, its files and its place among the statements of its token are free again, however busy its connection is.
+#[test]
+fn whoever_leaves_one_answer_unread_is_let_go() {
+    let served = stalling(Duration::from_millis(700));
+    texts(&served, 4_000);
+    for (window, path) in [
+        (WINDOW, "/v1/tables/t/rows"),
+        (WINDOW, "/v1/tables/t/follow?from=0"),
+        // Complete, for the server, and still to be sent.
+        (WINDOW, "/v1/tables/t/rows?format=csv&to=90"),
+        // Of which not a byte may be sent.
+        (0, "/v1/tables/t"),
+    ] {
+        run(async {
+            let mut client = Connection::open(&served, window).await;
+            let unread = client.get(path).await.unwrap();
+            let begun = tokio::time::Instant::now();
+            while !client.is_over() {
+                assert!(begun.elapsed() < TIMEOUT, "{path}: the answer is kept");
+                if window > 0
+                    && let Ok(mut other) = client.get("/healthz").await
+                {
+                    while let Some(Ok(_)) = read(&mut other).await {}
+                }
+                let _ = client.ping().await;
+                sleep(Duration::from_millis(10)).await;
+            }
+            drop(unread);
+        });
+        // The one that asks for the metrics counts.
+        eventually("what was held is free", || metric(&served, "requests") == 1);
+    }
+}
+
+#[test]
+fn whoever_waits_for_rows_is_not_let_go() {
+    let served = stalling(Duration::from_millis(300));
+    served.numbers("t", 3);
+    run(async {
+        let mut client = Connection::open(&served, WINDOW).await;
+        let mut rows = client.get("/v1/tables/t/follow?from=0").await.unwrap();
+        let mut came = 0;
+        for round in 0..3 {
+            while let Ok(bytes) = timeout(Duration::from_millis(1_000), read(&mut rows)).await {
+                came += bytes.expect("it goes on").unwrap().len();
+            }
+            client.ping().await.unwrap();
+            assert!(came > 0, "rows come in round {round}");
+            came = 0;
+            assert_eq!(served.post_json("t", "{\"n\":3}").status, 200);
+        }
+        assert!(!client.is_over());
+    });
+}
+
+/// What counts is whether anything is taken, not how much.
+#[test]
+fn whoever_reads_slowly_is_not_let_go() {
+    let stall = Duration::from_millis(2_000);
+    let served = stalling(stall);
+    texts(&served, 4_000);
+    run(async {
+        let mut client = Connection::open(&served, WINDOW).await;
+        let mut rows = client.get("/v1/tables/t/rows").await.unwrap();
+        let begun = tokio::time::Instant::now();
+        let mut came = 0;
+        while begun.elapsed() < 3 * stall {
+            came += read(&mut rows).await.unwrap().unwrap().len();
+            sleep(Duration::from_millis(100)).await;
+        }
+        while let Some(bytes) = read(&mut rows).await {
+            came += bytes.unwrap().len();
+        }
+        assert!(came > 4_000_000, "{came} bytes came");
+    });
+}

@@ -1,0 +1,529 @@
+//! Rows that come in over HTTP: all or none, each once, durable when it is said so.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrowwood::{Dataset, Format, Value, WriteOptions, Writer, WriterOptions, compact, open, table_stat};
+use arrowwood_serve::{Limits, Options};
+use serde_json::json;
+
+use crate::support::*;
+
+const JSON: (&str, &str) = ("content-type", "application/x-ndjson");
+
+type Headers<'a> = &'a [(&'a str, &'a str)];
+
+fn arrow(numbers: &[i64], words: &[Option<&str>], format: Format) -> Vec<u8> {
+    let columns: [(&str, ArrayRef, bool); 2] = [
+        ("word", Arc::new(StringArray::from(words.to_vec())), true),
+        ("n", Arc::new(Int64Array::from(numbers.to_vec())), false),
+    ];
+    let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+    let mut bytes = Vec::new();
+    let options = WriteOptions { format, ..WriteOptions::default() };
+    arrowwood::write_to(&Dataset::try_from(vec![batch]).unwrap(), &mut bytes, &options).unwrap();
+    bytes
+}
+
+#[test]
+fn rows_of_every_form_are_appended() {
+    let served = Served::start();
+    served.writer("t", "n: int not null, word: category").close().unwrap();
+    let stream = arrow(&[1, 2], &[Some("a"), None], Format::Stream);
+    let file = arrow(&[3], &[Some("b")], Format::File);
+    let gzip = {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(b"{\"n\":6}\n").unwrap();
+        encoder.finish().unwrap()
+    };
+    let zstd = zstd::bulk::compress(b"{\"n\":7}\n", 3).unwrap();
+    let sent: [(Headers<'_>, &[u8], u64); 6] = [
+        (&[("content-type", "application/vnd.apache.arrow.stream")], &stream, 2),
+        (&[("content-type", "application/vnd.apache.arrow.file")], &file, 1),
+        (&[("content-type", "application/json; charset=utf-8")], b"{\"word\":\"a\",\"n\":4}\n", 1),
+        (&[("content-type", "text/csv")], b"word,n\n\"c,d\",5\n", 1),
+        (&[JSON, ("content-encoding", "gzip")], &gzip, 1),
+        (&[JSON, ("content-encoding", "zstd")], &zstd, 1),
+    ];
+    let mut client = served.client();
+    let mut first_row = 0;
+    for (headers, body, rows) in sent {
+        let reply = client.send("POST", "/v1/tables/t/rows", headers, body).unwrap();
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        let end = first_row + rows;
+        let expected = format!(
+            r#"{{"first_row":{first_row},"rows":{rows},"committed":{end},"durable":{end},"sequence":null,"duplicate":false}}"#
+        );
+        assert_eq!(reply.text().trim_end(), expected);
+        // What is acknowledged as durable is said to be so by the table's own records.
+        assert_eq!(table_stat(served.path("t")).unwrap().unwrap().durable_end, end);
+        first_row = end;
+    }
+    let expected = [["1", "a"], ["2", "null"], ["3", "b"], ["4", "a"], ["5", "c,d"], ["6", "null"], ["7", "null"]];
+    assert_eq!(values(&open(served.path("t")).unwrap()), expected);
+}
+
+/// They may be local time of anywhere; the same in rows and in conditions.
+#[test]
+fn times_without_an_offset_are_refused_where_the_column_has_a_zone() {
+    let served = Served::start();
+    served.writer("t", "ts: timestamp[us, UTC] not null").close().unwrap();
+    let mut client = served.client();
+    let mut send =
+        |headers: Headers<'_>, body: &str| client.send("POST", "/v1/tables/t/rows", headers, body.as_bytes()).unwrap();
+    const CSV: (&str, &str) = ("content-type", "text/csv");
+    for (headers, body) in [
+        (&[JSON][..], "{\"ts\":\"2026-01-31T12:00:00\"}\n"),
+        (&[JSON], "{\"ts\":\"2026-01-31\"}\n"),
+        (&[CSV], "ts\n2026-01-31 12:00:00\n"),
+    ] {
+        let reply = send(headers, body);
+        assert_eq!(reply.status, 400, "{body}");
+        assert!(reply.text().contains("the column has a time zone: write the time's offset"), "{}", reply.text());
+    }
+    assert_eq!(send(&[JSON], "{\"ts\":\"2026-01-31T12:00:00+01:00\"}\n").status, 200);
+    let mut found = |condition: &str| {
+        client.send("GET", &format!("/v1/tables/t/rows?where=ts%3D'{condition}'&format=csv"), &[], b"").unwrap()
+    };
+    assert!(found("2026-01-31T11:00:00Z").text().contains("2026-01-31"));
+    let refused = found("2026-01-31T11:00:00");
+    assert!(refused.status == 400 && refused.text().contains("the column has a time zone"), "{}", refused.text());
+}
+
+#[test]
+fn what_is_wrong_is_refused_whole() {
+    let served = Served::start();
+    served.writer("t", "n: int not null, word: text").close().unwrap();
+    served.numbers("sorted", 0);
+    for (headers, body, status, code) in [
+        (&[JSON][..], "{\"n\":1}\n{\"n\":null}\n", 400, "bad_request"),
+        (&[JSON], "{\"n\":1}\n{\"n\":\"x\"}\n", 400, "bad_request"),
+        (&[JSON], "{\"n\":1,\"x\":1}\n", 400, "bad_request"),
+        (&[("content-type", "text/csv")], "n,word,x\n1,a,2\n", 400, "bad_request"),
+        (&[("content-type", "application/vnd.apache.arrow.stream")], "no arrow", 400, "bad_request"),
+        (&[("content-type", "text/plain")], "1", 415, "unsupported_media_type"),
+        (&[], "1", 415, "unsupported_media_type"),
+        (&[JSON, ("content-encoding", "br")], "1", 415, "unsupported_media_type"),
+        (&[JSON, ("ack", "now")], "{\"n\":1}", 400, "bad_request"),
+        (&[JSON, ("producer", "p")], "{\"n\":1}", 400, "bad_request"),
+        (&[JSON, ("producer-sequence", "1")], "{\"n\":1}", 400, "bad_request"),
+        (&[JSON, ("producer", "p"), ("producer-sequence", "-1")], "{\"n\":1}", 400, "bad_request"),
+        (&[JSON, ("producer", "a b"), ("producer-sequence", "1")], "{\"n\":1}", 400, "bad_request"),
+    ] {
+        let reply = served.send("POST", "/v1/tables/t/rows", headers, body.as_bytes());
+        assert_eq!((reply.status, reply.code().as_str()), (status, code), "{headers:?} {body}: {}", reply.text());
+    }
+    let mut other = arrow(&[1], &[None], Format::Stream);
+    let reply = |body: &[u8]| {
+        served.send("POST", "/v1/tables/sorted/rows", &[("content-type", "application/vnd.apache.arrow.stream")], body)
+    };
+    assert_eq!(reply(&other).code(), "schema_mismatch");
+    other.truncate(other.len() / 2);
+    assert_eq!(reply(&other).code(), "bad_request");
+    assert_eq!(served.post_json("nothing", "{}").status, 404);
+    assert_eq!(served.send("POST", "/v1/tables/t/rows?x=1", &[JSON], b"{}").status, 400);
+    assert_eq!(open(served.path("t")).unwrap().len().unwrap() + open(served.path("sorted")).unwrap().len().unwrap(), 0);
+}
+
+#[test]
+fn a_bad_batch_does_not_spoil_the_others_of_its_commit() {
+    let served = Served::start();
+    let schema = Arc::new(arrowwood::parse_schema("n: int not null").unwrap());
+    let options = WriterOptions { sorted_by: Some("n".into()), ..WriterOptions::default() };
+    Writer::open(served.path("t"), Some(schema), &options).unwrap().close().unwrap();
+    assert_eq!(served.post_json("t", "{\"n\":1000000}").status, 200);
+    // Half of them are out of order, whichever commit they go into.
+    let statuses: Vec<_> = thread::scope(|scope| {
+        let sent = (0..40).map(|number| {
+            let served = &served;
+            scope.spawn(move || {
+                let n = if number % 2 == 0 { number } else { 1_000_000 };
+                (number, served.post_json("t", &format!("{{\"n\":{n}}}")).status)
+            })
+        });
+        sent.collect::<Vec<_>>().into_iter().map(|sent| sent.join().unwrap()).collect()
+    });
+    for (number, status) in statuses {
+        assert_eq!(status, if number % 2 == 0 { 400 } else { 200 }, "{number}");
+    }
+    assert_eq!(open(served.path("t")).unwrap().len().unwrap(), 21);
+}
+
+fn numbered(client: &mut Client, producer: &str, epoch: u64, sequence: u64, body: &str) -> Reply {
+    let (epoch, sequence) = (epoch.to_string(), sequence.to_string());
+    let headers = [JSON, ("producer", producer), ("producer-epoch", &epoch), ("producer-sequence", &sequence)];
+    client.send("POST", "/v1/tables/t/rows", &headers, body.as_bytes()).unwrap()
+}
+
+#[test]
+fn a_repeat_is_harmless_and_a_gap_is_refused() {
+    let served = Served::start();
+    served.numbers("t", 0);
+    let mut client = served.client();
+    assert_eq!(served.get("/v1/tables/t/producers/p").status, 404);
+    let first = numbered(&mut client, "p", 1, 5, "{\"n\":1}\n{\"n\":2}").json();
+    assert_eq!((first["first_row"].as_u64(), first["duplicate"].as_bool()), (Some(0), Some(false)));
+    let again = numbered(&mut client, "p", 1, 5, "{\"n\":1}\n{\"n\":2}").json();
+    assert_eq!(
+        again.to_string(),
+        r#"{"first_row":0,"rows":2,"committed":2,"durable":2,"sequence":5,"duplicate":true}"#
+    );
+    let older = numbered(&mut client, "p", 1, 3, "{\"n\":0}").json();
+    assert_eq!((older["first_row"].as_u64(), older["duplicate"].as_bool()), (None, Some(true)));
+    let gap = numbered(&mut client, "p", 1, 7, "{\"n\":3}");
+    assert_eq!((gap.status, gap.code().as_str(), gap.json()["expected"].as_u64()), (409, "sequence_gap", Some(6)));
+    // A batch that is refused was not sent.
+    assert_eq!(numbered(&mut client, "p", 1, 6, "{\"n\":null}").status, 400);
+    assert_eq!(numbered(&mut client, "p", 2, 6, "{\"n\":3}").status, 200);
+    let old = numbered(&mut client, "p", 1, 7, "{\"n\":4}");
+    assert_eq!((old.status, old.code().as_str(), old.json()["epoch"].as_u64()), (409, "old_epoch", Some(2)));
+    // Whoever takes over and repeats the last batch shuts the other one out as well.
+    assert_eq!(numbered(&mut client, "p", 9, 6, "{\"n\":3}").json()["duplicate"].as_bool(), Some(true));
+    assert_eq!(numbered(&mut client, "p", 2, 7, "{\"n\":4}").code(), "old_epoch");
+    assert_eq!(numbered(&mut client, "q", 0, 0, "{\"n\":5}").json()["first_row"].as_u64(), Some(3));
+    let known = served.get("/v1/tables/t/producers/p").json();
+    assert_eq!(known.to_string(), r#"{"producer":"p","epoch":9,"sequence":6,"rows":3,"persistent":true}"#);
+    assert_eq!(values(&open(served.path("t")).unwrap()), [["1"], ["2"], ["3"], ["5"]]);
+}
+
+#[test]
+fn producers_go_on_with_another_server() {
+    let served = Served::start();
+    served.numbers("t", 0);
+    let mut client = served.client();
+    assert_eq!(numbered(&mut client, "p", 3, 0, "{\"n\":1}").status, 200);
+    assert_eq!(numbered(&mut client, "p", 3, 1, "{\"n\":2}\n{\"n\":3}").status, 200);
+    assert_eq!(numbered(&mut client, "q", 0, 7, "{\"n\":4}").status, 200);
+    // Shuts out the producer before it, and sends nothing new.
+    assert_eq!(numbered(&mut client, "p", 4, 1, "{\"n\":2}").json()["duplicate"].as_bool(), Some(true));
+    drop(client);
+    let served = served.restarted();
+    let known = served.get("/v1/tables/t/producers/p").json();
+    assert_eq!(known.to_string(), r#"{"producer":"p","epoch":4,"sequence":1,"rows":null,"persistent":true}"#);
+    let mut client = served.client();
+    let again = numbered(&mut client, "p", 4, 1, "{\"n\":2}\n{\"n\":3}").json();
+    assert_eq!(
+        again.to_string(),
+        r#"{"first_row":null,"rows":0,"committed":4,"durable":4,"sequence":1,"duplicate":true}"#
+    );
+    assert_eq!(numbered(&mut client, "p", 3, 2, "{\"n\":5}").code(), "old_epoch");
+    assert_eq!(numbered(&mut client, "q", 0, 9, "{\"n\":5}").code(), "sequence_gap");
+    assert_eq!(numbered(&mut client, "q", 0, 8, "{\"n\":5}").json()["first_row"].as_u64(), Some(4));
+    let rows = open(served.path("t")).unwrap();
+    assert_eq!(values(&rows), [["1"], ["2"], ["3"], ["4"], ["5"]]);
+    let positions = rows.positions().unwrap();
+    let expected = [("producer-epoch:p", 4), ("producer:p", 1), ("producer:q", 8)];
+    assert_eq!(positions, expected.map(|(name, value)| (name.to_owned(), value)).into());
+}
+
+#[test]
+fn more_producers_than_a_table_has_room_for_are_refused() {
+    let served = Served::start();
+    served.numbers("t", 0);
+    let mut client = served.client();
+    for number in 0..256 {
+        assert_eq!(numbered(&mut client, &format!("p{number}"), 0, 0, "{\"n\":1}").status, 200);
+    }
+    let refused = numbered(&mut client, "one more", 0, 0, "{\"n\":1}");
+    assert_eq!(refused.status, 400, "a name has no spaces");
+    let refused = numbered(&mut client, "more", 0, 0, "{\"n\":1}");
+    assert_eq!((refused.status, refused.code().as_str()), (409, "too_many_producers"));
+    assert_eq!(numbered(&mut client, "p0", 0, 1, "{\"n\":1}").status, 200);
+    assert_eq!(served.post_json("t", "{\"n\":1}").status, 200);
+    assert_eq!(open(served.path("t")).unwrap().len().unwrap(), 258);
+    let large = numbered(&mut client, "p0", 0, u64::MAX, "{\"n\":1}");
+    assert_eq!((large.status, large.code().as_str()), (400, "bad_request"));
+}
+
+#[test]
+fn a_position_outlives_the_writer() {
+    let served = Served::with(|_| Options { limits: impatient(), ..options() });
+    served.numbers("t", 0);
+    let mut client = served.client();
+    assert_eq!(numbered(&mut client, "p", 0, 0, "{\"n\":1}").status, 200);
+    // The server lets the table go, and another process writes it.
+    let mut writer = None;
+    eventually("the table is let go", || {
+        writer = Writer::open(served.path("t"), None, &WriterOptions::default()).ok();
+        writer.is_some()
+    });
+    let mut writer = writer.unwrap();
+    writer.append_row(&[Value::Int(2)]).unwrap();
+    writer.commit().unwrap();
+    let busy = served.post_json("t", "{\"n\":3}");
+    assert_eq!((busy.status, busy.code().as_str()), (409, "busy"));
+    assert!(busy.text().contains("process"), "{}", busy.text());
+    writer.close().unwrap();
+    let mut client = served.client();
+    assert_eq!(numbered(&mut client, "p", 0, 0, "{\"n\":1}").json()["duplicate"].as_bool(), Some(true));
+    assert_eq!(numbered(&mut client, "p", 0, 1, "{\"n\":3}").json()["first_row"].as_u64(), Some(2));
+    assert_eq!(values(&open(served.path("t")).unwrap()), [["1"], ["2"], ["3"]]);
+}
+
+#[test]
+fn many_producers_share_their_commits() {
+    let served = Served::start();
+    served.writer("t", "producer: int not null, sequence: int not null").close().unwrap();
+    let (producers, batches) = (16, 20);
+    let durable = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for producer in 0..producers {
+            let (served, durable) = (&served, &durable);
+            scope.spawn(move || {
+                let mut client = served.client();
+                for sequence in 0..batches {
+                    let body = format!("{{\"producer\":{producer},\"sequence\":{sequence}}}");
+                    let name = format!("p{producer}");
+                    let reply = numbered(&mut client, &name, 0, sequence, &body);
+                    assert_eq!(reply.status, 200, "{}", reply.text());
+                    let receipt = reply.json();
+                    let end = receipt["first_row"].as_u64().unwrap() + 1;
+                    assert!(
+                        receipt["durable"].as_u64().unwrap() >= end && receipt["committed"].as_u64().unwrap() >= end
+                    );
+                    durable.fetch_max(end, Ordering::Relaxed);
+                    if sequence % 3 == 0 {
+                        assert_eq!(
+                            numbered(&mut client, &name, 0, sequence, &body).json()["duplicate"].as_bool(),
+                            Some(true)
+                        );
+                    }
+                }
+            });
+        }
+    });
+    let rows = values(&open(served.path("t")).unwrap());
+    assert_eq!(rows.len() as u64, producers * batches);
+    assert_eq!(durable.load(Ordering::Relaxed), producers * batches);
+    let mut by_producer: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    for row in rows {
+        by_producer.entry(row[0].clone()).or_default().push(row[1].parse().unwrap());
+    }
+    assert!(by_producer.into_values().all(|sequences| sequences == (0..batches).collect::<Vec<_>>()));
+    let metrics = served.get("/metrics").text();
+    let count = |name: &str| -> u64 {
+        let line = metrics.lines().find_map(|line| line.strip_prefix(&format!("arrowwood_{name} ")));
+        line.unwrap_or_else(|| panic!("{name} in {metrics}")).parse().unwrap()
+    };
+    assert_eq!(count("rows_total"), producers * batches);
+    assert!(count("commits_total") <= count("batches_total") && count("syncs_total") <= count("commits_total"));
+}
+
+#[test]
+fn visible_is_sooner_than_durable() {
+    let served = Served::start();
+    served.numbers("t", 0);
+    let reply = served.send("POST", "/v1/tables/t/rows", &[JSON, ("ack", "visible")], b"{\"n\":1}").json();
+    assert_eq!((reply["committed"].as_u64(), reply["first_row"].as_u64()), (Some(1), Some(0)));
+    assert_eq!(open(served.path("t")).unwrap().len().unwrap(), 1);
+    // Once a second everything is, asked for or not.
+    eventually("the row is durable", || served.get("/v1/tables/t").json()["durable_end"].as_u64() == Some(1));
+}
+
+#[test]
+fn what_is_too_much_is_refused_before_it_is_taken() {
+    let limits = Limits { body: 1_000, ingest_memory: 64 << 10, ..Limits::default() };
+    let served = Served::with(|_| Options { limits, ..options() });
+    served.numbers("t", 0);
+    let many = "{\"n\":1}\n".repeat(200);
+    assert_eq!(served.post_json("t", &many).code(), "too_large");
+    // Also where its length is not announced.
+    let mut client = served.client();
+    let head = "POST /v1/tables/t/rows HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
+    let chunks = format!("{:x}\r\n{many}\r\n0\r\n\r\n", many.len());
+    client.stream.get_mut().write_all((head.to_owned() + &chunks).as_bytes()).unwrap();
+    assert_eq!(client.reply("POST").unwrap().status, 413);
+    // And where it is nothing but an announcement.
+    let mut client = served.client();
+    let head = "POST /v1/tables/t/rows HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 99999999999\r\n\r\n";
+    client.stream.get_mut().write_all(head.as_bytes()).unwrap();
+    assert_eq!(client.reply("POST").unwrap().status, 413);
+    assert_eq!(served.post_json("t", "{\"n\":1}").status, 200);
+}
+
+#[test]
+fn memory_that_is_taken_is_given_back() {
+    let limits = Limits { ingest_memory: 128 << 10, ..impatient() };
+    let served = Served::with(|_| Options { limits, ..options() });
+    served.numbers("t", 0);
+    let head = "POST /v1/tables/t/rows HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 131072\r\n\r\n{";
+    let mut greedy = Vec::new();
+    eventually("the memory is taken", || {
+        // Somebody announces much, and sends little.
+        let mut client = served.client();
+        client.stream.get_mut().write_all(head.as_bytes()).unwrap();
+        greedy.push(client);
+        let reply = served.post_json("t", "{\"n\":1}");
+        assert!(reply.status == 200 || reply.header("retry-after") == Some("1"));
+        reply.status == 503
+    });
+    eventually("the memory is given back", || served.post_json("t", "{\"n\":2}").status == 200);
+    let statuses: Vec<_> = greedy.into_iter().map(|mut client| client.reply("POST").unwrap().status).collect();
+    assert!(statuses.contains(&408) && statuses.iter().all(|status| [408, 503].contains(status)), "{statuses:?}");
+}
+
+/// A table that was made over HTTP takes late rows, and finds rows by what it has of its blocks; compacted, too.
+#[test]
+fn a_table_is_made_for_late_rows() {
+    let mut served = Served::start();
+    let query = "?sorted_by=ts&late=accept&index=symbol&dictionary=symbol";
+    let schema = b"ts: int64 not null, symbol: text";
+    let made = served.send("PUT", &format!("/v1/tables/t{query}"), &[], schema);
+    let facts = |reply: &Reply| {
+        let told = reply.json();
+        (told["sorted_by"].clone(), told["late"].clone(), told["index"].clone())
+    };
+    let expected = (json!("ts"), json!(true), json!(["symbol", "ts"]));
+    assert_eq!((made.status, facts(&made)), (201, expected.clone()));
+    for rows in ["{\"ts\":5,\"symbol\":\"A\"}\n{\"ts\":7,\"symbol\":\"B\"}", "{\"ts\":6,\"symbol\":\"A\"}"] {
+        assert_eq!(served.post_json("t", rows).status, 200);
+    }
+    let found = served.rows("/v1/tables/t/rows?where=ts%3E5%20and%20symbol%3D'A'");
+    assert_eq!(values(&found), [["6", "A"]]);
+    assert_eq!(served.send("PUT", &format!("/v1/tables/t{query}"), &[], schema).status, 200);
+    let refused = served.send("PUT", "/v1/tables/t?sorted_by=ts&late=refuse&dictionary=symbol", &[], schema);
+    assert_eq!(refused.code(), "schema_mismatch");
+    // What a dense segment says of it is the same.
+    let folder = served.path("t");
+    served.stop();
+    compact(&folder, |_, _| ()).unwrap();
+    let served = served.restarted();
+    assert_eq!(facts(&served.get("/v1/tables/t")), expected);
+    assert_eq!(served.send("PUT", &format!("/v1/tables/t{query}"), &[], schema).status, 200);
+}
+
+#[test]
+fn a_table_is_made_once() {
+    let served = Served::start();
+    let put = |name: &str, query: &str, schema: &str| {
+        served.send("PUT", &format!("/v1/tables/{name}{query}"), &[], schema.as_bytes())
+    };
+    let schema = "ts: timestamp[us] not null, symbol: text, price: float";
+    let made = put("t", "?sorted_by=ts&dictionary=symbol&segment_rows=1000", schema);
+    assert_eq!((made.status, made.json()["sorted_by"].as_str()), (201, Some("ts")));
+    assert_eq!(made.json()["columns"][1]["type"], "dictionary<int32, utf8>");
+    assert_eq!(put("t", "?sorted_by=ts&dictionary=symbol", schema).status, 200);
+    assert_eq!(put("t", "?dictionary=symbol&late=accept", schema).code(), "schema_mismatch");
+    for (query, schema) in
+        [("?dictionary=symbol&sorted_by=price", schema), ("", schema), ("?dictionary=symbol", "ts: int")]
+    {
+        assert_eq!(put("t", query, schema).code(), "schema_mismatch", "{query} {schema}");
+    }
+    for (name, query, schema) in [
+        ("u", "", "n: nothing"),
+        ("u", "", ""),
+        ("u", "?sorted_by=x", "n: int"),
+        ("u", "?segment_rows=many", "n: int"),
+        ("u", "?typo=1", "n: int"),
+        ("u", "?sorted_by=n&late=perhaps", "n: int"),
+        ("u", "?late=accept", "n: int"),
+        ("u", "?index=x", "n: int"),
+        (".u", "", "n: int"),
+        ("%2e%2e%2fu", "", "n: int"),
+        ("u%00", "", "n: int"),
+    ] {
+        let reply = put(name, query, schema);
+        assert_eq!((reply.status, reply.code().as_str()), (400, "bad_request"), "{name} {query} {schema}");
+    }
+    let left: Vec<_> = std::fs::read_dir(served.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["t"]);
+    assert_eq!(served.post_json("t", "{\"ts\":\"2024-01-01T00:00:00\",\"symbol\":\"IBM\",\"price\":1}").status, 200);
+}
+
+#[test]
+fn line_protocol_makes_tables() {
+    let served = Served::start();
+    let mut client = served.client();
+    let mut write = |path: &str, text: &str| client.send("POST", path, &[], text.as_bytes()).unwrap();
+    let first = "# a comment\n\
+                 cpu,host=a\\ b,region=eu usage=1.5,n=2i,ok=t 1700000000000000001\n\
+                 mem total=12u,note=\"x, \\\"y\\\" \" 5\r\n\
+                 cpu,region=us,host=c usage=-2e3 1700000000000000002\n";
+    assert_eq!(write("/write?db=x&u=&p=", first).status, 204);
+    assert_eq!(write("/api/v2/write?org=o&bucket=b&precision=ms", "cpu,host=c n=3i 1700000000001").status, 204);
+    let facts = served.get("/v1/tables/cpu").json();
+    let columns: Vec<_> = facts["columns"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| format!("{}: {}", c["name"].as_str().unwrap(), c["type"].as_str().unwrap()))
+        .collect();
+    assert_eq!(
+        columns,
+        [
+            "time: timestamp[ns, UTC]",
+            "host: dictionary<int32, utf8>",
+            "region: dictionary<int32, utf8>",
+            "n: int64",
+            "ok: bool",
+            "usage: float64",
+        ]
+    );
+    let csv = served.get("/v1/tables/cpu/rows?format=csv").text();
+    assert_eq!(
+        csv,
+        "time,host,region,n,ok,usage\n\
+        2023-11-14T22:13:20.000000001Z,a b,eu,2,true,1.5\n\
+        2023-11-14T22:13:20.000000002Z,c,us,,,-2000.0\n\
+        2023-11-14T22:13:20.001000000Z,c,,3,,\n"
+    );
+    assert_eq!(
+        served.get("/v1/tables/mem/rows?format=csv").text(),
+        "time,note,total\n1970-01-01T00:00:00.000000005Z,\"x, \"\"y\"\" \",12\n"
+    );
+    for (text, says) in [
+        ("cpu new=1", "no column 'new'"),
+        ("cpu,more=x usage=1", "no column 'more'"),
+        ("cpu usage=1i", "column 'usage'"),
+        ("cpu usage=1\ncpu usage=1i", "line 2: field 'usage' is int64 here, and float64 in another line"),
+        ("cpu usage=1,usage=2", "'usage' comes twice"),
+        ("cpu", "a space and fields"),
+        ("cpu usage=x", "'x' is no value"),
+        ("cpu usage=nan", "'nan' is no value"),
+        ("cpu usage=1 2 3", "the end of the line"),
+        ("cpu usage=1 9999999999999999999", "a timestamp"),
+        ("../x usage=1", "a table's name"),
+        ("cpu,time=1 usage=1", "'time'"),
+    ] {
+        let reply = write("/write", text);
+        assert_eq!(reply.status, if says.contains("column 'usage'") { 409 } else { 400 }, "{text}: {}", reply.text());
+        assert!(reply.json()["detail"].as_str().unwrap().contains(says), "{text}: {}", reply.text());
+    }
+    assert_eq!(write("/write?precision=days", "cpu usage=1").status, 400);
+    assert_eq!(write("/write?precision=s", "cpu usage=1 9223372036854775807").status, 400);
+    assert_eq!(write("/write?precision=h", "cpu usage=1 1").status, 204);
+    assert_eq!(write("/write", "").status, 204);
+    assert_eq!(served.get("/ping").status, 204);
+    assert_eq!(served.rows("/v1/tables/cpu/rows").len().unwrap(), 4);
+}
+
+/// Lines of several tables, some of which can't be appended to: no client sends those again that were.
+#[test]
+fn lines_that_were_appended_in_part_are_answered_so() {
+    let served = Served::start();
+    let write = |text: &str| served.send("POST", "/write", &[], text.as_bytes());
+    let rows = |table: &str| open(served.path(table)).unwrap().len().unwrap();
+    assert_eq!(write("a x=1 1\nb x=1 1\nc x=1 1").status, 204);
+    let names = |reply: &Reply, list: &str| reply.json()[list].to_string();
+    // What has another type is found when it is appended.
+    let reply = write("a x=2 2\nb x=2i 2\nc x=2 2\na x=3 3");
+    assert_eq!((reply.status, reply.code().as_str()), (400, "partial_write"), "{}", reply.text());
+    assert_eq!((names(&reply, "appended"), names(&reply, "not_appended")), (r#"["a","c"]"#.into(), r#"["b"]"#.into()));
+    let detail = reply.json()["detail"].as_str().unwrap().to_owned();
+    assert!(
+        detail.starts_with("partial write: appended to a, c; not appended to b; ") && detail.contains("column 'x'")
+    );
+    assert_eq!([rows("a"), rows("b"), rows("c")], [3, 1, 2]);
+    let line = served.audit().into_iter().find(|line| line.contains("partial_write")).unwrap();
+    assert!(line.contains("\"rows\":3") && line.contains("\"status\":400"), "{line}");
+    // Where nothing was appended the answer is what it is for one table.
+    let reply = write("b x=2i 2");
+    assert_eq!((reply.status, reply.code().as_str()), (409, "schema_mismatch"), "{}", reply.text());
+    let reply = write("b x=2i 2\nc x=2i 2");
+    assert_eq!((reply.status, reply.code().as_str()), (409, "schema_mismatch"), "{}", reply.text());
+    assert_eq!([rows("a"), rows("b"), rows("c")], [3, 1, 2]);
+}

@@ -1,0 +1,18 @@
+//! Tables after something went wrong: power cuts, earlier boots, damage, forgery, and their repair.
+
+#[macro_use]
+#[path = "../support/alone.rs"]
+mod alone;
+#[path = "../support/dice.rs"]
+mod dice;
+#[path = "../support/forger.rs"]
+mod forger;
+#[path = "../support/simulated_disk.rs"]
+mod simulated_disk;
+
+mod boots;
+mod corruption;
+mod forged;
+mod power;
+mod repair;
+mod vectors;

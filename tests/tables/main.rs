@@ -1,0 +1,31 @@
+//! Tables that grow: their writers, readers and followers, what becomes of their files, and the limits of the system.
+
+#[macro_use]
+#[path = "../support/alone.rs"]
+mod alone;
+#[expect(dead_code, reason = "these tests have batches of their own")]
+#[path = "../support/columns.rs"]
+mod columns;
+#[path = "../support/dice.rs"]
+mod dice;
+
+mod alter;
+mod changed;
+mod durable;
+mod follower_memory;
+mod incremental;
+mod limits;
+mod live;
+mod merge;
+mod nulls;
+mod partition_follow;
+mod partitions;
+mod places;
+mod replaced;
+mod script;
+mod small;
+mod sort;
+mod table;
+mod types;
+mod versions;
+mod zones;
