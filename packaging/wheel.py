@@ -1,7 +1,7 @@
 """Makes a wheel of the Python package around a library that cargo has already built: `wheel.py LIBRARY FOLDER`.
 
-Its metadata are those that maturin, the package's build backend, would write. `make test` installs this wheel, so that the
-library is compiled once for the tests in all languages. What users get is built by maturin itself (`make wheel`).
+Its metadata are those that maturin, the package's build backend, would write. `make test` installs this wheel, so that
+the library is compiled once for the tests in all languages. What users get is built by maturin itself (`make wheel`).
 """
 
 import base64
