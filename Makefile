@@ -36,7 +36,7 @@ test:
 # they share what is built.
 RUST := --workspace
 programs:
-	cargo build $(RUST) --lib --bins --examples
+	cargo build $(RUST) --lib --bin arrowwood --examples
 
 test-rust: programs
 	cargo test $(RUST)
@@ -48,7 +48,7 @@ features:
 	  cargo rustc --quiet --package arrowwood --lib --profile check --no-default-features --features "$$feature" \
 	    -- --deny warnings || exit 1; \
 	done
-	cargo test --package arrowwood --no-default-features --test minimal
+	cargo test --config profile.test.opt-level=0 --package arrowwood --no-default-features --test minimal
 
 # DataFusion over files and tables: a crate of its own, outside of the workspace, as it needs a newer Rust and 250 packages that
 # nothing else pays for. Building those takes 10 processor minutes and 4 GB.
