@@ -2,7 +2,8 @@
 //!
 //! Every seed is mutated byte by byte (each bit flipped, 0, 255, ±1) and by many bytes at once, deterministically; then
 //! all that a reader could ask is asked, within limits of memory and time. `ARROWWOOD_MUTANTS` sets how many places of
-//! a seed are damaged; with `all` it is every byte of the metadata of every message and of the footer.
+//! a seed are damaged; with `all` it is every byte of the metadata of every message and of the footer. Of many seeds,
+//! `ARROWWOOD_MUTANTS_PART` takes some: `0/10` is each tenth, from the first on.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -119,7 +120,18 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
             }
         }
     }
-    seeds
+    // Folders are listed in any order.
+    seeds.sort();
+    let (first, parts) = part();
+    seeds.into_iter().skip(first).step_by(parts).collect()
+}
+
+/// Which of the seeds are damaged: the first of them, and of how many one.
+fn part() -> (usize, usize) {
+    let Ok(part) = std::env::var("ARROWWOOD_MUTANTS_PART") else { return (0, 1) };
+    let (first, parts) =
+        part.split_once('/').expect("ARROWWOOD_MUTANTS_PART is a part and how many there are, as in 0/10");
+    (first.parse().unwrap(), parts.parse().unwrap())
 }
 
 /// Asks everything there is to ask; what the answers are does not matter here.

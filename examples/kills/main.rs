@@ -1,6 +1,6 @@
-//! Kills writers, again and again, while readers look on: `kills COUNT [TABLES]`. After each kill every row that was
-//! acknowledged must be there, none may be torn, stock readers must see a prefix, and the next writer must open the
-//! table as if nothing had been. Ends with 1 unless all of that was so.
+//! Kills writers, again and again, while readers look on: `kills COUNT [TABLES [FIRST]]`. After each kill every row
+//! that was acknowledged must be there, none may be torn, stock readers must see a prefix, and the next writer must open
+//! the table as if nothing had been. Ends with 1 unless all of that was so.
 //!
 //! A writer is this program again, `kills write FOLDER JOURNAL SEED KEEP`: it opens the table, appends over the ends of
 //! small segments, commits, rolls back, syncs, compacts and drops, for as long as it is let; or it compacts the closed
@@ -46,10 +46,13 @@ fn main() {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
         ["write", folder, journal, seed] => churn(Path::new(folder), Path::new(journal), seed.parse().unwrap()),
-        [count] => campaign(count.parse().unwrap(), 2),
-        [count, tables] => campaign(count.parse().unwrap(), tables.parse().unwrap()),
+        [count] => campaign(count.parse().unwrap(), 2, 0),
+        [count, tables] => campaign(count.parse().unwrap(), tables.parse().unwrap(), 0),
+        [count, tables, first] => {
+            campaign(count.parse().unwrap(), tables.parse().unwrap(), first.parse().unwrap());
+        }
         _ => {
-            eprintln!("kills COUNT [TABLES]");
+            eprintln!("kills COUNT [TABLES [FIRST]]");
             std::process::exit(2);
         }
     }
@@ -92,13 +95,14 @@ fn churn(folder: &Path, journal: &Path, seed: u64) {
     }
 }
 
-fn campaign(count: u64, tables: u64) {
+/// Kills `count` writers at so many tables; `first` is the number of kills before, whose dice are not cast again.
+fn campaign(count: u64, tables: u64, first: u64) {
     let (score, begin) = (Arc::new(Score::default()), Instant::now());
     let place = if Path::new("/dev/shm").is_dir() { PathBuf::from("/dev/shm") } else { std::env::temp_dir() };
     let folder = tempfile::tempdir_in(place).unwrap();
     let run = |number: u64| {
         let (score, folder) = (score.clone(), folder.path().join(number.to_string()));
-        std::thread::spawn(move || Field::new(folder, score).run(count.div_ceil(tables), number + 1))
+        std::thread::spawn(move || Field::new(folder, score).run(first / tables, count.div_ceil(tables), number + 1))
     };
     (0..tables).map(run).collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().unwrap());
     let said = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -133,7 +137,7 @@ impl Field {
         Field { table, journal, rows: Rows::new(), score }
     }
 
-    fn run(&self, count: u64, seed: u64) {
+    fn run(&self, first: u64, count: u64, seed: u64) {
         for number in 0..2 {
             let (table, journal, score) = (self.table.clone(), self.journal.clone(), self.score.clone());
             std::thread::spawn(move || {
@@ -147,8 +151,8 @@ impl Field {
                 journal.note(Journal::READERS + number, u64::MAX);
             });
         }
-        let (mut dice, journal) = (Dice::new(seed), Journal::open(&self.journal));
-        for kill in 0..count {
+        let (mut dice, journal) = (Dice::new(seed + (first << 8)), Journal::open(&self.journal));
+        for kill in first..first + count {
             let before = journal.read(Journal::COMMITTED);
             self.kill(&journal, seed << 32 | kill, &mut dice);
             self.score.early.fetch_add(u64::from(journal.read(Journal::COMMITTED) == before), Ordering::Relaxed);

@@ -1,5 +1,6 @@
 //! Files that change under a reader: truncated, overwritten, replaced, grown again, removed. The campaign takes longer
-//! with `ARROWWOOD_CHANGED_ROUNDS`, the rounds of each event: see `make torture`.
+//! with `ARROWWOOD_CHANGED_ROUNDS`, the rounds of each event; `ARROWWOOD_CHANGED_SEED` gives other moments: see `make
+//! torture`.
 #![cfg(target_os = "linux")]
 
 use std::io::{BufRead, BufReader, Write};
@@ -197,6 +198,10 @@ fn rounds() -> usize {
     std::env::var("ARROWWOOD_CHANGED_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(6)
 }
 
+fn seed() -> u64 {
+    std::env::var("ARROWWOOD_CHANGED_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
 fn batches() -> Vec<RecordBatch> {
     let starts = (0..ROWS).step_by(BATCH as usize);
     starts.map(|start| batch_of(start..ROWS.min(start + BATCH))).collect()
@@ -278,7 +283,7 @@ fn child() {
     let Ok(folder) = std::env::var(ROLE) else { return };
     let (told, commands) = std::sync::mpsc::channel();
     std::thread::spawn(move || std::io::stdin().lines().map_while(Result::ok).try_for_each(|line| told.send(line)));
-    let mut dice = Dice::new(7);
+    let mut dice = Dice::new(7 + seed());
     while let Ok(kind) = commands.recv() {
         let subject = Subject::open(&kind, Path::new(&folder));
         println!("@open");
@@ -439,7 +444,7 @@ fn play(kind: &str) {
     let mut input = child.stdin.take().unwrap();
     let mut answers = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
     let mut answer = || answers.find_map(|line| line.split_once('@').map(|(_, said)| said.to_string()));
-    let mut dice = Dice::new(kind.len() as u64);
+    let mut dice = Dice::new(kind.len() as u64 + seed());
     for event in EVENTS {
         let (mut looks, mut changed) = (0, 0);
         for round in 0..rounds() {

@@ -1,7 +1,8 @@
 //! A server whose disk fails to sync, or whose power is cut: what was acknowledged as durable is there, by its rows and by its
 //! producers' positions, and what was not is said.
 //!
-//! `ARROWWOOD_SERVE_CUTS` is the number of runs whose power is cut at each moment (`make torture-serve`).
+//! `ARROWWOOD_SERVE_CUTS` is the number of runs whose power is cut at each moment, `ARROWWOOD_SERVE_SEED` the first of
+//! their seeds (`make torture-serve`).
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;
@@ -428,7 +429,8 @@ fn a_power_cut_costs_no_acknowledged_batch_and_no_position() {
     alone!();
     another_boot();
     let runs: u64 = std::env::var("ARROWWOOD_SERVE_CUTS").map_or(1, |runs| runs.parse().unwrap());
-    for seed in 0..runs {
+    let first: u64 = std::env::var("ARROWWOOD_SERVE_SEED").map_or(0, |first| first.parse().unwrap());
+    for seed in first..first + runs {
         another_boot();
         let run = Run::start();
         std::thread::scope(|scope| {

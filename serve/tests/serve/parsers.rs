@@ -2,8 +2,8 @@
 //! URL, the numbers of a producer, tickets and descriptors of Flight. Each is refused in words, or means what a naive reading of it
 //! means; none makes the server fail, and it goes on.
 //!
-//! `ARROWWOOD_SERVE_FUZZ` is the number of changed texts for each parser (`make torture-serve`). `fuzz/` has targets that look for
-//! new ones by coverage.
+//! `ARROWWOOD_SERVE_FUZZ` is the number of changed texts for each parser, and each `ARROWWOOD_SERVE_SEED` gives others
+//! (`make torture-serve`). `fuzz/` has targets that look for new ones by coverage.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -60,7 +60,8 @@ impl Asked {
         let served = Served::start();
         served.writer("t", schema).close().unwrap();
         let client = served.client();
-        Asked { served, client, dice: Dice::new(seed), statuses: BTreeMap::new() }
+        let first: u64 = std::env::var("ARROWWOOD_SERVE_SEED").map_or(0, |first| first.parse().unwrap());
+        Asked { served, client, dice: Dice::new(first + seed), statuses: BTreeMap::new() }
     }
 
     /// The answer, which is never that the server failed; `None` where the connection was closed instead.
