@@ -9,7 +9,7 @@ C_PREFIX := $(abspath $(TARGET))/capi
 LINT := $(abspath $(TARGET))/lint
 DENY_VERSION := 0.20.2
 
-.PHONY: demo test programs test-rust features c-prefix arrowwood-datafusion test-datafusion test-flight-sql test-datafusion-python test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-cluster bench-sql bench-streams bench-builders \
+.PHONY: test-datafusion-rust demo test programs test-rust features c-prefix arrowwood-datafusion test-datafusion test-flight-sql test-datafusion-python test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-cluster bench-sql bench-streams bench-builders \
   bench-paged bench-instructions bench-serve \
   view test-view bench-view interop live torture torture-serve check-all fuzz docs rustdoc wheel sources crates publish-crates dist smoke smoke-jars workflows \
   needs lint format lint-rust lint-python lint-web lint-clojure lint-java lint-deny msrv msrv-version clean
@@ -60,9 +60,11 @@ test-datafusion: $(LINT)/deny-$(DENY_VERSION)
 	$(DENY) $(DATAFUSION) check licenses sources
 	cargo fmt $(DATAFUSION) --check
 	cargo clippy $(DATAFUSION) --all-targets -- -D warnings
-	cargo test $(DATAFUSION)
+	$(MAKE) --no-print-directory test-datafusion-rust
 	$(MAKE) --no-print-directory test-flight-sql
 	$(MAKE) --no-print-directory test-datafusion-python
+test-datafusion-rust:
+	cargo test $(DATAFUSION)
 
 # Datasets registered with DataFusion's own Python package. The features of the two crates differ, so that much is built twice.
 test-datafusion-python: $(VENV)/test.done
