@@ -11,7 +11,7 @@ DENY_VERSION := 0.20.2
 
 .PHONY: test-datafusion-rust demo test programs test-rust features c-prefix arrowwood-datafusion test-datafusion test-flight-sql test-datafusion-python test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-cluster bench-sql bench-streams bench-builders \
   bench-paged bench-instructions bench-serve \
-  view test-view bench-view interop live torture torture-serve check-all fuzz docs rustdoc wheel sources crates publish-crates dist smoke smoke-jars workflows \
+  view test-view bench-view interop campaigns live torture torture-serve check-all fuzz cargo-fuzz docs rustdoc wheel sources crates publish-crates dist smoke smoke-jars workflows \
   needs lint format lint-rust lint-python lint-web lint-clojure lint-java lint-deny msrv msrv-version clean
 
 demo: needs $(VENV)/demo.done
@@ -92,11 +92,17 @@ test-flight-sql:
 test-python: $(VENV)/test.done
 	$(BIN)/python -m pytest -q tests/python
 
+# The long tests, those whose code has changed since they last passed: what each one runs is in tests/campaigns.toml, and what ran
+# when in docs/campaigns.json. `make campaigns DUE=1` only lists them, ONLY="power=50 live" runs these, MINUTES=30 starts nothing
+# after that time. Files that are not committed are refused, but with ALLOW_DIRTY=1. Stopped, it goes on where it was.
+CAMPAIGNS = VENV=$(VENV) $(PYTHON) tests/campaigns.py $(if $(ALLOW_DIRTY),--allow-dirty)
+campaigns:
+	$(CAMPAIGNS) $(if $(DUE),--due) $(if $(ONLY),--only "$(ONLY)") $(if $(MINUTES),--minutes $(MINUTES))
+
 # Everything the short tests leave out: every byte of metadata of every seed replaced in every way, sums checked for
 # overflow. Takes an hour or so.
 check-all: test
-	ARROWWOOD_MUTANTS=all cargo test --release --config profile.release.package.arrowwood.overflow-checks=true \
-	  --test hostile -- --nocapture
+	$(CAMPAIGNS) --only mutants
 
 # All rivals side by side; takes minutes and gigabytes of disk. `make bench QUICK=--quick` leaves out the 4 GiB files.
 # What was measured of each release stays in bench/results; docs/performance.md and docs/rivals.md are made with
@@ -196,50 +202,35 @@ interop: $(BIN)/python
 	$(BIN)/python tests/interop/run.py --samples $(TARGET)/debug/examples/samples --command $(TARGET)/debug/arrowwood \
 	  --folder $(TARGET)/interop $(PAGE)
 
-# Readers of all kinds at a table that is being written at full speed, $(SECONDS) each time, writers that are killed in
-# between: nobody may see anything but a prefix of its rows. The short tests do the same for two seconds.
-SECONDS ?= 60
-live: $(VENV)/release.done
-	ARROWWOOD_LIVE_SECONDS=$(SECONDS) cargo test --release --test tables -- live:: --nocapture --test-threads=1
-	cargo build --release --example ticks
-	$(BIN)/python tests/live/live.py --seconds $(SECONDS) --writer $(TARGET)/release/examples/ticks
+# Readers of all kinds at a table that is being written at full speed, $(SECONDS) each time (a minute), writers that are killed
+# in between: nobody may see anything but a prefix of its rows. The short tests do the same for two seconds.
+live:
+	$(CAMPAIGNS) --only "live$(SECONDS:%==%) live-arrow$(SECONDS:%==%)"
 
 # A server, its producers, or all of them, and replicas, that are killed while rows are sent and sent again, $(KILLS) / 10
 # times each; the power of a server cut at each moment of $(CUTS) runs; $(TEXTS) changed texts for each parser of what comes from
 # the network; streams that are given up. Then three hosts as network namespaces (left out where that is not possible).
-CUTS ?= 100
-TEXTS ?= 50000
-torture-serve: $(VENV)/release.done
-	ARROWWOOD_SERVE_KILLS=$$(($(KILLS) / 10)) cargo test --release -p arrowwood-cli --test command -- kills:: serve:: --nocapture
-	ARROWWOOD_SERVE_CUTS=$(CUTS) ARROWWOOD_SERVE_FUZZ=$(TEXTS) ARROWWOOD_SERVE_RESETS=50000 \
-	  cargo test --release -p arrowwood-serve --test serve -- disk:: lies:: parsers:: reset:: --nocapture
-	ARROWWOOD_HOSTS_BATCHES=1000 $(BIN)/python -m pytest -q tests/python/test_hosts.py
+SERVE_KILLS = $(if $(KILLS),=$$(($(KILLS) / 10)))
+torture-serve:
+	$(CAMPAIGNS) --only "serve-kills$(SERVE_KILLS) replicas$(SERVE_KILLS) serve-disk$(CUTS:%==%) parsers$(TEXTS:%==%) \
+	  lies resets hosts"
 
 # What takes long and is to find nothing: the publish protocol in more orders, $(KILLS) killed writers, 1 writer and 8
 # readers for ten minutes, limits of the system with larger tables. Full disks need root, and are left out without.
-KILLS ?= 11500
 torture:
-	ARROWWOOD_MODEL=long cargo test --release -p arrowwood-model -- --nocapture --test-threads=1
-	cargo run --release --example kills -- $(KILLS)
-	ARROWWOOD_LIVE_SECONDS=600 cargo test --release --test tables -- live::eight_readers --nocapture --test-threads=1
-	ARROWWOOD_LIMITS=long cargo test --release --test tables -- limits:: --nocapture
-	cargo run --release --example readers
-	ARROWWOOD_CORRUPTION=all cargo test --release --test recovery -- corruption:: --nocapture
-	ARROWWOOD_FORGED=all cargo test --release --config profile.release.package.arrowwood.overflow-checks=true \
-	  --config profile.release.package.arrowwood.debug-assertions=true --test recovery -- forged:: --nocapture
-	ARROWWOOD_POWER_RUNS=1000 ARROWWOOD_ERROR_RUNS=5 ARROWWOOD_SEEN_RUNS=200 cargo test --release --test recovery -- power:: --nocapture
-	ARROWWOOD_CHANGED_ROUNDS=1000 cargo test --release --test tables -- changed:: --nocapture
+	$(CAMPAIGNS) --only "model kills$(KILLS:%==%) eight-readers limits readers corruption forged power disk-errors onlookers \
+	  changed"
 
-# Coverage-guided fuzzing, $(MINUTES) for each target, seeded with Arrow's own files where a copy of them lies in CORPUS.
-# Needs a nightly toolchain (for AddressSanitizer) and cargo-fuzz.
-MINUTES ?= 5
+# Coverage-guided fuzzing, $(MINUTES) for each target (5), seeded with Arrow's own files where a copy of them lies in CORPUS.
+# Needs a nightly toolchain (for AddressSanitizer).
 CORPUS ?= ../shared/arrow-testing
-FUZZ_SEEDS = find $(CORPUS) -type f ! -name '*.gz' ! -name '*.md' -exec cp -n {} fuzz/corpus/$$target/ \;
 fuzz:
-	for target in ipc_open ipc_values messages csv json tables condition line_protocol calls; do \
-	  mkdir -p fuzz/corpus/$$target && case $$target in ipc_*|messages) if [ -d $(CORPUS) ]; then $(FUZZ_SEEDS); fi;; esac; \
-	  cargo +nightly fuzz run $$target -- -max_total_time=$$((60 * $(MINUTES))) -timeout=10 -rss_limit_mb=1500 || exit 1; \
-	done
+	CORPUS=$(CORPUS) $(CAMPAIGNS) --only "fuzz$(MINUTES:%==%)"
+
+# The program for it, beside those of Python's environment, where there is none.
+cargo-fuzz: $(BIN)/python
+	PATH="$(abspath $(BIN)):$$PATH" command -v cargo-fuzz > /dev/null || \
+	  cargo install --quiet --locked --root $(VENV) cargo-fuzz
 
 # The site, in build/site; every code block of it is run by tests/python/test_docs.py.
 docs: $(BIN)/python
