@@ -45,16 +45,21 @@ impl Printer<'_> {
     }
 
     pub(crate) fn print(&mut self, dataset: &Dataset, out: &mut impl Write) -> Outcome {
-        let begun = std::mem::replace(&mut self.begun, true);
+        self.begin(dataset.schema(), out)?;
         match self.form {
-            Form { csv: true, .. } if begun => csv_rows(dataset, out),
-            Form { csv: true, .. } => write_csv(dataset, out),
+            Form { csv: true, .. } => csv_rows(dataset, out),
             Form { json: true, .. } => write_json(dataset, out),
-            _ => self.table(dataset, begun, out),
+            _ => self.table(dataset, out),
         }
     }
 
-    fn table(&mut self, dataset: &Dataset, begun: bool, out: &mut impl Write) -> Outcome {
+    /// Prints the heading of CSV, which doesn't depend on rows.
+    pub(crate) fn begin(&mut self, schema: &SchemaRef, out: &mut impl Write) -> Outcome {
+        if self.form.csv && !std::mem::replace(&mut self.begun, true) { csv_heading(schema, out) } else { Ok(()) }
+    }
+
+    fn table(&mut self, dataset: &Dataset, out: &mut impl Write) -> Outcome {
+        let begun = std::mem::replace(&mut self.begun, true);
         let fields = dataset.schema().fields();
         let names: Vec<String> = fields.iter().map(|field| cut(field.name(), CELL)).collect();
         let types: Vec<String> = fields.iter().map(|field| cut(field_type_name(field), CELL)).collect();
@@ -94,8 +99,12 @@ fn cells(row: &Row<'_>) -> Outcome<Vec<String>> {
 }
 
 pub(crate) fn write_csv(dataset: &Dataset, out: &mut impl Write) -> Outcome {
-    csv_print(&csv_names(dataset.schema()), stdout().is_terminal(), out)?;
+    csv_heading(dataset.schema(), out)?;
     csv_rows(dataset, out)
+}
+
+fn csv_heading(schema: &SchemaRef, out: &mut impl Write) -> Outcome {
+    csv_print(&csv_names(schema), stdout().is_terminal(), out)
 }
 
 fn csv_rows(dataset: &Dataset, out: &mut impl Write) -> Outcome {

@@ -45,6 +45,9 @@ impl Tail {
         let start = table.first_row() + rows - rows.min(self.rows);
         let newer = follow(&table, Some(start), None).map_err(|e| e.at(path))?;
         let mut printer = Printer::new(table.schema(), &self.form);
+        // Rows may be long in coming. Who sees it knows that those which come from now on are printed.
+        printer.begin(table.schema(), out)?;
+        out.flush()?;
         for rows in newer {
             printer.print(&rows?, out)?;
             out.flush()?;
