@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{ChildStdin, Command, Output, Stdio};
 use std::sync::Arc;
 
 use arrow_array::types::Int32Type;
@@ -12,6 +12,9 @@ use arrow_ipc::writer::{FileWriter, StreamWriter};
 use arrow_schema::{DataType, Field, Schema};
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
+
+use crate::running::{self, Running};
+use crate::wait::wait_until;
 
 /// Rows `from .. to`: a name, a number that is null at each third, and a list.
 fn batch(from: i64, to: i64) -> RecordBatch {
@@ -56,13 +59,15 @@ fn command(directory: &Path, args: &[&str]) -> Command {
 }
 
 fn run(directory: &TempDir, args: &[&str]) -> Output {
-    command(directory.path(), args).output().unwrap()
+    running::output(&mut command(directory.path(), args), b"")
 }
 
 fn run_with_input(directory: &TempDir, args: &[&str], input: &[u8]) -> Output {
-    let mut child = command(directory.path(), args).stdin(Stdio::piped()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(input).unwrap();
-    child.wait_with_output().unwrap()
+    let input = input.to_vec();
+    let mut command = command(directory.path(), args);
+    let (output, sent) = running::fed(command.stdin(Stdio::piped()), move |pipe| pipe.write_all(&input));
+    sent.unwrap();
+    output
 }
 
 /// What a run that succeeds prints.
@@ -217,9 +222,11 @@ fn a_reader_that_leaves_early_is_no_error() {
     for form in [&["cat", "large.arrow"][..], &["cat", "--csv", "large.arrow"], &["head", "-n99999", "large.arrow"]] {
         let mut child = command(data.path(), form).spawn().unwrap();
         let mut reader = child.stdout.take().unwrap();
-        reader.read_exact(&mut [0; 10]).unwrap();
-        drop(reader);
-        let output = child.wait_with_output().unwrap();
+        let child = Running::over(child, format!("{form:?}"));
+        let reading = std::thread::spawn(move || reader.read_exact(&mut [0; 10]));
+        wait_until("the first bytes", || reading.is_finished());
+        reading.join().unwrap().unwrap();
+        let output = child.end();
         assert_eq!((output.status.code(), &output.stderr[..]), (Some(0), &b""[..]), "{form:?}");
     }
 }
@@ -363,15 +370,19 @@ fn every_verb_has_help_with_an_example() {
 
 /// What a run prints that is fed `head` and then `more` for as long as it takes any.
 fn fed(directory: &TempDir, args: &[&str], head: &[u8], more: &[u8]) -> Output {
-    let mut child = command(directory.path(), args).stdin(Stdio::piped()).spawn().unwrap();
-    let mut into = child.stdin.take().unwrap();
-    let block = more.repeat((1 << 16) / more.len());
-    let mut fed = into.write_all(head);
-    while fed.is_ok() {
-        fed = into.write_all(&block);
-    }
-    drop(into);
-    child.wait_with_output().unwrap()
+    run_without_end(command(directory.path(), args).stdin(Stdio::piped()), head, more)
+}
+
+fn run_without_end(command: &mut Command, head: &[u8], more: &[u8]) -> Output {
+    let head = head.to_vec();
+    let block = more.repeat((1 << 20) / more.len());
+    let feed = move |pipe: &mut ChildStdin| {
+        pipe.write_all(&head)?;
+        loop {
+            pipe.write_all(&block)?;
+        }
+    };
+    running::fed(command, feed).0
 }
 
 #[test]
@@ -402,22 +413,9 @@ fn no_more_is_read_than_there_is_memory_for() {
     let limited = |verb: &str, head: &[u8], more: &[u8]| {
         let arrowwood = env!("CARGO_BIN_EXE_arrowwood");
         fs::write(data.path().join("limited"), format!("ulimit -v 1000000; exec {arrowwood} {verb}")).unwrap();
-        let mut child = Command::new("sh");
-        child
-            .arg("limited")
-            .current_dir(data.path())
-            .stdin(Stdio::piped())
-            .stderr(Stdio::piped())
-            .stdout(Stdio::piped());
-        let mut child = child.spawn().unwrap();
-        let mut into = child.stdin.take().unwrap();
-        let block = more.repeat((1 << 20) / more.len());
-        let mut fed = into.write_all(head);
-        while fed.is_ok() {
-            fed = into.write_all(&block);
-        }
-        drop(into);
-        failed(&child.wait_with_output().unwrap())
+        let mut command = Command::new("sh");
+        command.arg("limited").current_dir(data.path()).stdin(Stdio::piped());
+        failed(&run_without_end(&mut command, head, more))
     };
     let begun = stream(&[batch(0, 9)]);
     assert!(limited("head -", &begun, b"\0").contains("memory"));

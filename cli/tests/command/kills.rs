@@ -10,11 +10,11 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrowwood::{Dataset, StreamEncoder, Value, Writer, WriterOptions, open, parse_schema};
@@ -24,8 +24,10 @@ use hyper::body::{Body, Bytes, Frame, Incoming};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::sync::mpsc;
 
+use crate::running::Running;
+use crate::wait::{PATIENCE, wait_until};
+
 const PROGRAM: &str = env!("CARGO_BIN_EXE_arrowwood");
-const TIMEOUT: Duration = Duration::from_secs(60);
 /// Those with even numbers speak HTTP, the others Flight.
 const PRODUCERS: usize = 4;
 /// What makes a process of this program a producer: its number, and the folder of the campaign.
@@ -92,6 +94,7 @@ fn a_producer() {
     loop {
         // Whatever breaks is begun again, at the server that is there then.
         let _ = if number.is_multiple_of(2) { producer.send_by_http() } else { producer.send_by_flight() };
+        // The server may not be there for a while: no wait for anything, but time for others.
         thread::sleep(Duration::from_millis(2));
     }
 }
@@ -132,7 +135,7 @@ impl Producer {
     fn send_by_http(&mut self) -> io::Result<()> {
         let stream = TcpStream::connect(self.address()?)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
         let mut stream = BufReader::new(stream);
         loop {
             let (number, sequence) = (self.number, self.sequence);
@@ -155,7 +158,7 @@ impl Producer {
 
     fn send_by_flight(&mut self) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(async { tokio::time::timeout(TIMEOUT, self.put()).await.map_err(io::Error::other)? })
+        runtime.block_on(async { tokio::time::timeout(PATIENCE, self.put()).await.map_err(io::Error::other)? })
     }
 
     /// A call of `DoPut` that goes on. A batch is sent when the one before it was answered.
@@ -309,48 +312,31 @@ impl Answers {
 
 // ---- the campaign ----
 
-struct Killed(Child);
-
-impl Killed {
-    fn kill(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 struct Campaign {
     folder: tempfile::TempDir,
-    server: Killed,
-    producers: Vec<Killed>,
+    server: Running,
+    producers: Vec<Running>,
     /// Rows that were looked at, and of each producer the batch and the copy that are to come.
     rows: u64,
     next: [(i64, i64); PRODUCERS],
     kills: u64,
 }
 
-fn start_server(folder: &Path) -> Killed {
+fn start_server(folder: &Path) -> Running {
     let mut command = Command::new(PROGRAM);
     command.args(["serve", "--listen", "127.0.0.1:0"]).arg(folder.join("data"));
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let mut url = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
-    let address = url.trim_end().rsplit_once('/').expect("a URL").1;
+    let mut server = Running::start(command.stdout(Stdio::piped()).stderr(Stdio::null()));
+    let url = server.line();
+    let address = url.rsplit_once('/').expect("a URL").1;
     fs::write(folder.join("address.new"), address).unwrap();
     fs::rename(folder.join("address.new"), folder.join("address")).unwrap();
-    Killed(child)
+    server
 }
 
-fn start_producer(folder: &Path, number: usize) -> Killed {
+fn start_producer(folder: &Path, number: usize) -> Running {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "kills::a_producer"]).env(NUMBER, number.to_string()).env(FOLDER, folder);
-    Killed(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    Running::start(command.stdout(Stdio::null()).stderr(Stdio::null()))
 }
 
 impl Campaign {
@@ -380,6 +366,7 @@ impl Campaign {
 
     /// Kills what the round kills, and begins it anew.
     fn round(&mut self, round: u64) {
+        // The moment of the kill, which is another one in each round.
         thread::sleep(Duration::from_millis(10 + (round * 37) % 90));
         match round % 3 {
             0 => self.kill_server(),
@@ -445,21 +432,17 @@ fn none_is_lost_and_none_is_there_twice() {
     let rounds: u64 = std::env::var("ARROWWOOD_SERVE_KILLS").map_or(12, |rounds| rounds.parse().unwrap());
     let mut campaign = Campaign::start();
     // Until each has sent something: otherwise there is nothing to lose.
-    let begun = Instant::now();
-    while (0..PRODUCERS).any(|number| acknowledged(campaign.folder.path(), number).is_empty()) {
-        assert!(begun.elapsed() < TIMEOUT, "a producer does not come to send");
-        thread::sleep(Duration::from_millis(5));
-    }
+    let sent = |campaign: &Campaign| {
+        let of = |number| acknowledged(campaign.folder.path(), number).len();
+        (0..PRODUCERS).map(of).collect::<Vec<_>>()
+    };
+    wait_until("a batch of each producer", || sent(&campaign).iter().all(|&batches| batches > 0));
     for round in 0..rounds {
         campaign.round(round);
     }
     // All go on after the last kill.
-    let before: Vec<_> = (0..PRODUCERS).map(|number| acknowledged(campaign.folder.path(), number).len()).collect();
-    let begun = Instant::now();
-    while (0..PRODUCERS).any(|number| acknowledged(campaign.folder.path(), number).len() <= before[number]) {
-        assert!(begun.elapsed() < TIMEOUT, "a producer does not go on");
-        thread::sleep(Duration::from_millis(5));
-    }
+    let before = sent(&campaign);
+    wait_until("another batch of each producer", || sent(&campaign).iter().zip(&before).all(|(now, then)| now > then));
     campaign.producers.clear();
     campaign.check();
     campaign.check_logs();

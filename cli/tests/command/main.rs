@@ -1,5 +1,10 @@
 //! The command as its users run it.
 
+#[path = "../../../tests/support/running.rs"]
+mod running;
+#[path = "../../../tests/support/wait.rs"]
+mod wait;
+
 mod cli;
 #[cfg(feature = "serve")]
 mod kills;

@@ -4,17 +4,17 @@ use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Command, Output, Stdio};
 
 use arrowwood::{Compaction, Late, Value, Writer, WriterOptions, compact_with, open, parse_schema};
 
+use crate::running::{Running, output};
+use crate::wait::{PATIENCE, wait_until};
+
 const PROGRAM: &str = env!("CARGO_BIN_EXE_arrowwood");
-const TIMEOUT: Duration = Duration::from_secs(30);
 
 struct Server {
-    child: Child,
+    process: Running,
     url: String,
     address: String,
 }
@@ -23,37 +23,17 @@ impl Server {
     fn start(directory: &Path, options: &[&str]) -> Server {
         let mut command = Command::new(PROGRAM);
         command.arg("serve").args(if options.contains(&"--listen") { &[][..] } else { &["--listen", "127.0.0.1:0"] });
-        command.args(options).arg(directory);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let url = line.trim_end().to_owned();
+        command.args(options).arg(directory).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = Running::start(&mut command);
+        let url = process.line();
         let address = url.rsplit_once('/').map(|(_, address)| address.to_owned()).unwrap_or_default();
-        Server { child, url, address }
-    }
-
-    fn signal(&self, name: &str) {
-        let sent = Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
-        assert!(sent.success());
+        Server { process, url, address }
     }
 
     /// Waits for the end, and gives what was written to standard error.
-    fn end(mut self) -> (Option<i32>, String) {
-        let begun = Instant::now();
-        while self.child.try_wait().unwrap().is_none() {
-            assert!(begun.elapsed() < TIMEOUT, "the server does not end");
-            thread::sleep(Duration::from_millis(5));
-        }
-        let mut errors = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
-        (self.child.wait().unwrap().code(), errors)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    fn end(self) -> (Option<i32>, String) {
+        let ended = self.process.end();
+        (ended.status.code(), text(&ended.stderr))
     }
 }
 
@@ -84,12 +64,12 @@ fn request(stream: &mut BufReader<TcpStream>, head: &str, body: &str) -> io::Res
 fn connect(address: &str) -> io::Result<BufReader<TcpStream>> {
     let stream = TcpStream::connect(address)?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
     Ok(BufReader::new(stream))
 }
 
 fn run(args: &[&str]) -> Output {
-    Command::new(PROGRAM).args(args).output().unwrap()
+    output(Command::new(PROGRAM).args(args), b"")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -101,13 +81,13 @@ fn the_first_line_is_the_url_and_sigterm_ends_it() {
     let folder = tempfile::tempdir().unwrap();
     let schema = || Some(parse_schema("n: int not null").unwrap().into());
     Writer::open(folder.path().join("t"), schema(), &WriterOptions::default()).unwrap().close().unwrap();
-    for name in ["-TERM", "-INT"] {
+    for name in ["TERM", "INT"] {
         let server = Server::start(folder.path(), &[]);
         assert!(server.url.starts_with("http://127.0.0.1:"), "{}", server.url);
         let mut client = connect(&server.address).unwrap();
         let head = "POST /v1/tables/t/rows HTTP/1.1\r\ncontent-type: application/json\r\nack: visible";
         assert_eq!(request(&mut client, head, "{\"n\":1}").unwrap().0, 200);
-        server.signal(name);
+        server.process.signal(name);
         let (code, errors) = server.end();
         assert_eq!(code, Some(0), "{errors}");
         assert!(errors.contains("\"rows\":1"), "{errors}");
@@ -170,12 +150,8 @@ fn a_token_is_shown_once_and_can_be_revoked() {
     assert_eq!(request(&mut client, "GET /v1/tables HTTP/1.1", "").unwrap().0, 401);
     assert_eq!(request(&mut client, &head, "").unwrap().0, 200);
     assert!(run(&["token", "revoke", "s1", "--token-file", &file]).status.success());
-    let begun = Instant::now();
-    while request(&mut client, &head, "").unwrap().0 == 200 {
-        assert!(begun.elapsed() < TIMEOUT, "a token that was revoked is valid");
-        thread::sleep(Duration::from_millis(20));
-    }
-    server.signal("-TERM");
+    wait_until("the end of a revoked token", || request(&mut client, &head, "").unwrap().0 != 200);
+    server.process.signal("TERM");
     let (_, errors) = server.end();
     assert!(!errors.contains(&token[3..]), "{errors}");
 }
@@ -374,7 +350,7 @@ fn a_replica_survives_kills_of_both_sides() {
     let address = server.address.clone();
     let follow = || {
         let url = format!("http://{address}/t");
-        Command::new(PROGRAM).args(["pull", "--follow", &url]).arg(&copy).stderr(Stdio::null()).spawn().unwrap()
+        Running::start(Command::new(PROGRAM).args(["pull", "--follow", &url]).arg(&copy).stderr(Stdio::null()))
     };
     let mut replica = follow();
     let mut end = 10;
@@ -385,12 +361,11 @@ fn a_replica_survives_kills_of_both_sides() {
             end += 17;
         }
         if round % 2 == 0 {
-            server.signal("-KILL");
+            server.process.signal("KILL");
             server.end();
             server = Server::start(&data, &["--listen", &address]);
         } else {
-            replica.kill().unwrap();
-            replica.wait().unwrap();
+            replica.kill();
             if copy.exists() {
                 let there = numbers(&copy);
                 assert_eq!(there, (0..there.len() as i64).collect::<Vec<_>>());
@@ -398,12 +373,7 @@ fn a_replica_survives_kills_of_both_sides() {
             replica = follow();
         }
     }
-    let begun = Instant::now();
-    while !copy.exists() || open(&copy).unwrap().len().unwrap() < end as u64 {
-        assert!(begun.elapsed() < TIMEOUT, "the replica does not come to the end");
-        thread::sleep(Duration::from_millis(10));
-    }
-    replica.kill().unwrap();
-    replica.wait().unwrap();
+    wait_until("all rows in the replica", || copy.exists() && open(&copy).unwrap().len().unwrap() >= end as u64);
+    replica.kill();
     assert_eq!(numbers(&copy), (0..end).collect::<Vec<_>>());
 }

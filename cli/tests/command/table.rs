@@ -1,12 +1,10 @@
 //! Tables on the command line, as their users work with them: several processes at a time.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
 
 use arrow_array::types::Int8Type;
 use arrow_array::{ArrayRef, DictionaryArray, Int8Array, Int64Array, RecordBatch, StringArray};
@@ -14,8 +12,9 @@ use arrow_ipc::writer::{FileWriter, StreamWriter};
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
 
-/// Longer than anything here takes unless it never comes.
-const LONG: Duration = Duration::from_secs(60);
+use crate::running::{Running, output};
+use crate::wait::wait_until;
+
 const SCHEMA: &str = "n: int not null, symbol: category, price: float";
 
 fn folder() -> TempDir {
@@ -29,14 +28,16 @@ fn command(folder: &TempDir, args: &[&str]) -> Command {
 }
 
 fn run(folder: &TempDir, args: &[&str]) -> Output {
-    command(folder, args).output().unwrap()
+    output(&mut command(folder, args), b"")
 }
 
 fn run_with_input(folder: &TempDir, args: &[&str], input: &[u8]) -> Output {
-    let mut child = command(folder, args).stdin(Stdio::piped()).spawn().unwrap();
-    // It may end before it has read all.
-    let _ = child.stdin.take().unwrap().write_all(input);
-    child.wait_with_output().unwrap()
+    output(command(folder, args).stdin(Stdio::piped()), input)
+}
+
+/// Starts what goes on until its input ends, or until it is killed.
+fn start(folder: &TempDir, args: &[&str]) -> Running {
+    Running::start(command(folder, args).stdin(Stdio::piped()))
 }
 
 /// What a run that succeeds prints, apart from what it appended.
@@ -89,52 +90,6 @@ fn file(batches: &[RecordBatch]) -> Vec<u8> {
     let mut writer = FileWriter::try_new(Vec::new(), &batches[0].schema()).unwrap();
     batches.iter().for_each(|batch| writer.write(batch).unwrap());
     writer.into_inner().unwrap()
-}
-
-/// A process that is killed in the end, and the lines that it prints.
-struct Running {
-    child: Child,
-    lines: Receiver<String>,
-}
-
-impl Running {
-    fn new(mut command: Command) -> Running {
-        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
-        let (sender, lines) = channel();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
-        Running { child, lines }
-    }
-
-    fn send(&mut self, text: &str) {
-        self.child.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
-    }
-
-    fn line(&self) -> String {
-        self.lines.recv_timeout(LONG).unwrap()
-    }
-
-    fn end(mut self) -> (Option<i32>, String) {
-        drop(self.child.stdin.take());
-        let mut err = String::new();
-        std::io::Read::read_to_string(&mut self.child.stderr.take().unwrap(), &mut err).unwrap();
-        (self.child.wait().unwrap().code(), err)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < LONG, "{what} never came about");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 fn stat(folder: &TempDir, table: &str) -> Json {
@@ -240,10 +195,10 @@ fn a_file_is_appended_whole_or_not_at_all() {
 #[test]
 fn rows_that_flow_in_are_seen_before_the_source_ends() {
     let folder = table("ticks");
-    let tail = Running::new(command(&folder, &["tail", "-f", "--json", "ticks"]));
+    let mut tail = start(&folder, &["tail", "-f", "--json", "ticks"]);
     let n = |line: String| serde_json::from_str::<Json>(&line).unwrap()["n"].clone();
     assert_eq!(n(tail.line()), 0);
-    let mut append = Running::new(command(&folder, &["append", "ticks", "-", "--commit-ms", "20"]));
+    let mut append = start(&folder, &["append", "ticks", "-", "--commit-ms", "20"]);
     for number in 1..6 {
         append.send(&format!("{{\"n\": {number}, \"symbol\": \"S{number}\"}}\n"));
         assert_eq!(n(tail.line()), number);
@@ -251,16 +206,17 @@ fn rows_that_flow_in_are_seen_before_the_source_ends() {
         assert_eq!(csv(&folder, "ticks").lines().count() as i64, 2 + number);
     }
     let writer = &stat(&folder, "ticks")["table"]["writer"];
-    assert_eq!(*writer, append.child.id());
-    assert_eq!(append.end(), (Some(0), "ticks: 5 rows appended, the next one is number 6\n".into()));
+    assert_eq!(*writer, append.id());
+    let ended = append.end();
+    assert_eq!(ended.status.code(), Some(0));
+    assert_eq!(String::from_utf8_lossy(&ended.stderr), "ticks: 5 rows appended, the next one is number 6\n");
     assert_eq!(stat(&folder, "ticks")["table"]["writer"], Json::Null);
     // CSV from another process, by rows and not by time.
-    let mut append =
-        Running::new(command(&folder, &["append", "ticks", "--commit-ms", "3600000", "--commit-rows", "2"]));
+    let mut append = start(&folder, &["append", "ticks", "--commit-ms", "3600000", "--commit-rows", "2"]);
     append.send("n,symbol,price\n6,A,1\n7,A,2\n");
     assert_eq!((n(tail.line()), n(tail.line())), (json!(6), json!(7)));
     append.send("8,A,3\n");
-    assert_eq!(append.end().0, Some(0));
+    assert_eq!(append.end().status.code(), Some(0));
     assert_eq!(n(tail.line()), 8);
 }
 
@@ -268,7 +224,7 @@ fn rows_that_flow_in_are_seen_before_the_source_ends() {
 fn tail_follows_with_one_heading() {
     let folder = table("ticks");
     let mut tails: Vec<Running> = [&["tail", "-f", "ticks"][..], &["tail", "-f", "--csv", "-n0", "ticks"]]
-        .map(|args| Running::new(command(&folder, args)))
+        .map(|args| start(&folder, args))
         .into();
     assert_eq!(
         (0..4).map(|_| tails[0].line()).collect::<Vec<_>>(),
@@ -280,23 +236,20 @@ fn tail_follows_with_one_heading() {
         ]
     );
     // The other must be there, too, before rows come.
-    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(tails[1].line(), "n,symbol,price");
     for number in [1, 2] {
         printed(&run_with_input(&folder, &["append", "ticks"], format!("{{\"n\": {number}}}").as_bytes()));
         assert_eq!(tails[0].line(), format!("    {number}  null                        null"));
     }
-    assert_eq!((0..3).map(|_| tails[1].line()).collect::<Vec<_>>(), ["n,symbol,price", "1,,", "2,,"]);
+    assert_eq!((tails[1].line(), tails[1].line()), ("1,,".into(), "2,,".into()));
     // Interrupted, it ends at once, as tail does.
-    let pid = tails[0].child.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
-    let status = tails[0].child.wait().unwrap();
-    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(2));
+    tails[0].signal("INT");
+    assert_eq!(tails[0].status().signal(), Some(2));
     // When its reader leaves, the next row ends it.
     let mut child = command(&folder, &["tail", "-f", "ticks"]).spawn().unwrap();
     drop(child.stdout.take());
     printed(&run_with_input(&folder, &["append", "ticks"], b"{\"n\": 3}"));
-    wait_until("the end of tail", || child.try_wait().unwrap().is_some());
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(Running::over(child, "tail -f".into()).status().code(), Some(0));
 
     fs::write(folder.path().join("a.arrow"), file(&[batch(0, 5)])).unwrap();
     assert!(failed(&run(&folder, &["tail", "-f", "a.arrow"])).contains("a.arrow: only a whole table can be followed"));
@@ -309,10 +262,10 @@ fn tail_follows_with_one_heading() {
 #[test]
 fn a_second_writer_is_refused() {
     let folder = table("ticks");
-    let mut first = Running::new(command(&folder, &["append", "ticks"]));
+    let mut first = start(&folder, &["append", "ticks"]);
     first.send("{\"n\": 1}\n");
     wait_until("the first row", || csv(&folder, "ticks").lines().count() == 3);
-    let pid = format!("ticks: the table is being written by process {}", first.child.id());
+    let pid = format!("ticks: the table is being written by process {}", first.id());
     for args in [&["append", "ticks"][..], &["compact", "ticks"]] {
         let error = failed(&run(&folder, args));
         assert!(error.contains(&pid), "{error}");
@@ -320,7 +273,7 @@ fn a_second_writer_is_refused() {
     }
     let waited = failed(&run(&folder, &["append", "ticks", "--wait", "0.1"]));
     assert!(waited.contains("waited 0.1 seconds"), "{waited}");
-    assert_eq!(first.end().0, Some(0));
+    assert_eq!(first.end().status.code(), Some(0));
     printed(&run_with_input(&folder, &["append", "ticks"], b"{\"n\": 2}"));
 }
 
@@ -328,7 +281,7 @@ fn a_second_writer_is_refused() {
 fn a_killed_appender_leaves_a_table_to_read_and_write() {
     let folder = table("ticks");
     for round in 0..3 {
-        let mut appender = Running::new(command(&folder, &["append", "ticks", "--commit-ms", "10"]));
+        let mut appender = start(&folder, &["append", "ticks", "--commit-ms", "10"]);
         let rows =
             |number: usize| format!("{{\"n\": {number}, \"symbol\": \"S{}\", \"price\": {number}}}\n", number % 5);
         let text: String = (0..1000).map(|i| rows(1 + 1000 * round + i)).collect();
@@ -336,8 +289,7 @@ fn a_killed_appender_leaves_a_table_to_read_and_write() {
         wait_until("all rows", || csv(&folder, "ticks").lines().count() == 2 + 1000 * (round + 1));
         // Half a row, which nobody may ever see.
         appender.send("{\"n\": 99");
-        appender.child.kill().unwrap();
-        appender.child.wait().unwrap();
+        appender.kill();
         let end = 1 + 1000 * (round + 1);
         let checked = printed(&run(&folder, &["check", "ticks"]));
         assert_eq!(checked, format!("ticks: ok, {} rows, 1 batch\n", text_of(end)));
@@ -461,7 +413,7 @@ fn compact_puts_late_rows_in_order() {
 fn compact_makes_dense_files_that_go_on() {
     let folder = table_of_segments("n: int not null, s: category", 25);
     let before = csv(&folder, "t");
-    let tail = Running::new(command(&folder, &["tail", "-f", "--csv", "-n1", "t"]));
+    let mut tail = start(&folder, &["tail", "-f", "--csv", "-n1", "t"]);
     assert_eq!((tail.line(), tail.line()), ("n,s".into(), "24,t24".into()));
     let text = printed(&run(&folder, &["compact", "t"]));
     assert!(text.starts_with("t: 3 files rewritten, "), "{text}");
@@ -499,7 +451,7 @@ fn check_repairs_a_table_beside_it() {
     let finding = json_of_text(&found.stdout)["findings"][0].clone();
     assert_eq!((&finding["path"], &finding["damage"]), (&json!(name), &json!(true)), "{finding}");
     // Nobody repairs what is being written.
-    let mut writer = Running::new(command(&folder, &["append", "t"]));
+    let mut writer = start(&folder, &["append", "t"]);
     writer.send("{\"n\": 99}\n");
     wait_until("the row", || csv_of_tail(&folder).contains("\n99,"));
     assert_eq!(run(&folder, &["check", "--repair", "t"]).status.code(), Some(2));
