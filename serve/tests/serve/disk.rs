@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrowwood::simulate::{Medium, pretend_boot};
-use arrowwood::{Value, open};
+use arrowwood::{Value, Writer, WriterOptions, open, parse_schema};
 use arrowwood_serve::Options;
 
 use crate::dice::Dice;
@@ -197,6 +198,10 @@ fn a_sync_in_the_background_that_fails_costs_no_batch() {
     another_boot();
     let (served, recorder) = watched();
     make_table(&served);
+    let elsewhere = tempfile::tempdir().unwrap();
+    let schema = Arc::new(parse_schema("n: int not null").unwrap());
+    let often = WriterOptions { sync: arrowwood::Sync::Every(Duration::from_millis(1)), ..WriterOptions::default() };
+    let mut other = Writer::open(elsewhere.path().join("t"), Some(schema), &often).unwrap();
     let mut client = served.client();
     let batch = |sequence: u64| Sent { producer: 0, epoch: 0, sequence };
     let mut sent = 0;
@@ -204,9 +209,11 @@ fn a_sync_in_the_background_that_fails_costs_no_batch() {
         recorder.take();
         recorder.fail_syncs(true);
         assert_eq!(batch(sent).by_http(&mut client, "visible").status, 200);
-        eventually("a sync fails", || recorder.take().iter().any(|event| matches!(event, Event::Lost(_))));
-        // Not before the writer knows it.
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        wait_until("a sync fails", || recorder.take().iter().any(|event| matches!(event, Event::Lost(_))));
+        // Not before the writer knows it: the one thread that syncs has told it when it goes on to another table.
+        other.append_row(&[Value::Int(1)]).unwrap();
+        other.commit().unwrap();
+        wait_until("the next sync", || other.durable_rows() == other.rows());
         recorder.fail_syncs(false);
         let told = if is_numbered {
             batch(sent + 1).by_http(&mut client, "durable")

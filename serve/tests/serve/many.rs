@@ -66,7 +66,7 @@ fn tables_are_written_in_turn() {
     for round in 0..2 {
         for table in 0..TABLES {
             let lines = format!("t{table} n=1i {round}");
-            eventually("there is a place", || {
+            wait_until("there is a place", || {
                 let reply = served.send("POST", "/write", &[], lines.as_bytes());
                 if reply.status == 503 {
                     refused += 1;
@@ -106,7 +106,7 @@ fn lines_for_more_tables_than_have_a_place_are_appended_to_none() {
     assert_eq!((reply.status, reply.code().as_str()), (503, "unavailable"), "{}", reply.text());
     assert!(reply.text().contains("nothing was appended"), "{}", reply.text());
     for round in 1..3 {
-        eventually("there are places", || served.send("POST", "/write", &[], lines(0..OPEN).as_bytes()).status == 204);
+        wait_until("there are places", || served.send("POST", "/write", &[], lines(0..OPEN).as_bytes()).status == 204);
         // Those that are open have theirs.
         assert_eq!(served.send("POST", "/write", &[], lines(0..OPEN).as_bytes()).status, 204);
         for table in 0..OPEN {

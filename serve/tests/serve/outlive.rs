@@ -27,7 +27,7 @@ fn batch(n: i64) -> RecordBatch {
 
 /// Waits until nobody has the table open for writing.
 fn assert_released(served: &Served, name: &str) {
-    eventually("the table is free", || Writer::open(served.path(name), None, &WriterOptions::default()).is_ok());
+    wait_until("the table is free", || Writer::open(served.path(name), None, &WriterOptions::default()).is_ok());
 }
 
 /// Removes the table, and makes another one of its name. Its directory is kept, whose number the other one could have else.
@@ -66,7 +66,7 @@ impl Put {
 
     /// The next answer; `None` at the end.
     async fn answer(&mut self) -> Option<Bytes> {
-        let data = timeout(TIMEOUT, self.answer.data()).await.expect("an answer");
+        let data = timeout(PATIENCE, self.answer.data()).await.expect("an answer");
         data.map(Result::unwrap)
     }
 
@@ -84,7 +84,7 @@ fn a_put_writes_to_no_other_table_than_its_own() {
     served.numbers("t", 0);
     let messages = put(Descriptor::path("t"), &[batch(0), batch(1)]);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    runtime.block_on(async {
+    let story = async {
         let mut put = Put::begin(&served, framed(&messages[..2])).await;
         assert!(put.answer().await.is_some(), "the first batch is answered");
         assert_released(&served, "t");
@@ -100,7 +100,8 @@ fn a_put_writes_to_no_other_table_than_its_own() {
         assert_eq!(open(served.path("t")).unwrap().len().unwrap(), 0);
         assert_eq!(served.post_json("t", "{\"n\":7}").status, 200);
         assert_eq!(values(&served.rows("/v1/tables/t/rows")), [["7"]]);
-    });
+    };
+    runtime.block_on(async { timeout(2 * PATIENCE, story).await.expect("an end") });
 }
 
 #[test]
@@ -141,11 +142,11 @@ fn a_revoked_token_makes_no_table() {
     let file = served.folder.path().join("tokens.json");
     let bearer = format!("Bearer {}", add_token(&file, "maker", Rights::all()).unwrap());
     let status = || served.send("GET", "/v1/tables", &[("authorization", &bearer)], b"").status;
-    eventually("the token is known", || status() == 200);
+    wait_until("the token is known", || status() == 200);
     let headers = [&format!("authorization: {bearer}"), "content-length: 6"];
     let mut client = begun(&served, "PUT", "/v1/tables/t", &headers);
     revoke_token(&file, "maker").unwrap();
-    eventually("the token is revoked", || status() == 401);
+    wait_until("the token is revoked", || status() == 401);
     client.stream.get_mut().write_all(b"n: int").unwrap();
     assert_eq!(client.reply("PUT").unwrap().status, 401);
     assert!(!served.path("t").exists());

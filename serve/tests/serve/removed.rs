@@ -9,7 +9,8 @@ use arrowwood_serve::{Limits, Options};
 use crate::support::*;
 
 fn quickly() -> Served {
-    let limits = Limits { removed: Duration::from_millis(100), ..impatient() };
+    let limits =
+        Limits { removed: Duration::from_millis(100), writer: Duration::from_millis(200), ..Limits::default() };
     Served::with(|_| Options { limits, ..options() })
 }
 
@@ -23,7 +24,7 @@ fn mapped(served: &Served, table: &str) -> (usize, usize) {
 }
 
 fn assert_freed(served: &Served, table: &str) {
-    eventually("removed files are closed", || mapped(served, table).1 == 0);
+    wait_until("removed files are closed", || mapped(served, table).1 == 0);
 }
 
 /// A table of `segments` segments.

@@ -81,7 +81,7 @@ fn every_route_asks_for_its_right() {
         headers.extend(authorization.as_deref().map(|value| ("authorization", value)));
         served.send(method, path, &headers, body.as_bytes())
     };
-    eventually("the tokens are known", || send(&ROUTES[3], &tokens[6]).status == 200);
+    wait_until("the tokens are known", || send(&ROUTES[3], &tokens[6]).status == 200);
     for route in ROUTES {
         for (token, expected) in tokens.iter().zip(route.3) {
             let reply = send(route, token);

@@ -6,14 +6,14 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arrowwood::{Dataset, Value, Writer, WriterOptions, parse_schema};
 use arrowwood_serve::{AuditLog, Limits, Options, Server, Stopper};
 
 pub mod flight;
 
-pub const TIMEOUT: Duration = Duration::from_secs(30);
+pub use crate::wait::{PATIENCE, wait_for, wait_until};
 
 /// A server over a directory of its own.
 pub struct Served {
@@ -94,7 +94,7 @@ impl Served {
     pub fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream
     }
 
@@ -148,15 +148,6 @@ impl Drop for Served {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-    }
-}
-
-/// Waits until `is_so`.
-pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < TIMEOUT, "{what}: not within {TIMEOUT:?}");
-        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -13,7 +13,7 @@ use arrowwood_serve::{AuditLog, BlockingEngine, Options, Server, SqlEngine, Stop
 use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 
-use crate::support::{Client, Reply, eventually, options};
+use crate::support::{Client, PATIENCE, Reply, options, wait_until};
 
 /// A page's server over a path.
 struct Viewed {
@@ -39,7 +39,7 @@ impl Viewed {
 
     fn send(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Reply {
         let stream = std::net::TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.set_read_timeout(Some(crate::support::TIMEOUT)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         Client::new(stream).send(method, path, headers, b"").unwrap()
     }
 
@@ -625,16 +625,17 @@ fn a_cell_is_found_in_the_bytes_of_its_file() {
 fn sql_is_asked_of_the_engine_and_given_up_with_its_client() {
     let folder = tempfile::tempdir().unwrap();
     let path = file(folder.path(), 5_000);
+    let begun = Arc::new(AtomicBool::new(false));
     let given_up = Arc::new(AtomicBool::new(false));
+    let has_begun = begun.clone();
     let seen = given_up.clone();
     // Knows two queries: all rows, and one that never ends.
     let engine = BlockingEngine::new(move |asked| match asked.text.as_str() {
         "from self" => Ok(arrowwood::open(&asked.path).unwrap().head(asked.most).unwrap()),
         "wait" => {
-            while !asked.given_up.load(Ordering::Relaxed) {
-                std::thread::sleep(std::time::Duration::from_millis(5));
-            }
-            seen.store(true, Ordering::Relaxed);
+            has_begun.store(true, Ordering::SeqCst);
+            wait_until("the end of a query", || asked.given_up.load(Ordering::Relaxed));
+            seen.store(true, Ordering::SeqCst);
             Err("given up".into())
         }
         other => Err(format!("what is {other}?")),
@@ -650,10 +651,12 @@ fn sql_is_asked_of_the_engine_and_given_up_with_its_client() {
     let mut client = std::net::TcpStream::connect(("127.0.0.1", viewed.port)).unwrap();
     let head = "GET /v1/tables/a.arrow/sql?query=wait HTTP/1.1\r\nhost: 127.0.0.1";
     write!(client, "{head}\r\ncookie: {}\r\n\r\n", viewed.cookie()).unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(100));
-    assert!(!given_up.load(Ordering::Relaxed));
+    wait_until("the beginning of the query", || begun.load(Ordering::SeqCst));
+    // It goes on while others come and go.
+    assert_eq!(viewed.get("/v1/tables/a.arrow/sql?query=nothing").status, 400);
+    assert!(!given_up.load(Ordering::SeqCst));
     drop(client);
-    eventually("the query is given up", || given_up.load(Ordering::Relaxed));
+    wait_until("the end of the query of a client that has gone", || given_up.load(Ordering::SeqCst));
     // Without an engine there is a line that says what to install.
     let reply = Viewed::open(&path).get("/v1/tables/a.arrow/sql?query=from+self");
     assert_eq!((reply.status, reply.text().contains("pip install 'arrowwood[sql]'")), (501, true));
@@ -794,7 +797,7 @@ fn a_table_is_seen_to_grow() {
     assert!(word(&segment["live_page"]["offset"]) >= newest["sequence"].as_u64().unwrap());
     assert_eq!(viewed.json("/v1/tables/t/anatomy?file=0&commits=true")["segment"]["records"][0]["sealed"], true);
     // Its footer leads other readers to the row, a moment after the commit.
-    eventually("the row is in the published footer", || {
+    wait_until("the row is in the published footer", || {
         let told = viewed.json("/v1/tables/t/cell?row=2500&at=0");
         assert_eq!(told["value"], "2500");
         told["place"]["file"] == 2 && told["place"]["row_in_batch"].is_u64()

@@ -241,13 +241,14 @@ fn more_producers_than_a_table_has_room_for_are_refused() {
 
 #[test]
 fn a_position_outlives_the_writer() {
-    let served = Served::with(|_| Options { limits: impatient(), ..options() });
+    let limits = Limits { writer: impatient().writer, ..Limits::default() };
+    let served = Served::with(|_| Options { limits, ..options() });
     served.numbers("t", 0);
     let mut client = served.client();
     assert_eq!(numbered(&mut client, "p", 0, 0, "{\"n\":1}").status, 200);
     // The server lets the table go, and another process writes it.
     let mut writer = None;
-    eventually("the table is let go", || {
+    wait_until("the table is let go", || {
         writer = Writer::open(served.path("t"), None, &WriterOptions::default()).ok();
         writer.is_some()
     });
@@ -321,7 +322,7 @@ fn visible_is_sooner_than_durable() {
     assert_eq!((reply["committed"].as_u64(), reply["first_row"].as_u64()), (Some(1), Some(0)));
     assert_eq!(open(served.path("t")).unwrap().len().unwrap(), 1);
     // Once a second everything is, asked for or not.
-    eventually("the row is durable", || served.get("/v1/tables/t").json()["durable_end"].as_u64() == Some(1));
+    wait_until("the row is durable", || served.get("/v1/tables/t").json()["durable_end"].as_u64() == Some(1));
 }
 
 #[test]
@@ -347,12 +348,12 @@ fn what_is_too_much_is_refused_before_it_is_taken() {
 
 #[test]
 fn memory_that_is_taken_is_given_back() {
-    let limits = Limits { ingest_memory: 128 << 10, ..impatient() };
+    let limits = Limits { ingest_memory: 128 << 10, part: impatient().part, ..Limits::default() };
     let served = Served::with(|_| Options { limits, ..options() });
     served.numbers("t", 0);
     let head = "POST /v1/tables/t/rows HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 131072\r\n\r\n{";
     let mut greedy = Vec::new();
-    eventually("the memory is taken", || {
+    wait_until("the memory is taken", || {
         // Somebody announces much, and sends little.
         let mut client = served.client();
         client.stream.get_mut().write_all(head.as_bytes()).unwrap();
@@ -361,7 +362,7 @@ fn memory_that_is_taken_is_given_back() {
         assert!(reply.status == 200 || reply.header("retry-after") == Some("1"));
         reply.status == 503
     });
-    eventually("the memory is given back", || served.post_json("t", "{\"n\":2}").status == 200);
+    wait_until("the memory is given back", || served.post_json("t", "{\"n\":2}").status == 200);
     let statuses: Vec<_> = greedy.into_iter().map(|mut client| client.reply("POST").unwrap().status).collect();
     assert!(statuses.contains(&408) && statuses.iter().all(|status| [408, 503].contains(status)), "{statuses:?}");
 }

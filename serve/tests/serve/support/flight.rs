@@ -16,7 +16,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
 use tokio::time::Interval;
 
-use super::{Served, TIMEOUT};
+use super::{PATIENCE, Served};
 
 pub const SERVICE: &str = "/arrow.flight.protocol.FlightService";
 pub const METHODS: [&str; 8] =
@@ -127,10 +127,10 @@ where
             .header("te", "trailers")
             .body(body())
             .unwrap();
-        let response = tokio::time::timeout(TIMEOUT, sender.send_request(request)).await.unwrap().unwrap();
+        let response = tokio::time::timeout(PATIENCE, sender.send_request(request)).await.unwrap().unwrap();
         assert_eq!(response.status(), 200, "{method}");
         let mut headers = response.headers().clone();
-        let collected = tokio::time::timeout(TIMEOUT, response.into_body().collect()).await.unwrap().unwrap();
+        let collected = tokio::time::timeout(PATIENCE, response.into_body().collect()).await.unwrap().unwrap();
         headers.extend(collected.trailers().cloned().unwrap_or_default());
         connection.abort();
         let text = |name| headers.get(name).map(|value| value.to_str().unwrap().to_owned());
