@@ -6,6 +6,10 @@ mod columns;
 mod handmade;
 #[path = "../support/samples.rs"]
 mod samples;
+#[path = "../support/thread.rs"]
+mod thread;
+#[path = "../support/wait.rs"]
+mod wait;
 
 mod compute;
 mod conditions;

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, DictionaryArray, Int64Array, RecordBatch, StringArray, types::Int32Type};
 use arrowwood::{Dataset, ErrorKind, Format, Open, Validate, WriteOptions, Writer, WriterOptions, open, write};
 
+use crate::wait::wait_until;
+
 /// More than are mapped from the start.
 const FILES: usize = 300;
 
@@ -96,6 +98,16 @@ fn a_file_is_mapped_when_its_values_are_read() {
     Open::new().validate(Validate::Full).path(folder.path()).unwrap();
 }
 
+/// Writes the bytes of a file again, until its time shows it: that is the time of the system's last tick.
+fn overwrite(path: &Path) {
+    let time = || fs::metadata(path).unwrap().modified().unwrap();
+    let (bytes, before) = (fs::read(path).unwrap(), time());
+    wait_until("a later time of a file", || {
+        fs::write(path, &bytes).unwrap();
+        time() > before
+    });
+}
+
 #[test]
 fn a_file_that_is_another_when_it_is_read_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
@@ -108,8 +120,7 @@ fn a_file_that_is_another_when_it_is_read_is_an_error() {
             fs::rename(other, path).unwrap();
         }),
         ("overwritten", |path| {
-            std::thread::sleep(std::time::Duration::from_millis(30));
-            fs::write(path, fs::read(path).unwrap()).unwrap();
+            overwrite(path);
         }),
         ("truncated", |path| fs::File::options().write(true).open(path).unwrap().set_len(64).unwrap()),
         ("removed", |path| fs::remove_file(path).unwrap()),
@@ -161,8 +172,7 @@ fn batches_of_an_overwritten_file_are_compared_whatever_its_time_says() {
     // A stream that was written again has not grown.
     let many = open(folder.path().join("*.arrow")).unwrap();
     many.len().unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(30));
-    fs::write(&paths[7], fs::read(&paths[7]).unwrap()).unwrap();
+    overwrite(&paths[7]);
     assert_eq!(many.column("n").unwrap().sum().unwrap_err().path(), Some(&*paths[7]));
 }
 
