@@ -8,7 +8,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -21,9 +21,12 @@ mod dice;
 #[path = "../../tests/live/ticks.rs"]
 #[allow(dead_code, reason = "some of it is for tests/tables/live.rs")]
 mod ticks;
+#[path = "../../tests/support/wait.rs"]
+mod wait;
 
 use dice::Dice;
 use ticks::{Journal, Rows, Shape, Way};
+use wait::wait_until;
 
 const SHAPE: Shape = Shape { segment_rows: 1000, lists: true, keep: Some(15_000), late: false };
 
@@ -165,13 +168,13 @@ impl Field {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.arg("write").arg(&self.table).arg(&self.journal).arg(seed.to_string());
         let mut child = command.stdout(Stdio::null()).spawn().unwrap();
-        let (begin, pid) = (Instant::now(), u64::from(child.id()));
-        // Some die while they open the table, most while they write.
-        let is_open = |journal: &Journal| journal.read(OPEN) == pid;
-        let is_patient = dice.below(4) > 0;
-        while is_patient && !is_open(journal) && begin.elapsed() < Duration::from_secs(1) {
-            std::thread::sleep(Duration::from_micros(200));
+        let pid = u64::from(child.id());
+        // Some die while they open the table, most while they write. One that only compacts ends by itself.
+        if dice.below(4) > 0 {
+            let has_ended = |child: &mut Child| child.try_wait().unwrap().is_some();
+            wait_until("a writer that has opened the table", || journal.read(OPEN) == pid || has_ended(&mut child));
         }
+        // The moment of the kill, which is another one each time.
         let most = 1 + dice.below(20_000);
         std::thread::sleep(Duration::from_micros(dice.below(most)));
         child.kill().unwrap();

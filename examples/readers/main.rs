@@ -3,12 +3,19 @@
 //! eight that refresh it without a pause. On fewer than nine processors the readers take the writer's own.
 
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_schema::{DataType, Field, Schema};
 use arrowwood::{Value, Writer, WriterOptions, follow, open};
+
+#[path = "../../tests/support/running.rs"]
+mod running;
+#[path = "../../tests/support/wait.rs"]
+mod wait;
+
+use running::Running;
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -24,12 +31,14 @@ fn main() {
 fn read(way: &str, table: &Path) {
     let mut dataset = open(table).unwrap();
     let mut following = follow(&dataset, None, None).unwrap();
+    println!("following");
     loop {
         match way {
             "busy" => dataset = dataset.refresh().unwrap(),
             _ => drop(following.poll(Duration::from_secs(1)).unwrap()),
         }
         if way == "paced" {
+            // No wait, but the reader's pace.
             std::thread::sleep(Duration::from_millis(100));
         }
     }
@@ -49,6 +58,7 @@ fn commits(writer: &mut Writer, time: Duration, pause: Duration) -> f64 {
         }
         busy += start.elapsed();
         if !pause.is_zero() {
+            // No wait, but the writer's pace.
             std::thread::sleep(pause);
         }
     }
@@ -70,11 +80,14 @@ fn measure(seconds: f64) {
         let alone = commits(&mut writer, time, pause);
         println!("{name}: alone {:.2} M commits per second of its time", alone / 1e6);
         for way in ["paced", "follow", "busy"] {
-            let start = |_| Command::new(&program).args(["read", way]).arg(&table).spawn().unwrap();
-            let mut readers: Vec<Child> = (0..8).map(start).collect();
-            std::thread::sleep(Duration::from_millis(300));
+            let start = |_| {
+                let mut command = Command::new(&program);
+                Running::start(command.args(["read", way]).arg(&table).stdout(Stdio::piped()))
+            };
+            let mut readers: Vec<Running> = (0..8).map(start).collect();
+            readers.iter_mut().for_each(|reader| assert_eq!(reader.line(), "following"));
             let beside = commits(&mut writer, time, pause);
-            readers.iter_mut().for_each(|reader| reader.kill().and_then(|()| reader.wait().map(drop)).unwrap());
+            readers.iter_mut().for_each(Running::kill);
             let again = commits(&mut writer, time / 2, pause);
             let ratio = 2.0 * beside / (alone + again);
             println!("  beside 8 readers, {way}: {:.2} M, {ratio:.2} of alone", beside / 1e6);

@@ -8,6 +8,8 @@ mod dice;
 #[path = "../../tests/live/ticks.rs"]
 #[allow(dead_code, reason = "the readers are those of tests/tables/live.rs")]
 mod ticks;
+#[path = "../../tests/support/wait.rs"]
+mod wait;
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();

@@ -15,6 +15,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrowwood::{Dataset, ErrorKind, Late, Sync, Value, Writer, WriterOptions, col, follow, open};
 
 use crate::dice::Dice;
+use crate::wait::{wait_for, wait_until};
 
 const PERIOD: u64 = 1 << 14;
 const START: i64 = 1_700_000_000_000_000;
@@ -252,9 +253,7 @@ pub fn write(
             writer.compact(|_, _| ()).unwrap();
             writer.drop_before(at.saturating_sub(keep).min(journal.slowest())).unwrap();
             // Readers that have ended are at u64::MAX.
-            while journal.slowest() < at.saturating_sub(AHEAD) {
-                std::thread::sleep(Duration::from_millis(1));
-            }
+            wait_until("readers that come after", || journal.slowest() >= at.saturating_sub(AHEAD));
             tidied = Instant::now();
         }
     }
@@ -264,15 +263,13 @@ pub fn write(
 
 /// Opens the table, which may not be there yet.
 fn opened(folder: &Path) -> Dataset {
-    loop {
-        match open(folder) {
-            Ok(dataset) => return dataset,
-            Err(e) if e.kind() == ErrorKind::NotFound => std::thread::sleep(Duration::from_millis(1)),
-            // A folder without a segment is no table yet.
-            Err(_) if std::fs::read_dir(folder).is_ok_and(|mut files| files.next().is_none()) => (),
-            Err(e) => panic!("{e}"),
-        }
-    }
+    wait_for("a table", || match open(folder) {
+        Ok(dataset) => Some(dataset),
+        Err(e) if e.kind() == ErrorKind::NotFound => None,
+        // A folder without a segment is no table yet.
+        Err(_) if std::fs::read_dir(folder).is_ok_and(|mut files| files.next().is_none()) => None,
+        Err(e) => panic!("{e}"),
+    })
 }
 
 /// How a reader gets to know of new rows.
@@ -339,6 +336,7 @@ pub fn hold(folder: &Path, journal: &Journal, number: u64, time: Duration) -> Re
     let rows = Rows::of(&dataset);
     let mut held: Vec<(u64, u64, Dataset)> = Vec::new();
     while begin.elapsed() < time {
+        // So that what it holds is of many moments.
         std::thread::sleep(time / 200);
         dataset = dataset.refresh().unwrap();
         let (start, len) = (dataset.first_row(), dataset.len().unwrap());

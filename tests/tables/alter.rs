@@ -15,6 +15,8 @@ use arrowwood::{
     compact_with, follow, follow_partitions, open, parse_schema, table_stat,
 };
 
+use crate::wait::PATIENCE;
+
 const REWRITE: Compaction = Compaction { rewrite: true, sort: false };
 
 fn schema(text: &str) -> SchemaRef {
@@ -510,7 +512,7 @@ fn partitions_of_several_schemas_are_one_dataset() {
     assert_eq!(two.column("n").unwrap().sum().unwrap().to_string(), ((1_i64 << 40) + 1).to_string());
     // A follower of all goes on when one of them changes, and when one comes.
     let mut followed = follow_partitions(&two, &FollowFrom::Now).unwrap();
-    let mut next = || followed.poll(Duration::from_secs(5)).unwrap().map(|(name, rows)| (name, rows_of(&rows)));
+    let mut next = || followed.poll(PATIENCE).unwrap().map(|(name, rows)| (name, rows_of(&rows)));
     write(
         &at("a"),
         "n: int32, s: text, vol: float64",

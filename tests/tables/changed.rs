@@ -3,7 +3,7 @@
 //! torture`.
 #![cfg(target_os = "linux")]
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -13,6 +13,8 @@ use arrow_array::{ArrayRef, DictionaryArray, Int8Array, Int32RunArray, Int64Arra
 use arrowwood::{Column, Dataset, ErrorKind, Format, Mapping, Mode, WriteOptions, Writer, WriterOptions, open, write};
 
 use crate::dice::Dice;
+use crate::running::Running;
+use crate::wait::wait_until;
 
 fn sample(path: &Path) -> Dataset {
     let rows = 0..300_000i64;
@@ -271,7 +273,7 @@ impl Template {
                 std::fs::rename(folder.join("other"), &path).unwrap();
             }
             // A writer may be making files there.
-            _ => while std::fs::remove_dir_all(folder).is_err() {},
+            _ => wait_until("a folder without files", || std::fs::remove_dir_all(folder).is_ok()),
         }
     }
 }
@@ -440,30 +442,35 @@ fn play(kind: &str) {
     let (template, place) = (template(kind, folder.path()), folder.path().join("place"));
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", CHILD, "--nocapture"]).env(ROLE, &place);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut input = child.stdin.take().unwrap();
-    let mut answers = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-    let mut answer = || answers.find_map(|line| line.split_once('@').map(|(_, said)| said.to_string()));
+    let mut child = Running::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()));
     let mut dice = Dice::new(kind.len() as u64 + seed());
     for event in EVENTS {
         let (mut looks, mut changed) = (0, 0);
         for round in 0..rounds() {
             template.lay_out(&place);
-            writeln!(input, "{kind}").unwrap();
-            let opened = answer();
-            assert_eq!(opened.as_deref(), Some("open"), "{kind} {event} {round}: {:?}", child.wait());
+            child.send(&format!("{kind}\n"));
+            assert_eq!(answer(&mut child), "open", "{kind} {event} {round}");
+            // The moment of the event, which is another one in each round.
             std::thread::sleep(Duration::from_micros(dice.below(3000)));
             template.change(&place, event, &mut dice);
-            writeln!(input, "{event}").unwrap();
-            let Some(said) = answer() else { panic!("{kind} {event} {round}: {:?}", child.wait()) };
+            child.send(&format!("{event}\n"));
+            let said = answer(&mut child);
             let counts: Vec<u64> = said.split(' ').filter_map(|word| word.parse().ok()).collect();
             assert!(counts.len() == 2 && !said.starts_with("bad"), "{kind} {event} {round}: {said}");
             (looks, changed) = (looks + counts[0], changed + counts[1]);
         }
         eprintln!("  {kind:10} {event:8} {} rounds, {looks} looks, {changed} of them FileChanged", rounds());
     }
-    drop(input);
-    assert!(child.wait().unwrap().success());
+    assert!(child.end().status.success());
+}
+
+/// What follows the next `@`: other lines are those of the program of tests.
+fn answer(child: &mut Running) -> String {
+    loop {
+        if let Some((_, said)) = child.line().split_once('@') {
+            return said.to_owned();
+        }
+    }
 }
 
 macro_rules! campaign {

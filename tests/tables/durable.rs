@@ -2,14 +2,17 @@
 //! nothing is, until the table is opened anew.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use arrow_schema::{DataType, Field, Schema};
 use arrowwood::simulate::{Act, Medium, Witness};
 use arrowwood::{ErrorKind, Sync, Value, Writer, WriterOptions, check, open, parse_schema, table_stat};
+
+use crate::thread::Thread;
+use crate::wait::wait_until;
 
 /// Which syncs a disk refuses.
 #[derive(Debug, Default)]
@@ -30,9 +33,9 @@ enum Refused {
 #[derive(Debug, Default)]
 struct Disk {
     refused: Mutex<Refused>,
-    /// Whether a refused sync has begun, and whether it may end.
-    held: Mutex<(bool, bool)>,
-    changed: Condvar,
+    /// Whether a held sync has begun, and whether it may end.
+    has_begun: AtomicBool,
+    may_end: AtomicBool,
     syncs: AtomicU64,
 }
 
@@ -45,15 +48,22 @@ impl Disk {
         self.syncs.load(Ordering::SeqCst)
     }
 
-    /// Returns once a held sync has begun.
+    /// Waits until a held sync has begun.
     fn await_sync(&self) {
-        let held = self.held.lock().unwrap();
-        drop(self.changed.wait_while(held, |(has_begun, _)| !*has_begun).unwrap());
+        wait_until("the beginning of a sync", || self.has_begun.load(Ordering::SeqCst));
     }
 
-    fn release(&self) {
-        self.held.lock().unwrap().1 = true;
-        self.changed.notify_all();
+    /// Lets a held sync go on when this thread, which calls this before, waits for it.
+    fn release_when_awaited(self: &Arc<Disk>) -> thread::JoinHandle<()> {
+        let (disk, waiting) = (self.clone(), Thread::current());
+        let is_there = Arc::new(AtomicBool::new(false));
+        let comes = is_there.clone();
+        let releasing = thread::spawn(move || {
+            wait_until("a thread that waits for a sync", || comes.load(Ordering::SeqCst) && waiting.is_asleep());
+            disk.may_end.store(true, Ordering::SeqCst);
+        });
+        is_there.store(true, Ordering::SeqCst);
+        releasing
     }
 }
 
@@ -77,10 +87,8 @@ impl Witness for Disk {
         let syncs = std::mem::take(&mut *refused);
         drop(refused);
         if let Refused::Held = syncs {
-            let mut held = self.held.lock().unwrap();
-            held.0 = true;
-            self.changed.notify_all();
-            drop(self.changed.wait_while(held, |(_, may_end)| !*may_end).unwrap());
+            self.has_begun.store(true, Ordering::SeqCst);
+            wait_until("the end of a held sync", || self.may_end.load(Ordering::SeqCst));
         }
         Err(std::io::Error::from_raw_os_error(libc::EIO))
     }
@@ -190,9 +198,20 @@ fn the_background_thread_does_not_sync_after_a_sync_that_has_failed() {
     let syncs = table.disk.syncs();
     let end = writer.durable_rows();
     assert!(end < writer.rows());
-    thread::sleep(Duration::from_millis(100));
+    await_turns_in_background();
     table.check(&writer, end);
     assert_eq!(table.disk.syncs(), syncs);
+}
+
+/// Waits until the one thread that works in the background for all tables has synced another one a few times, so that
+/// whatever was due elsewhere has had its turn.
+fn await_turns_in_background() {
+    let other = Table::new(Sync::Every(Duration::from_millis(1)), None);
+    let mut writer = other.writer();
+    for _ in 0..20 {
+        commit(&mut writer, 1);
+        wait_until("a sync in the background", || writer.durable_rows() == writer.rows());
+    }
 }
 
 /// A sync that had to wait for another one, which failed, synced again and succeeded.
@@ -207,12 +226,7 @@ fn a_sync_that_waits_for_one_that_fails_does_not_succeed() {
     let durability = writer.durability();
     let first = thread::spawn(move || durability.wait());
     table.disk.await_sync();
-    let disk = table.disk.clone();
-    let releasing = thread::spawn(move || {
-        // The second sync begins meanwhile. If it is late, it is refused before it waits.
-        thread::sleep(Duration::from_millis(100));
-        disk.release();
-    });
+    let releasing = table.disk.release_when_awaited();
     refuses(writer.sync());
     assert_eq!(first.join().unwrap().unwrap_err().kind(), ErrorKind::Io);
     releasing.join().unwrap();
@@ -446,11 +460,7 @@ fn a_table_can_be_opened_anew_when_its_writer_is_dropped() {
     let durability = writer.durability();
     let waiting = thread::spawn(move || durability.wait());
     table.disk.await_sync();
-    let disk = table.disk.clone();
-    let releasing = thread::spawn(move || {
-        thread::sleep(Duration::from_millis(200));
-        disk.release();
-    });
+    let releasing = table.disk.release_when_awaited();
     drop(writer);
     assert_eq!(table.writer().rows(), 4);
     assert_eq!(waiting.join().unwrap().unwrap_err().kind(), ErrorKind::Io);

@@ -16,6 +16,8 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrowwood::simulate::limit_mappings;
 use arrowwood::{Error, ErrorKind, GrowableBuffer, Sync, Writer, WriterOptions, follow, open};
 
+use crate::wait::PATIENCE;
+
 const ROLE: &str = "ARROWWOOD_LIMITS_ROLE";
 /// The test that plays a role.
 const CHILD: &str = "limits::child";
@@ -138,9 +140,9 @@ fn many_segments() {
     let mut writer = writer("ticks", 8, Sync::Never).unwrap();
     writer.append(&rows(8 * segments, 20)).unwrap();
     writer.commit().unwrap();
-    let (mut found, time) = (0, std::time::Duration::from_secs(5));
+    let mut found = 0;
     while found < 8 * segments + 20 {
-        found += follow.poll(time).unwrap().expect("the rows that were committed").len().unwrap();
+        found += follow.poll(PATIENCE).unwrap().expect("the rows that were committed").len().unwrap();
     }
     writer.compact(|_, _| ()).unwrap();
     check("ticks", 8 * segments + 20);

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 mod ticks;
 
 use crate::dice::Dice;
+use crate::wait::{PATIENCE, within};
 use ticks::{Journal, Report, Rows, Shape, Way};
 
 const EIGHT: [&str; 8] = ["refresh", "refresh", "refresh", "open", "open", "follow", "follow", "hold"];
@@ -68,7 +69,8 @@ struct Process {
 impl Process {
     /// Waits for the end, and fails if it was a bad one.
     fn end(mut self) {
-        let status = self.child.wait().unwrap();
+        let status = within(2 * time() + PATIENCE, || self.child.try_wait().unwrap());
+        let status = status.unwrap_or_else(|| panic!("{}: it does not end", self.name));
         assert!(status.success(), "{}: {status}", self.name);
         let report = std::fs::read_to_string(&self.report).unwrap();
         eprintln!("  {:10} {report}", self.name);
@@ -149,6 +151,7 @@ fn a_killed_writer_loses_nothing_that_was_committed() {
     let readers: Vec<Process> = readers.map(|(role, number)| place.start(role, number, shape, time)).collect();
     let rows = Rows::new();
     while Instant::now() < deadline {
+        // The moment of the kill, which is another one each time.
         std::thread::sleep(Duration::from_micros(dice.below(200_000)));
         writer.child.kill().unwrap();
         writer.child.wait().unwrap();

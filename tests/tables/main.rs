@@ -8,6 +8,12 @@ mod alone;
 mod columns;
 #[path = "../support/dice.rs"]
 mod dice;
+#[path = "../support/running.rs"]
+mod running;
+#[path = "../support/thread.rs"]
+mod thread;
+#[path = "../support/wait.rs"]
+mod wait;
 
 mod alter;
 mod changed;

@@ -12,6 +12,8 @@ use arrowwood::{
     drop_partition, follow_partitions, open, parse_schema, partition_path, partition_writer,
 };
 
+use crate::wait::wait_until;
+
 fn host(name: &str) -> [(&str, Value<'_>); 1] {
     [("host", Value::Str(name))]
 }
@@ -54,6 +56,20 @@ fn polled(follower: &mut FollowPartitions, polls: usize) -> (Vec<String>, Vec<Er
         }
     }
     (found, errors)
+}
+
+/// The same until so many rows have come, and with some polls more.
+fn awaited(follower: &mut FollowPartitions, rows: usize) -> (Vec<String>, Vec<ErrorKind>) {
+    let mut found = Vec::new();
+    let mut errors = Vec::new();
+    wait_until("rows of partitions", || {
+        let polled = polled(follower, 10);
+        found.extend(polled.0);
+        errors.extend(polled.1);
+        found.len() >= rows
+    });
+    let more = polled(follower, 10);
+    ([found, more.0].concat(), [errors, more.1].concat())
 }
 
 /// New partitions that can't be opened, or don't fit the others, kept all new ones from being seen.
@@ -201,7 +217,7 @@ fn a_partition_sorted_before_its_rows_were_returned_is_followed_once() {
     assert_eq!(polled(&mut follower, 20), (sorted, Vec::new()));
     b.append(&rows(200..201)).unwrap();
     b.commit().unwrap();
-    assert_eq!(polled(&mut follower, 5).0, ["b200"]);
+    assert_eq!(awaited(&mut follower, 1).0, ["b200"]);
 }
 
 #[test]
@@ -211,13 +227,13 @@ fn followers_of_many_partitions_have_few_files_open() {
     let names: Vec<String> = (0..40).map(|number| format!("p{number}")).collect();
     names.iter().for_each(|name| write(&table, name, 0..3));
     let mut follower = follower_of(&table);
-    assert_eq!(polled(&mut follower, 50).0.len(), 120);
+    assert_eq!(awaited(&mut follower, 120).0.len(), 120);
     let files = || {
         let open = fs::read_dir("/proc/self/fd").unwrap().map(|entry| fs::read_link(entry.unwrap().path()));
         open.filter(|to| to.as_ref().is_ok_and(|to| to.starts_with(&table))).count()
     };
     let before = files();
     names.iter().for_each(|name| write(&table, name, 3..20));
-    assert_eq!(polled(&mut follower, 60).0.len(), 40 * 17);
+    assert_eq!(awaited(&mut follower, 40 * 17).0.len(), 40 * 17);
     assert!(files() <= before + 4, "{before} files before, {} after", files());
 }

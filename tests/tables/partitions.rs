@@ -18,6 +18,8 @@ use arrowwood::{
 };
 use proptest::prelude::*;
 
+use crate::wait::wait_until;
+
 fn schema() -> SchemaRef {
     let field = |name: &str, data_type| Field::new(name, data_type, true);
     Arc::new(Schema::new(vec![field("n", DataType::Int64), field("s", DataType::Utf8)]))
@@ -308,11 +310,15 @@ fn add_rows(dataset: &Dataset, to: &mut BTreeMap<String, Vec<i64>>) {
     }
 }
 
-fn next_rows(follower: &mut arrowwood::FollowPartitions) -> Vec<String> {
+/// The next `count` rows, and what else comes.
+fn next_rows(follower: &mut arrowwood::FollowPartitions, count: usize) -> Vec<String> {
     let mut found = Vec::new();
-    while let Some((name, rows)) = follower.poll(std::time::Duration::from_millis(300)).unwrap() {
-        found.extend(shown(&rows).into_iter().map(|row| format!("{name}: {row}")));
-    }
+    wait_until("rows of partitions", || {
+        while let Some((name, rows)) = follower.poll(std::time::Duration::from_millis(100)).unwrap() {
+            found.extend(shown(&rows).into_iter().map(|row| format!("{name}: {row}")));
+        }
+        found.len() >= count
+    });
     found.sort();
     found
 }
@@ -330,14 +336,14 @@ fn followers_go_on_when_compacted_partitions_are_dropped() {
         }
     }
     let mut follower = follow_partitions(&open(table).unwrap(), &FollowFrom::First).unwrap();
-    assert_eq!(next_rows(&mut follower).len(), 4);
+    assert_eq!(next_rows(&mut follower, 4).len(), 4);
     assert!(drop_partition(table, &host("a")).unwrap());
     assert!(drop_partition(table, &host("b")).unwrap());
     append(&mut writer(table, &host("d")), 1..2);
-    assert_eq!(next_rows(&mut follower), ["host=d: 1 row 1 d"]);
+    assert_eq!(next_rows(&mut follower, 1), ["host=d: 1 row 1 d"]);
     // Another table of the same name begins with its first row.
     append(&mut writer(table, &host("b")), 5..7);
-    assert_eq!(next_rows(&mut follower), ["host=b: 5 row 5 b", "host=b: 6 row 6 b"]);
+    assert_eq!(next_rows(&mut follower, 2), ["host=b: 5 row 5 b", "host=b: 6 row 6 b"]);
     assert_eq!(follower.next_rows().into_keys().collect::<Vec<_>>(), ["host=b", "host=c", "host=d"]);
     // An error of one partition is not the end of others, nor of what was dropped meanwhile.
     let mut c = writer(table, &host("c"));
@@ -347,12 +353,13 @@ fn followers_go_on_when_compacted_partitions_are_dropped() {
     append(&mut writer(table, &host("d")), 2..3);
     let mut told = 0;
     let mut found = Vec::new();
-    for _ in 0..20 {
+    wait_until("an error again and again, and the rows of another partition", || {
         match follower.poll(std::time::Duration::ZERO) {
             Ok(rows) => found.extend(rows.into_iter().flat_map(|(_, rows)| shown(&rows))),
             Err(e) => told += u32::from(e.kind() == ErrorKind::RowOutOfRange),
         }
-    }
+        told > 10 && !found.is_empty()
+    });
     assert!(told > 1 && found == ["2 row 2 d"], "{told} errors, {found:?}");
     assert_eq!(follower.next_rows().into_keys().collect::<Vec<_>>(), ["host=c", "host=d"]);
 }
@@ -365,13 +372,13 @@ fn partitions_that_come_after_the_last_was_dropped_are_found() {
     append(&mut writer(table, &keys(1, "a")), 0..3);
     let mut dataset = open(table).unwrap();
     let mut follower = follow_partitions(&dataset, &FollowFrom::First).unwrap();
-    assert_eq!(next_rows(&mut follower).len(), 3);
+    assert_eq!(next_rows(&mut follower, 3).len(), 3);
     assert!(drop_partition(table, &keys(1, "a")).unwrap());
-    assert_eq!(next_rows(&mut follower), Vec::<String>::new());
+    assert_eq!(next_rows(&mut follower, 0), Vec::<String>::new());
     dataset = dataset.refresh().unwrap();
     assert_eq!(dataset.len().unwrap(), 0);
     append(&mut writer(table, &keys(2, "b")), 7..8);
-    assert_eq!(next_rows(&mut follower), ["day=2/host=b: 7 row 7 2 b"]);
+    assert_eq!(next_rows(&mut follower, 1), ["day=2/host=b: 7 row 7 2 b"]);
     assert_eq!(shown(&dataset.refresh().unwrap()), ["7 row 7 2 b"]);
 }
 

@@ -4,13 +4,15 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrowwood::{
     Dataset, ErrorKind, FollowFrom, FollowPartitions, Value, Writer, WriterOptions, compact, follow, follow_partitions,
     open, parse_schema, partition_path, partition_writer,
 };
+
+use crate::wait::{PATIENCE, wait_until};
 
 const FIRST: &str = "00000000000000000000.arrow";
 
@@ -57,14 +59,13 @@ fn followed(follower: &mut FollowPartitions, polls: usize) -> u64 {
     found.map(|(_, rows)| rows.len().unwrap()).sum()
 }
 
-/// The number of rows that have come when as many are there, or after some seconds: a follower looks twice a second for files that
-/// were replaced.
+/// The number of rows that have come when as many are there: a follower looks twice a second for files that were replaced.
 fn awaited(follower: &mut FollowPartitions, rows: u64) -> u64 {
-    let begun = Instant::now();
     let mut found = 0;
-    while found < rows && begun.elapsed() < Duration::from_secs(10) {
+    wait_until("rows of partitions", || {
         found += followed(follower, 1);
-    }
+        found >= rows
+    });
     found
 }
 
@@ -187,6 +188,6 @@ fn a_follower_is_told_of_a_table_that_was_made_again() {
     assert!(follower.poll(Duration::from_millis(10)).unwrap().is_none());
     fs::remove_dir_all(&table).unwrap();
     fill(&table, 8, 100..112);
-    let told = follower.poll(Duration::from_secs(3)).map(|rows| rows.map(|rows| numbers(&rows)));
+    let told = follower.poll(PATIENCE).map(|rows| rows.map(|rows| numbers(&rows)));
     assert_eq!(told.unwrap_err().kind(), ErrorKind::FileChanged);
 }

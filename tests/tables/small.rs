@@ -3,15 +3,18 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrowwood::simulate::{Act, Medium, Witness};
 use arrowwood::{
     FollowFrom, FollowPartitions, Sync, Value, Writer, WriterOptions, check, follow_partitions, open, partition_writer,
 };
+
+use crate::thread::Thread;
+use crate::wait::{PATIENCE, wait_until};
 
 fn schema() -> SchemaRef {
     let field = |name: &str, data_type| Field::new(name, data_type, true);
@@ -54,7 +57,7 @@ fn a_table_of_one_row_is_small_and_has_no_thread_of_its_own() {
             writer
         };
         let writers: Vec<Writer> = (0..32).map(open_one).collect();
-        until(|| threads("arrowwood-backg") == 1);
+        wait_until("the background thread alone", || threads("arrowwood-backg") == 1);
         for writer in writers {
             let table = writer.path().to_path_buf();
             let is_open = disk(&table);
@@ -79,8 +82,7 @@ fn a_table_of_one_row_is_small_and_has_no_thread_of_its_own() {
 #[derive(Debug, Default)]
 struct SlowDisk {
     is_waiting: AtomicBool,
-    is_slow: Mutex<bool>,
-    changed: Condvar,
+    is_slow: AtomicBool,
 }
 
 impl Witness for SlowDisk {
@@ -90,19 +92,8 @@ impl Witness for SlowDisk {
             return Ok(());
         }
         self.is_waiting.store(true, Ordering::SeqCst);
-        let mut is_slow = self.is_slow.lock().unwrap();
-        while *is_slow {
-            is_slow = self.changed.wait(is_slow).unwrap();
-        }
+        wait_until("the end of a slow sync", || !self.is_slow.load(Ordering::SeqCst));
         Err(std::io::Error::other("the disk is gone"))
-    }
-}
-
-fn until(mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed().as_secs() < 60, "nothing happens");
-        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -110,14 +101,14 @@ fn until(mut is_so: impl FnMut() -> bool) {
 fn a_table_whose_disk_is_slow_or_gone_hinders_no_other() {
     alone!();
     let folder = tempfile::tempdir().unwrap();
-    let disk = Arc::new(SlowDisk { is_slow: Mutex::new(true), ..SlowDisk::default() });
+    let disk = Arc::new(SlowDisk { is_slow: true.into(), ..SlowDisk::default() });
     let sync = Sync::Every(Duration::from_millis(1));
     let options = WriterOptions { sync, ..WriterOptions::default() };
     let watched = WriterOptions { medium: Medium::watched(disk.clone()), ..options.clone() };
     let mut slow = Writer::open(folder.path().join("slow"), Some(schema()), &watched).unwrap();
     append(&mut slow, 1);
     slow.commit().unwrap();
-    until(|| disk.is_waiting.load(Ordering::SeqCst));
+    wait_until("a slow sync", || disk.is_waiting.load(Ordering::SeqCst));
     // The thread waits. Others open, commit durably and close.
     let mut other = Writer::open(folder.path().join("other"), Some(schema()), &options).unwrap();
     append(&mut other, 1);
@@ -129,13 +120,12 @@ fn a_table_whose_disk_is_slow_or_gone_hinders_no_other() {
     append(&mut other, 2);
     other.commit().unwrap();
     // Of one table alone the thread knows that its disk has gone.
-    *disk.is_slow.lock().unwrap() = false;
-    disk.changed.notify_all();
-    until(|| slow.commit().is_err());
-    until(|| other.durable_rows() == 2);
+    disk.is_slow.store(false, Ordering::SeqCst);
+    wait_until("the error of a disk that is gone", || slow.commit().is_err());
+    wait_until("a sync of the other table", || other.durable_rows() == 2);
     append(&mut other, 3);
     other.commit().unwrap();
-    until(|| other.durable_rows() == 3);
+    wait_until("another sync of it", || other.durable_rows() == 3);
     drop(slow);
     other.close().unwrap();
     // What is on that disk is known when the table is opened anew.
@@ -145,7 +135,7 @@ fn a_table_whose_disk_is_slow_or_gone_hinders_no_other() {
 
 /// The next rows and their partition, as numbers.
 fn next(follower: &mut FollowPartitions) -> (String, u64) {
-    let (partition, rows) = follower.poll(Duration::from_secs(60)).unwrap().expect("rows");
+    let (partition, rows) = follower.poll(PATIENCE).unwrap().expect("rows");
     (partition, rows.len().unwrap())
 }
 
@@ -160,14 +150,19 @@ fn a_follower_of_many_tables_that_sleeps_misses_nothing() {
         |host: i64| partition_writer(&root, &[("host", Value::Int(host))], Some(schema()), &options).unwrap();
     let mut writers: Vec<Writer> = (0..300).map(open_one).collect();
     let mut follower = follow_partitions(&open(&root).unwrap(), &FollowFrom::Now).unwrap();
+    let asleep = || threads("arrowwood-wait");
     let fall_asleep = |follower: &mut FollowPartitions| {
-        assert!(follower.poll(Duration::from_millis(300)).unwrap().is_none());
+        wait_until("the threads of a follower that sleeps", || {
+            assert!(follower.poll(Duration::from_millis(300)).unwrap().is_none());
+            asleep() >= 3
+        });
     };
     fall_asleep(&mut follower);
     for host in [0, 126, 127, 128, 299] {
+        let following = Thread::current();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                std::thread::sleep(Duration::from_millis(20));
+                wait_until("a follower that sleeps", || following.is_asleep());
                 append(&mut writers[host], 1);
                 writers[host].commit().unwrap();
             });
@@ -210,10 +205,9 @@ fn a_follower_of_many_tables_that_sleeps_misses_nothing() {
     assert_eq!(next(&mut follower), ("host=300".into(), 1));
     // The follower sleeps in threads, which end with it.
     fall_asleep(&mut follower);
-    let asleep = || threads("arrowwood-wait");
     assert!(asleep() >= 4, "{} threads", asleep());
     drop(follower);
-    until(|| asleep() == 0);
+    wait_until("the end of its threads", || asleep() == 0);
 }
 
 /// How many files below `root` the process has open.

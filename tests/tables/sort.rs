@@ -15,6 +15,7 @@ use arrowwood::{
 };
 
 use crate::dice::Dice;
+use crate::wait::{PATIENCE, wait_for};
 
 const SORT: Compaction = Compaction { rewrite: false, sort: true };
 
@@ -296,25 +297,21 @@ fn followers_of_partitions_go_on_or_are_told() {
     let mut at_the_end = follow_partitions(&whole(), &FollowFrom::Now).unwrap();
     // Beside a writer, and with the segment that grows still there.
     writer.compact_with(SORT, |_, _| ()).unwrap();
+    // No wait for anything: a writer looks for its files with the first commit after ten milliseconds.
     std::thread::sleep(std::time::Duration::from_millis(120));
     writer.append(&batch(&key, 103, &[Some(1), Some(2)])).unwrap();
     writer.commit().unwrap();
-    let (name, rows) = at_the_end.poll(std::time::Duration::from_secs(20)).unwrap().unwrap();
+    let (name, rows) = at_the_end.poll(PATIENCE).unwrap().unwrap();
     assert_eq!((name.as_str(), arrivals(&rows)), ("host=a", vec![103, 104]));
     // Without one, nothing says which rows were handed out.
     compact_with(&b, SORT, |_, _| ()).unwrap();
     std::thread::sleep(std::time::Duration::from_millis(120));
     writer.append(&batch(&key, 105, &[Some(3)])).unwrap();
     writer.commit().unwrap();
-    let mut found = Ok(None);
-    for _ in 0..3 {
-        found = at_the_end.poll(std::time::Duration::from_millis(500)).map(|rows| rows.map(|(name, _)| name));
-        match &found {
-            Ok(Some(name)) => assert_eq!(name, "host=a", "rows come again"),
-            _ => break,
-        }
-    }
-    let told = found.unwrap_err();
+    let told = wait_for("the error of rows that may come again", || {
+        let found = at_the_end.poll(std::time::Duration::from_millis(5));
+        found.map(|rows| rows.map(|(name, _)| assert_eq!(name, "host=a", "rows come again"))).err()
+    });
     assert_eq!(told.kind(), ErrorKind::FileChanged, "{told}");
     // Who begins anew where the other was has each row once.
     let mut anew = follow_partitions(&whole(), &FollowFrom::Rows(at_the_end.next_rows())).unwrap();

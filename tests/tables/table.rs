@@ -12,6 +12,8 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrowwood::simulate::{Act, Medium, Witness};
 use arrowwood::{Dataset, ErrorKind, Sync, Value, Writer, WriterOptions, follow, open};
 
+use crate::wait::{PATIENCE, wait_until};
+
 fn schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("ts", DataType::Int64, false),
@@ -184,16 +186,16 @@ fn a_follower_misses_no_row_without_an_error() {
                     };
                     next = start;
                     while next < ROWS as u64 {
-                        let rows = match follower.poll(std::time::Duration::from_secs(30)) {
+                        let rows = match follower.poll(PATIENCE) {
                             Err(e) => {
                                 assert_eq!(e.kind(), ErrorKind::RowOutOfRange, "{e}");
                                 assert!(e.message().contains(&format!("following from row {next}:")), "{e}");
                                 assert_eq!(follower.next_row(), next);
                                 break;
                             }
-                            rows => rows.unwrap().expect("rows within half a minute"),
+                            rows => rows.unwrap().expect("rows"),
                         };
-                        // They can be read when they are dropped meanwhile.
+                        // They can be read when they are dropped meanwhile: no wait, but the reader's slowness.
                         std::thread::sleep(std::time::Duration::from_micros(patience));
                         for value in rows.column("ts").unwrap().values() {
                             assert!(matches!(value.unwrap(), Value::Int(ts) if ts as u64 == next));
@@ -228,9 +230,7 @@ const THREADS: u64 = 64;
 impl Witness for Gate {
     fn hear(&self, act: Act<'_>) -> std::io::Result<()> {
         if matches!(act, Act::WriteSynced { .. }) && self.writes.fetch_add(1, Ordering::SeqCst) == 0 {
-            while self.committed.load(Ordering::SeqCst) < THREADS {
-                std::thread::yield_now();
-            }
+            wait_until("a commit of each thread", || self.committed.load(Ordering::SeqCst) >= THREADS);
         }
         Ok(())
     }
@@ -523,11 +523,7 @@ fn the_next_segment_is_made_by_the_background_thread() {
     let mut writer = Writer::open(&table, Some(schema()), &options).unwrap();
     writer.append(&batch(0..40_000)).unwrap();
     writer.commit().unwrap();
-    let began = std::time::Instant::now();
-    while makers.0.lock().unwrap().len() < 2 {
-        assert!(began.elapsed().as_secs() < 60, "no segment was made");
-        std::thread::yield_now();
-    }
+    wait_until("the next segment", || makers.0.lock().unwrap().len() >= 2);
     writer.append(&batch(40_000..80_000)).unwrap();
     writer.commit().unwrap();
     let named = makers.0.lock().unwrap().clone();
@@ -558,11 +554,7 @@ fn a_segment_made_ahead_has_room_for_the_whole_dictionary() {
         writer.commit().unwrap();
     };
     append(&mut writer, vec!["a".into(); 65_536]);
-    let began = std::time::Instant::now();
-    while makers.0.lock().unwrap().len() < 3 {
-        assert!(began.elapsed().as_secs() < 60, "no segment was made");
-        std::thread::yield_now();
-    }
+    wait_until("the next segment", || makers.0.lock().unwrap().len() >= 3);
     append(&mut writer, (0..40_000).map(|number| format!("{number:0120}")).collect());
     let live = std::fs::read(table.join(format!("{:020}.arrow", 0))).unwrap();
     let rest = of_header(&live, 32) as u64 - writer.rows();
