@@ -28,19 +28,22 @@ use arrowwood::{
 
 #[path = "support/dice.rs"]
 mod dice;
+#[path = "support/thread.rs"]
+mod thread;
+#[path = "support/wait.rs"]
+mod wait;
 
 use dice::Dice;
+use thread::thread_time;
+use wait::PATIENCE;
 
-/// Per mutant, of the processor's time: a busy machine may make anything wait.
+/// Per mutant, of the processor's time. By the clock it may be `PATIENCE`: threads that wait for each other take no
+/// processor's time.
 const LONGEST: Duration = Duration::from_secs(if cfg!(debug_assertions) { 10 } else { 1 });
-/// Per mutant by the clock, whatever the machine does: threads that wait for each other take no processor's time.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// What the standard library can't ask of the system.
 mod system {
     #![allow(unsafe_code)]
-
-    use std::time::Duration;
 
     /// A limit on memory for the whole process: an allocation that no input here is worth fails, and aborts the tests.
     #[cfg(target_os = "linux")]
@@ -60,14 +63,6 @@ mod system {
 
     #[cfg(not(target_os = "linux"))]
     pub fn limit_memory() {}
-
-    /// How long the calling thread has run.
-    pub fn thread_time() -> Duration {
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: clock_gettime writes the one struct, which lives until it returns.
-        assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) }, 0);
-        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-    }
 }
 
 fn sample() -> Dataset {
@@ -224,10 +219,10 @@ impl Campaign {
 
     /// Asks something that tells whether the bytes are valid.
     fn ask(&self, seed: &str, how: &dyn Fn() -> String, question: &(dyn Fn() -> bool + RefUnwindSafe)) {
-        let (clock, begin) = (Instant::now(), system::thread_time());
+        let (clock, begin) = (Instant::now(), thread_time());
         let Ok(valid) = std::panic::catch_unwind(question) else { panic!("{seed}: {}: panicked", how()) };
-        let (waited, worked) = (clock.elapsed(), system::thread_time() - begin);
-        assert!(worked < LONGEST && waited < LONGEST_WAIT, "{seed}: {}: took {worked:?} of {waited:?}", how());
+        let (waited, worked) = (clock.elapsed(), thread_time() - begin);
+        assert!(worked < LONGEST && waited < PATIENCE, "{seed}: {}: took {worked:?} of {waited:?}", how());
         self.tried.fetch_add(1, Ordering::Relaxed);
         self.valid.fetch_add(usize::from(valid), Ordering::Relaxed);
         self.worked.fetch_max(worked.as_micros() as usize, Ordering::Relaxed);

@@ -7,6 +7,8 @@ use std::time::Duration;
 use arrowwood::simulate::pretend_boot;
 use arrowwood::{Value, Writer, WriterOptions, check, follow, open, parse_schema, table_stat};
 
+use crate::wait::PATIENCE;
+
 fn writer(table: &Path) -> Writer {
     let schema = Arc::new(parse_schema("n: int64").unwrap());
     Writer::open(table, Some(schema), &WriterOptions::default()).unwrap()
@@ -95,7 +97,7 @@ fn a_table_of_an_earlier_boot_is_the_newest_until_somebody_writes() {
         assert!(!dataset.is_newest());
         assert_eq!(dataset.refresh().unwrap().len().unwrap(), 7);
         assert!(dataset.refresh().unwrap().is_newest());
-        let found = follower.poll(Duration::from_secs(10)).unwrap().unwrap();
+        let found = follower.poll(PATIENCE).unwrap().unwrap();
         assert_eq!(found.column("n").unwrap().get(0).unwrap().to_string(), "5");
     }
     pretend_boot(None);

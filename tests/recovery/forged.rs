@@ -12,18 +12,17 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, Once};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use arrowwood::simulate::pretend_boot;
 
 use crate::dice::Dice;
 use crate::forger::{BOOTS, Bench, Edit, Site, Template};
+use crate::wait::PATIENCE;
 
 /// Of how many tables the short form takes one, and of how many of those all is asked.
 const STEP: usize = 41;
 const THOROUGH: usize = 5;
-/// A table that takes longer by the clock will never be done.
-const FOREVER: Duration = Duration::from_secs(120);
 
 thread_local! {
     static QUIET: Cell<bool> = const { Cell::new(false) };
@@ -103,7 +102,8 @@ fn campaign<'a>(
                     counts.tried.fetch_add(1, Ordering::Relaxed);
                     counts.thorough.fetch_add(usize::from(is_thorough), Ordering::Relaxed);
                     let failed = match asked {
-                        Ok(outcome) if start.elapsed() < FOREVER => {
+                        // What takes longer will never be done.
+                        Ok(outcome) if start.elapsed() < PATIENCE => {
                             counts.open.fetch_add(usize::from(outcome.is_open), Ordering::Relaxed);
                             counts.good.fetch_add(usize::from(outcome.is_good), Ordering::Relaxed);
                             continue;

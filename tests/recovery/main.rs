@@ -9,6 +9,10 @@ mod dice;
 mod forger;
 #[path = "../support/simulated_disk.rs"]
 mod simulated_disk;
+#[path = "../support/thread.rs"]
+mod thread;
+#[path = "../support/wait.rs"]
+mod wait;
 
 mod boots;
 mod corruption;
