@@ -5,3 +5,5 @@ mod lies;
 mod pushed;
 mod requests;
 mod server;
+#[path = "../../../../tests/support/wait.rs"]
+mod wait;

@@ -76,9 +76,9 @@ fn of_large_batches_a_column_alone_is_fetched() {
 fn files_of_others_are_walked_by_few_requests_at_a_time() {
     let local = numbers(100_000, 40);
     let server = Server::of_bytes(plain(&local, 500));
-    server.slow(Duration::from_millis(5));
     let remote = open_with(&server.url(), Open::new(), &options()).unwrap();
     server.counted();
+    server.slow(3, Duration::from_millis(5));
     assert_eq!(remote.len().unwrap(), 100_000);
     let (requests, bytes) = server.counted();
     assert!(requests <= 210 && bytes < 1 << 20, "{requests} requests, {bytes} bytes");

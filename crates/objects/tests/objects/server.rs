@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use arrowwood_objects::Options;
 
+use super::wait::{PATIENCE, within_patience};
+
 /// What the server does wrong, from its second answer on unless it says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Lie {
@@ -61,6 +63,7 @@ struct State {
     at_once: AtomicU64,
     ended: AtomicBool,
     delay: Mutex<Duration>,
+    gathered: AtomicU64,
 }
 
 impl Server {
@@ -82,6 +85,7 @@ impl Server {
             at_once: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             delay: Mutex::new(Duration::ZERO),
+            gathered: AtomicU64::new(0),
         });
         let shared = state.clone();
         std::thread::spawn(move || {
@@ -107,8 +111,9 @@ impl Server {
         *self.state.lie.lock().unwrap() = lie;
     }
 
-    /// Each answer takes this long, so that there are several at a time.
-    pub fn slow(&self, delay: Duration) {
+    /// No request is answered before there were so many at a time; from then on each answer takes this long.
+    pub fn slow(&self, gathered: u64, delay: Duration) {
+        self.state.gathered.store(gathered, Ordering::Relaxed);
         *self.state.delay.lock().unwrap() = delay;
     }
 
@@ -133,9 +138,20 @@ impl Drop for Server {
     }
 }
 
-/// Options with short waits; bytes that were not fetched are no zeros.
+/// Options for a server that answers, however busy the machine is; bytes that were not fetched are no zeros.
 pub fn options() -> Options {
-    Options { timeout: Duration::from_millis(700), poison: Some(0xa5), ..Options::default() }
+    Options { timeout: PATIENCE, poison: Some(0xa5), ..Options::default() }
+}
+
+/// Options for one that does not.
+pub fn impatient() -> Options {
+    Options { timeout: Duration::from_millis(700), ..options() }
+}
+
+/// Says nothing more, and waits until the client has gone.
+fn until_it_goes(mut client: &TcpStream) -> io::Result<bool> {
+    client.set_read_timeout(Some(PATIENCE))?;
+    io::copy(&mut client, &mut io::sink()).map(|_| false)
 }
 
 impl State {
@@ -162,6 +178,10 @@ impl State {
             }
             let now = self.at_once.fetch_add(1, Ordering::Relaxed) + 1;
             self.most_at_once.fetch_max(now, Ordering::Relaxed);
+            let is_enough = || self.most_at_once.load(Ordering::Relaxed) >= self.gathered.load(Ordering::Relaxed);
+            // Whoever sends too few finds that out by `most_at_once`.
+            within_patience(|| is_enough().then_some(()));
+            // No wait, but the server's slowness.
             std::thread::sleep(*self.delay.lock().unwrap());
             let answered = self.answer(&stream, range, condition);
             self.at_once.fetch_sub(1, Ordering::Relaxed);
@@ -198,10 +218,7 @@ impl State {
             return Ok(true);
         }
         match lie {
-            Lie::Silent => {
-                std::thread::sleep(Duration::from_secs(3));
-                return Ok(false);
-            }
+            Lie::Silent => return until_it_goes(out),
             Lie::EndlessHeader => {
                 write!(out, "HTTP/1.1 206 Yes\r\n")?;
                 for _ in 0..1 << 24 {
@@ -230,8 +247,7 @@ impl State {
             Lie::Short | Lie::ShortSaid => self.send(out, half).map(|()| lie == Lie::ShortSaid),
             Lie::Stall => {
                 self.send(out, half)?;
-                std::thread::sleep(Duration::from_secs(3));
-                Ok(false)
+                until_it_goes(out)
             }
             Lie::Long => {
                 self.send(out, asked)?;
