@@ -5,8 +5,13 @@ use std::io::{self, BufRead, BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
 
 use arrowwood_mapping::{Act, Lock, Medium, PartFolder, Store, Witness, is_moved};
+
+/// Longer than anything takes that comes at all.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 fn create(medium: &Medium, folder: &Path, byte: u8) -> Store {
     let store = Store::create(medium, folder, 4096).unwrap();
@@ -164,9 +169,16 @@ fn a_lock_ends_with_its_process_although_a_child_goes_on() {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());
     let mut holder = command.spawn().unwrap();
-    let mut lines = BufReader::new(holder.stdout.take().unwrap()).lines();
-    let forked = lines.find_map(|line| Some(line.unwrap().split_once("forked: ")?.1.to_owned()));
-    assert_eq!(forked.as_deref(), Some("false"));
+    let (told, lines) = std::sync::mpsc::channel();
+    let output = BufReader::new(holder.stdout.take().unwrap());
+    std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| told.send(line)));
+    let next = || lines.recv_timeout(PATIENCE);
+    let forked = loop {
+        if let Some((_, said)) = next().expect("what the holder says").split_once("forked: ") {
+            break said.to_owned();
+        }
+    };
+    assert_eq!(forked, "false");
     let is_free = |folder: &Path| Lock::take(&Medium::default(), folder).unwrap().is_some();
     assert!(!is_free(&a) && !is_free(&b), "the holder lives, whatever its child does");
     let input = holder.stdin.take();
@@ -175,5 +187,5 @@ fn a_lock_ends_with_its_process_although_a_child_goes_on() {
     // The child reads from the input as long as it is open.
     assert!(is_free(&a) && is_free(&b), "the child of a killed holder has its lock");
     drop(input);
-    assert_eq!(lines.count(), 0);
+    assert_eq!(next(), Err(RecvTimeoutError::Disconnected), "nothing more, and an end");
 }
