@@ -128,6 +128,7 @@ mod tests {
     async fn a_request_that_has_taken_its_time_gets_no_further_step() {
         let mut budget = budget(1 << 20, Duration::from_millis(1));
         let slow = |share: &mut Share| {
+            // No wait, but work that takes longer than it may.
             std::thread::sleep(Duration::from_millis(2));
             Ok(share.check_time().is_err())
         };

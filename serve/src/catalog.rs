@@ -410,8 +410,8 @@ mod tests {
         assert!(catalog.unchanged("other").is_none());
         let begun = std::time::Instant::now();
         while catalog.unchanged("t").is_none() {
-            assert!(begun.elapsed() < 10 * STEP, "it never settles");
-            std::thread::sleep(STEP / 10);
+            assert!(begun.elapsed() < Duration::from_secs(120), "it never settles");
+            std::thread::sleep(Duration::from_millis(1));
             catalog.get("t").unwrap();
         }
         let used = table.unused_since();
@@ -439,7 +439,7 @@ mod tests {
         std::thread::scope(|scope| {
             let opening = catalog.known.lock().unwrap();
             scope.spawn(|| done.send(catalog.unchanged("t").is_none()));
-            let found = waited.recv_timeout(Duration::from_secs(30));
+            let found = waited.recv_timeout(Duration::from_secs(120));
             // Before anything fails, so that the thread ends.
             drop(opening);
             assert_eq!(found, Ok(true));

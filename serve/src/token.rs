@@ -369,6 +369,15 @@ mod tests {
         assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
     }
 
+    #[track_caller]
+    fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+        let begun = Instant::now();
+        while !is_so() {
+            assert!(begun.elapsed() < Duration::from_secs(120), "{what} is not seen");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     #[test]
     fn a_token_ends_when_the_file_says_so() {
         let folder = tempfile::tempdir().unwrap();
@@ -380,14 +389,14 @@ mod tests {
         assert_eq!(add_token(&file, "s1", Rights::all()).unwrap_err().kind(), ErrorKind::InvalidArgument);
         revoke_token(&file, "s1").unwrap();
         assert_eq!(revoke_token(&file, "s1").unwrap_err().kind(), ErrorKind::NotFound);
-        std::thread::sleep(LOOK + Duration::from_millis(50));
-        assert!(tokens.find(&token).is_none() && !tokens.is_valid(&entry));
+        wait_until("the end of a revoked token", || tokens.find(&token).is_none());
+        assert!(!tokens.is_valid(&entry));
         // An unreadable file has none; once it is readable again, it has them.
         let token = add_token(&file, "s2", Rights::all()).unwrap();
+        wait_until("a new token", || tokens.find(&token).is_some());
         fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
         assert_eq!(list_tokens(&file).unwrap_err().kind(), ErrorKind::PermissionDenied);
-        std::thread::sleep(LOOK + Duration::from_millis(50));
-        assert!(tokens.find(&token).is_none());
+        wait_until("the end of all tokens", || tokens.find(&token).is_none());
     }
 
     /// A thread that reads an older list takes its time, by a pipe instead of the file, while another one finds a newer list.
@@ -403,6 +412,7 @@ mod tests {
         let made = std::process::Command::new("mkfifo").args(["-m", "600"]).arg(&pipe).status().unwrap();
         assert!(made.success());
         fs::hard_link(&pipe, &named).unwrap();
+        // The clock must pass: before that nobody looks at the file.
         let wait = || std::thread::sleep(LOOK + Duration::from_millis(50));
         std::thread::scope(|scope| {
             fs::rename(&pipe, &file).unwrap();

@@ -292,7 +292,9 @@ mod tests {
             // The last line is half there.
             let (half, rest) = (line(3, "z"), "");
             let (half, other) = half.split_at(half.len() - 2);
-            write!(output, "{header}{}{}{half}{rest}", line(1, "x"), line(2, "y")).unwrap();
+            // At once: what comes later than `SOON` is another batch.
+            let lines = format!("{header}{}{}{half}{rest}", line(1, "x"), line(2, "y"));
+            output.write_all(lines.as_bytes()).unwrap();
             assert_eq!(next(), ["1|x", "2|y"]);
             write!(output, "{other}").unwrap();
             assert_eq!(next(), ["3|z"]);
@@ -311,6 +313,7 @@ mod tests {
         let writer = thread::spawn(move || {
             while stopped.try_recv() == Err(TryRecvError::Empty) {
                 writeln!(output, "{{}}").unwrap();
+                // No wait, but the source's pace.
                 thread::sleep(SOON / 10);
             }
         });

@@ -224,6 +224,9 @@ mod tests {
 
     use super::*;
 
+    /// Longer than anything takes that comes at all.
+    const PATIENCE: Duration = Duration::from_secs(120);
+
     /// Counts its turns, and gets another one at once.
     #[derive(Default)]
     struct Counter {
@@ -244,10 +247,11 @@ mod tests {
         }
     }
 
-    fn until(is_so: impl Fn() -> bool) {
+    #[track_caller]
+    fn wait_until(what: &str, is_so: impl Fn() -> bool) {
         let start = Instant::now();
         while !is_so() {
-            assert!(start.elapsed().as_secs() < 60, "nothing happens");
+            assert!(start.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
             std::thread::yield_now();
         }
     }
@@ -258,11 +262,13 @@ mod tests {
         let good = Arc::new(Counter::default());
         let of_bad = Turns::start(bad.clone()).unwrap();
         let of_good = Turns::start(good.clone()).unwrap();
-        until(|| bad.has_panicked.load(Ordering::SeqCst) && good.turns.load(Ordering::SeqCst) > 3);
+        wait_until("a panic, and turns of the other task", || {
+            bad.has_panicked.load(Ordering::SeqCst) && good.turns.load(Ordering::SeqCst) > 3
+        });
         assert_eq!(bad.turns.load(Ordering::SeqCst), 1);
         // When requested, it may try again.
         of_bad.ask();
-        until(|| bad.turns.load(Ordering::SeqCst) == 2);
+        wait_until("another turn", || bad.turns.load(Ordering::SeqCst) == 2);
         drop((of_bad, of_good));
         assert_eq!(Arc::strong_count(&good), 1);
     }
@@ -279,7 +285,7 @@ mod tests {
             self.turns.fetch_add(1, Ordering::SeqCst);
             lock(&self.begun).send(()).unwrap();
             // An error ends the test.
-            let _ = lock(&self.end).recv();
+            let _ = lock(&self.end).recv_timeout(PATIENCE);
             None
         }
 
@@ -293,7 +299,7 @@ mod tests {
         let slow = Slow { begun: Mutex::new(begun), end: Mutex::new(is_to_end), turns: AtomicUsize::new(0) };
         let slow = Arc::new(slow);
         let of_slow = Turns::start(slow.clone()).unwrap();
-        has_begun.recv().unwrap();
+        has_begun.recv_timeout(PATIENCE).expect("the beginning of a turn");
         let other = Arc::new(Counter::default());
         // Its turn has not begun, and it does not wait for it.
         drop(Turns::start(other.clone()).unwrap());
@@ -301,7 +307,7 @@ mod tests {
         // If requested during a turn, another one follows.
         of_slow.ask();
         end.send(()).unwrap();
-        has_begun.recv().unwrap();
+        has_begun.recv_timeout(PATIENCE).expect("the beginning of a turn");
         let ended = std::thread::spawn(move || drop(of_slow));
         end.send(()).unwrap();
         ended.join().unwrap();
