@@ -38,8 +38,12 @@ RUST := --workspace
 programs:
 	cargo build $(RUST) --lib --bin arrowwood --examples
 
+# Ends a suite that prints nothing for so many seconds, after showing where it hangs.
+SILENT ?= 600
+WATCH = $(PYTHON) $(CURDIR)/tests/watchdog.py --silent $(SILENT) --
+
 test-rust: programs
-	cargo test $(RUST)
+	$(WATCH) cargo test $(RUST)
 
 # Each feature of the crate alone, and none, without warnings; and that without any files are opened and read.
 FEATURES := write collect table check compute text compression glob
@@ -48,7 +52,7 @@ features:
 	  cargo rustc --quiet --package arrowwood --lib --profile check --no-default-features --features "$$feature" \
 	    -- --deny warnings || exit 1; \
 	done
-	cargo test --config profile.test.opt-level=0 --package arrowwood --no-default-features --test minimal
+	$(WATCH) cargo test --config profile.test.opt-level=0 --package arrowwood --no-default-features --test minimal
 
 # DataFusion over files and tables: a crate of its own, outside of the workspace, as it needs a newer Rust and 250 packages that
 # nothing else pays for. Building those takes 10 processor minutes and 4 GB.
@@ -64,13 +68,13 @@ test-datafusion: $(LINT)/deny-$(DENY_VERSION)
 	$(MAKE) --no-print-directory test-flight-sql
 	$(MAKE) --no-print-directory test-datafusion-python
 test-datafusion-rust:
-	cargo test $(DATAFUSION)
+	$(WATCH) cargo test $(DATAFUSION)
 
 # Datasets registered with DataFusion's own Python package. The features of the two crates differ, so that much is built twice.
 test-datafusion-python: $(VENV)/test.done
 	cargo clippy $(DATAFUSION) --package arrowwood-datafusion-python -- -D warnings
 	$(BIN)/pip install --quiet --no-deps --config-settings=build-args='--profile=dev' ./crates/datafusion/python
-	$(BIN)/python -m pytest -q crates/datafusion/python/tests
+	$(WATCH) $(BIN)/python -m pytest -q crates/datafusion/python/tests
 
 # Stock clients of Flight SQL against the program, in an environment of their own: pyarrow, ADBC, and JDBC's driver, which is
 # left out where there is no Maven or Java. ARROWWOOD is a command without DataFusion.
@@ -84,13 +88,13 @@ test-flight-sql:
 	cargo build $(DATAFUSION)
 	cargo build --package arrowwood-cli
 	test -d $(CLIENTS) || $(PYTHON) -m venv $(CLIENTS)
-	$(CLIENTS)/bin/pip install --quiet pytest pyarrow adbc-driver-flightsql adbc-driver-manager
+	$(CLIENTS)/bin/pip install --quiet pytest pytest-timeout pyarrow adbc-driver-flightsql adbc-driver-manager
 	test -f $(ARROWWOOD_JDBC) || ! command -v mvn > /dev/null || mvn --batch-mode --quiet dependency:copy \
 	  -Dartifact=org.apache.arrow:$(JDBC):$(JDBC_VERSION) -DoutputDirectory=$(CLIENTS)
-	cd crates/datafusion/tests/clients && $(CLIENTS)/bin/python -m pytest -q -rs .
+	cd crates/datafusion/tests/clients && $(WATCH) $(CLIENTS)/bin/python -m pytest -q -rs .
 
 test-python: $(VENV)/test.done
-	$(BIN)/python -m pytest -q tests/python
+	$(WATCH) $(BIN)/python -m pytest -q tests/python
 
 # The long tests, those whose code has changed since they last passed: what each one runs is in tests/campaigns.toml, and what ran
 # when in docs/campaigns.json. `make campaigns DUE=1` only lists them, ONLY="power=50 live" runs these, MINUTES=30 starts nothing
@@ -162,7 +166,7 @@ view:
 # ARROWWOOD_INSTALL=1 installs Debian's. SQL is asked where `make test-python` has made .venv, and JupyterLab shows the page
 # where that has been installed there.
 test-view: programs $(VENV)/test.done
-	CARGO_TARGET_DIR=$(abspath $(TARGET)) view/test/run.sh test
+	CARGO_TARGET_DIR=$(abspath $(TARGET)) $(WATCH) view/test/run.sh test
 
 # The figures of the page, in a browser. The file of 100 GB that it looks at is sparse.
 bench-view:
@@ -272,7 +276,7 @@ c-prefix: programs
 # Programs in C, C++, Go, R and Python against the C library; what is not here is left out.
 test-c: c-prefix
 	ARROWWOOD_C_PREFIX=$(C_PREFIX) ARROWWOOD_C_PROGRAMS=$(abspath $(TARGET))/debug/examples \
-	  $(PYTHON) -m unittest discover -s tests/capi
+	  $(WATCH) $(PYTHON) -m unittest discover -s tests/capi
 
 # The modules of jvm/ by Maven, with a JDK from 22 on; left out where there is none. The library in the jars is the one that
 # cargo has just built, without what debuggers need. The session of docs/tasks/clojure.md calls R, which needs the C library.
@@ -282,13 +286,14 @@ MAVEN := JAVA_HOME=$(JDK) mvn --batch-mode --quiet --file jvm/pom.xml
 JVM_NATIVES := $(abspath $(TARGET))/jvm/native
 MAVEN_FLAGS = -Darrowwood.natives=$(JVM_NATIVES) -Darrowwood.programs=$(abspath $(TARGET))/debug \
   -Darrowwood.python=$(abspath $(BIN))/python
+test-jvm: SILENT = 1800
 test-jvm: $(VENV)/test.done c-prefix
 ifeq ($(and $(JDK),$(shell command -v mvn)),)
 	@echo 'test-jvm: left out: it needs Maven and a JDK from 22 on; set JAVA_HOME'
 else
 	install -d $(JVM_NATIVES)/linux-x86_64
 	strip --strip-debug -o $(JVM_NATIVES)/linux-x86_64/libarrowwood.so $(TARGET)/debug/libarrowwood.so
-	PKG_CONFIG_PATH=$(C_PREFIX)/lib/pkgconfig $(MAVEN) $(MAVEN_FLAGS) verify
+	$(WATCH) env PKG_CONFIG_PATH=$(C_PREFIX)/lib/pkgconfig $(MAVEN) $(MAVEN_FLAGS) verify
 endif
 
 # The jars with sources and documentation, into dist/. Their library asks for no C library newer than that of the wheel.
@@ -351,7 +356,7 @@ smoke: wheel
 	$(SMOKE)/bin/pip install --quiet "$$(ls -t dist/arrowwood-*.whl | head -n 1)"
 	$(SMOKE)/bin/arrowwood --version
 	$(SMOKE)/bin/python -c 'import arrowwood as aw; aw.write({"n": [1, 2]}, b := aw.Buffer()); print(aw.open(b))'
-	$(SMOKE)/bin/pip install --quiet pytest hypothesis pyarrow polars duckdb
+	$(SMOKE)/bin/pip install --quiet pytest pytest-timeout hypothesis pyarrow polars duckdb
 	$(SMOKE)/bin/python -m pytest -q tests/python/test_docs.py tests/python/test_version.py tests/python/test_view.py \
 	  -k 'index or version or window'
 
