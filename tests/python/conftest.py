@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import settings
 
+import arrowwood as aw
+
 # No test is about time: on a busy machine any example may take long.
 settings.register_profile("arrowwood", deadline=None)
 settings.load_profile("arrowwood")
@@ -94,6 +96,14 @@ def unprivileged():
     finally:
         if root:
             os.seteuid(0)
+
+
+def rows_in(table):
+    """The number of rows of a table, 0 as long as there is none."""
+    try:
+        return len(aw.open(table))
+    except aw.NotFound:
+        return 0
 
 
 def same(left, right):

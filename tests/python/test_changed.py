@@ -9,6 +9,8 @@ import textwrap
 
 import pytest
 
+from waits import PATIENCE
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the handler of faults is for Linux")
 
 SETUP = """
@@ -182,7 +184,7 @@ def run(tmp_path, code, **environment):
     # The watchdog of `make test` sets it, and here it is part of what is tested.
     environment = {**os.environ, **environment}
     environment.pop("PYTHONFAULTHANDLER", None)
-    return subprocess.run(arguments, capture_output=True, text=True, env=environment, timeout=120)
+    return subprocess.run(arguments, capture_output=True, text=True, env=environment, timeout=PATIENCE)
 
 
 @pytest.mark.parametrize("faulthandler", ["", "before", "after"])

@@ -18,8 +18,9 @@ import pyarrow as pa
 import pytest
 
 import arrowwood as aw
+from conftest import rows_in
+from waits import PATIENCE, wait_until
 
-TIMEOUT = 30
 COMMAND = [sys.executable, "-m", "arrowwood._cli"]
 YEAR = 365 * 24 * 3600
 SCHEMA = "n: int64 not null, at: timestamp[us, UTC]"
@@ -110,7 +111,7 @@ class Server:
 
     def end(self, how=signal.SIGTERM):
         self.process.send_signal(how)
-        self.process.wait(TIMEOUT)
+        self.process.wait(PATIENCE)
         self.process.stdout.close()
         self.errors.close()
 
@@ -127,13 +128,6 @@ def is_valid(server, secret):
         return False
 
 
-def wait(what, is_so):
-    begun = time.monotonic()
-    while not is_so():
-        assert time.monotonic() < begun + TIMEOUT, what
-        time.sleep(0.05)
-
-
 # Before 1970, too; and there and back at once.
 JUMPS = [0, 50 * YEAR, -10 * YEAR, 3600, -3600, -80 * YEAR, 200 * YEAR, 0]
 
@@ -144,11 +138,11 @@ def test_a_clock_that_is_set_stops_nothing(tmp_path, clock):
     aw.writer(folder / "ticks", SCHEMA).close()
     secret = token(tmp_path, "add", "all", "--read", "*", "--write", "*")
     (tmp_path / "token").write_text(secret)
-    server = Server(tmp_path, clock, "--token-file", tmp_path / "tokens.json", "--query-timeout", "20")
+    server = Server(tmp_path, clock, "--token-file", tmp_path / "tokens.json", "--query-timeout", str(round(PATIENCE)))
     listen = server.url.rpartition("/")[2]
     db = aw.connect(server.url, token=secret)
     # A connection that is kept for all requests, and one whose answer goes on.
-    kept = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=TIMEOUT)
+    kept = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=PATIENCE)
     kept.connect()
     socket = kept.sock
 
@@ -161,7 +155,7 @@ def test_a_clock_that_is_set_stops_nothing(tmp_path, clock):
     pulling = subprocess.Popen(pull, env=clock.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         with (
-            db["ticks"].follow(0, durable=True, timeout=TIMEOUT) as coming,
+            db["ticks"].follow(0, durable=True, timeout=PATIENCE) as coming,
             db["ticks"].writer(producer="s1") as writer,
         ):
             seen, n, server_times = [], 0, []
@@ -194,10 +188,10 @@ def test_a_clock_that_is_set_stops_nothing(tmp_path, clock):
             # Tokens are those of the file as it is, whenever it was changed.
             clock.put(-20 * YEAR)
             new = token(tmp_path, "add", "new", "--read", "*")
-            wait("the new token is valid", lambda: is_valid(server, new))
+            wait_until(lambda: is_valid(server, new), "the new token is valid")
             clock.put(20 * YEAR)
             token(tmp_path, "revoke", "new")
-            wait("the token is revoked", lambda: not is_valid(server, new))
+            wait_until(lambda: not is_valid(server, new), "the token is revoked")
             assert is_valid(server, secret)
 
             # The next server begins long before the one before it ended.
@@ -212,14 +206,11 @@ def test_a_clock_that_is_set_stops_nothing(tmp_path, clock):
             while len(seen) < n + 2:
                 seen += next(coming)["n"].to_pylist()
             assert seen == list(range(n + 2)) == aw.open(folder / "ticks")["n"].to_pylist()
-        wait(
-            "the replica has all rows",
-            lambda: (tmp_path / "copy").exists() and len(aw.open(tmp_path / "copy")) == n + 2,
-        )
+        wait_until(lambda: rows_in(tmp_path / "copy") == n + 2, "the replica has all rows")
         assert aw.open(tmp_path / "copy")["n"].to_pylist() == list(range(n + 2))
     finally:
         kept.close()
         server.end()
         pulling.terminate()
-        pulling.communicate(timeout=TIMEOUT)
+        pulling.communicate(timeout=PATIENCE)
     assert server.process.returncode == 0

@@ -13,6 +13,7 @@ import pytest
 
 import arrowwood as aw
 from conftest import ipc_of, same, write_ipc
+from waits import PATIENCE
 
 
 @pytest.fixture(scope="module")
@@ -562,7 +563,7 @@ def test_datasets_travel_to_workers_as_paths(tmp_path, stocks, method):
     queue = context.Queue()
     worker = context.Process(target=rows_in_child, args=(ds, queue))
     worker.start()
-    found = queue.get(timeout=60)
+    found = queue.get(timeout=PATIENCE)
     worker.join()
     assert found == (ds.to_pylist(), True)
 

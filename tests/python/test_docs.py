@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import arrowwood as aw
+from waits import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").glob("**/*.md"))
@@ -45,7 +46,7 @@ def run_console(text, env):
     for command in re.split(r"^\$ ", text, flags=re.M)[1:]:
         line, _, expected = command.partition("\n")
         both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        done = subprocess.run(["bash", "-c", line], env=env, text=True, timeout=60, **both)
+        done = subprocess.run(["bash", "-c", line], env=env, text=True, timeout=PATIENCE, **both)
         assert done.returncode == 0, (line, done.stdout)
         assert not expected.strip() or agrees(done.stdout, expected), (line, done.stdout)
 
@@ -101,7 +102,7 @@ def check_that_nothing_is_fetched(site):
 def test_the_site_is_built_without_a_warning(tmp_path):
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path / "site"]
     env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stdout + done.stderr
     reference = (tmp_path / "site/reference/index.html").read_text()
     assert "metadata is read, no value is touched" in reference and "arrowwood.Dataset.refresh" in reference

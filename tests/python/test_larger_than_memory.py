@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import arrowwood as aw
+from waits import PATIENCE
 
 ROWS = 1 << 30
 # The size of the file, and of the memory that there is for reading it, whoever's it is: the system's copy of the file
@@ -111,7 +112,7 @@ print(json.dumps({"answers": answers, "own": own() - before}))
 def test_a_scan_takes_no_more_memory_than_there_is(large):
     with control_group() as procs:
         arguments = [sys.executable, "-c", SCAN, large, str(procs or ""), str(LIMIT)]
-        done = subprocess.run(arguments, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(arguments, capture_output=True, text=True, timeout=PATIENCE)
         assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     rows = range(0, ROWS, ROWS // 8)
@@ -124,6 +125,6 @@ def test_the_limit_is_one(large):
     """What reads the column into memory of its own can't."""
     read = SCAN.replace('ds["n"].sum()', 'ds["n"].to_numpy(copy=True).sum()')
     done = subprocess.run(
-        [sys.executable, "-c", read, large, "", str(LIMIT)], capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", read, large, "", str(LIMIT)], capture_output=True, text=True, timeout=PATIENCE
     )
     assert done.returncode != 0 and "MemoryError" in done.stderr + done.stdout, done.stderr

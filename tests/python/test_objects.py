@@ -14,8 +14,17 @@ import pyarrow as pa
 import pytest
 
 import arrowwood as aw
+from waits import PATIENCE, wait_until
 
 ROWS = 5000
+
+
+def answers(url):
+    try:
+        urllib.request.urlopen(url, timeout=PATIENCE).close()
+    except OSError:
+        return False
+    return True
 
 
 @pytest.fixture(scope="module")
@@ -29,16 +38,11 @@ def endpoint():
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}"
     try:
-        for _ in range(300):
-            try:
-                urllib.request.urlopen(f"{url}/moto-api/", timeout=1).close()
-                break
-            except OSError:
-                time.sleep(0.1)
+        wait_until(lambda: answers(f"{url}/moto-api/") or server.poll() is not None, "the S3 server answers")
         yield url
     finally:
         server.terminate()
-        server.wait()
+        server.wait(PATIENCE)
 
 
 @pytest.fixture
@@ -77,7 +81,7 @@ def table_of(path, start=0, rows=ROWS):
 
 def arrowwood(*arguments):
     command = [sys.executable, "-m", "arrowwood._cli", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
 
 
 def push(table, url, *options):
@@ -207,7 +211,7 @@ def test_a_fork_reads_on(web, tmp_path):
         "if child == 0: os._exit(0 if good else 1)\n"
         "assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0 and good\n"
     )
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code, web], check=True, timeout=60)
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code, web], check=True, timeout=PATIENCE)
     assert len(ds) == 200_000
 
 

@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from decimal import Decimal
 from pathlib import Path
 
@@ -20,11 +19,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import arrowwood as aw
+from waits import PATIENCE, wait_until
 
 
 def command(*arguments, **options):
     line = [sys.executable, "-m", "arrowwood._cli", *map(str, arguments)]
-    return subprocess.run(line, capture_output=True, text=True, timeout=120, **options)
+    return subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE, **options)
 
 
 def ran(*arguments, **options):
@@ -262,8 +262,8 @@ def test_an_export_that_is_killed_leaves_nothing(tmp_path, name):
     child = subprocess.Popen(line)
     # It is killed when it writes: then it has a file open in the folder.
     fds = Path(f"/proc/{child.pid}/fd")
-    while child.poll() is None and not any(str(tmp_path / "out") in target(fd) for fd in fds.iterdir()):
-        time.sleep(0.001)
+    writes = lambda: any(str(tmp_path / "out") in target(fd) for fd in fds.iterdir())
+    wait_until(lambda: child.poll() is not None or writes(), "the export writes")
     child.kill()
     if child.wait() != 0:
         assert [path.name for path in (tmp_path / "out").iterdir()] == [name]
@@ -412,7 +412,7 @@ def test_jobs_that_overlap_wait_for_each_other(tmp_path):
             str(tmp_path / "a.csv"),
         ]
         job = subprocess.Popen(line, stderr=subprocess.PIPE)
-    assert job.communicate(timeout=100)[1] is not None and job.returncode == 0
+    assert job.communicate(timeout=PATIENCE)[1] is not None and job.returncode == 0
     assert aw.open(tmp_path / "t")["n"].to_pylist() == [1]
 
 

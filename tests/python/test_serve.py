@@ -17,8 +17,7 @@ import pyarrow as pa
 import pytest
 
 import arrowwood as aw
-
-TIMEOUT = 30
+from waits import PATIENCE
 
 
 @pytest.fixture
@@ -31,19 +30,19 @@ def server(tmp_path):
     url = process.stdout.readline().strip()
     yield tmp_path / "data", url
     process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=TIMEOUT)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, errors
 
 
 def read(url):
-    with urlopen(url, timeout=TIMEOUT) as answer:
+    with urlopen(url, timeout=PATIENCE) as answer:
         return pa.ipc.open_stream(answer).read_all()
 
 
 def post(url, body, media_type, **headers):
     headers = {name.replace("_", "-"): str(value) for name, value in headers.items()}
     request = Request(url, data=body, headers={"content-type": media_type, **headers})
-    with urlopen(request, timeout=TIMEOUT) as answer:
+    with urlopen(request, timeout=PATIENCE) as answer:
         return json.load(answer)
 
 
@@ -85,7 +84,7 @@ def test_a_follower_sees_rows_of_a_local_writer(server):
     seen = []
 
     def follow():
-        with urlopen(f"{url}/v1/tables/ticks/follow?from=5", timeout=TIMEOUT) as answer:
+        with urlopen(f"{url}/v1/tables/ticks/follow?from=5", timeout=PATIENCE) as answer:
             for batch in pa.ipc.open_stream(answer):
                 seen.extend(batch["n"].to_pylist())
                 if len(seen) == 25:
@@ -97,7 +96,7 @@ def test_a_follower_sees_rows_of_a_local_writer(server):
         for n in range(10, 30):
             writer.append_row(n=n, symbol="IBM", x=None)
             writer.commit()
-        follower.join(TIMEOUT)
+        follower.join(PATIENCE)
     assert seen == list(range(5, 30))
 
 
@@ -107,7 +106,7 @@ def test_curl(server):
     ticks(folder / "ticks", 30)
 
     def curl(*args):
-        return subprocess.run(["curl", "-sS", *args], capture_output=True, timeout=TIMEOUT, check=True).stdout
+        return subprocess.run(["curl", "-sS", *args], capture_output=True, timeout=PATIENCE, check=True).stdout
 
     csv = curl("-H", "Accept: text/csv", f"{url}/v1/tables/ticks/rows?from=-2")
     assert csv.decode() == "n,symbol,x\n28,S0,7.0\n29,S0,7.25\n"
@@ -120,13 +119,13 @@ def test_curl(server):
     event = subprocess.Popen(["curl", "-sSN", f"{url}/v1/tables/ticks/events"], stdout=subprocess.PIPE)
     assert event.stdout.readline() == b"event: rows\n"
     event.terminate()
-    event.communicate(timeout=TIMEOUT)
+    event.communicate(timeout=PATIENCE)
 
 
 def test_an_error_says_what_is_wrong(server):
     _, url = server
     with pytest.raises(HTTPError) as error:
-        urlopen(f"{url}/v1/tables/nothing/rows", timeout=TIMEOUT)
+        urlopen(f"{url}/v1/tables/nothing/rows", timeout=PATIENCE)
     answer = error.value
     assert (answer.code, answer.headers["content-type"]) == (404, "application/problem+json")
     assert json.load(answer)["code"] == "not_found"
@@ -137,7 +136,7 @@ def test_a_stream_in_many_pieces(server):
     folder, url = server
     ticks(folder / "ticks", 5_000)
     host, port = url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=TIMEOUT) as connection:
+    with socket.create_connection((host, int(port)), timeout=PATIENCE) as connection:
         request = "GET /v1/tables/ticks/rows?format=csv HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
         for byte in request.encode():
             connection.send(bytes([byte]))

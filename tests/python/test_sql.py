@@ -11,6 +11,7 @@ import pytest
 
 import arrowwood as aw
 from conftest import without, write_damaged_text, write_ipc
+from waits import PATIENCE
 
 
 @pytest.fixture
@@ -250,7 +251,7 @@ if child == 0:
     sys.exit(0 if ask() == 560 else 1)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
 
 
@@ -282,7 +283,7 @@ def test_an_old_engine_is_refused(module, call, extra):
 
 def command(*arguments, **others):
     run = [sys.executable, "-m", "arrowwood._cli", *arguments]
-    return subprocess.run(run, capture_output=True, text=True, timeout=60, **others)
+    return subprocess.run(run, capture_output=True, text=True, timeout=PATIENCE, **others)
 
 
 def test_the_command(ticks, tmp_path):

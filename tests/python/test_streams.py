@@ -16,6 +16,7 @@ import pytest
 
 import arrowwood as aw
 from conftest import ipc_of
+from waits import PATIENCE
 
 
 def table(rows=1000):
@@ -93,7 +94,7 @@ def test_every_sink_and_every_source(tmp_path, compression):
             same(rest, data.slice(100))
 
 
-@pytest.mark.parametrize("timeout", [None, 30])
+@pytest.mark.parametrize("timeout", [None, PATIENCE])
 def test_a_socket_both_ways(timeout):
     data = table()
     here, there = socket.socketpair()
@@ -243,7 +244,7 @@ class Gate(io.RawIOBase):
 
     def pass_through(self):
         self.reached.set()
-        assert self.open.wait(60)
+        assert self.open.wait(PATIENCE)
 
     def read(self, size):
         self.pass_through()
@@ -262,7 +263,7 @@ def held_up(gate, call):
     with ThreadPoolExecutor(1) as pool:
         try:
             future = pool.submit(call)
-            assert gate.reached.wait(60)
+            assert gate.reached.wait(PATIENCE)
             yield future
         finally:
             gate.open.set()

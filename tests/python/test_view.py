@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 
 import arrowwood as aw
+from waits import PATIENCE
 
-TIMEOUT = 30
 COLUMNS = {"n": np.arange(1_000), "x": np.arange(1_000) / 4}
 
 
@@ -44,7 +44,7 @@ class Notebook:
 
     def wait(self, holds):
         with self.changed:
-            assert self.changed.wait_for(holds, TIMEOUT), self.came
+            assert self.changed.wait_for(holds, PATIENCE), self.came
 
     def get(self, address, number=1, view="a"):
         """Status and bytes of an answer."""
@@ -86,7 +86,7 @@ def test_the_page_travels_as_messages(tmp_path):
         for number, address in enumerate(["http://127.0.0.1:1/", "/../secret", "x\r\nHost: evil"], 10):
             assert notebook.get(address, number)[0] in {0, 400, 404, 421}
     with pytest.raises(URLError):
-        urlopen(view.url, timeout=TIMEOUT)
+        urlopen(view.url, timeout=PATIENCE)
     assert notebook.get("/v1/tables", 20)[0] == 0
     assert repr(view) == "<arrowwood.View closed>"
     view.close()
@@ -114,7 +114,7 @@ def test_an_answer_without_end_is_ended_by_the_page(tmp_path):
             notebook.send(view="a", id=8)
             for thread in threading.enumerate():
                 if thread.name == "arrowwood-view":
-                    thread.join(TIMEOUT)
+                    thread.join(PATIENCE)
                     assert not thread.is_alive()
             assert not any("end" in message for message, _ in notebook.parts("a", 7))
 
@@ -154,7 +154,7 @@ def test_a_view_ends_with_what_refers_to_it(tmp_path):
     del view
     gc.collect()
     with pytest.raises(URLError):
-        urlopen(url, timeout=TIMEOUT)
+        urlopen(url, timeout=PATIENCE)
 
 
 def test_sql_asks_of_what_is_shown_and_of_nothing_else(tmp_path):
@@ -205,7 +205,7 @@ def urlopen_without_redirect(url):
     from urllib.parse import urlsplit
 
     parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=TIMEOUT)
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=PATIENCE)
     connection.request("GET", f"/?{parts.query}")
     response = connection.getresponse()
     assert response.status == 303
@@ -217,7 +217,7 @@ def test_nothing_is_shown_without_the_token(tmp_path):
     with aw.view(tmp_path / "a.arrow") as view:
         origin = view.url.split("/?")[0]
         with pytest.raises(HTTPError) as refused:
-            urlopen(Request(f"{origin}/v1/tables"), timeout=TIMEOUT)
+            urlopen(Request(f"{origin}/v1/tables"), timeout=PATIENCE)
         assert refused.value.code == 401
 
 
@@ -244,12 +244,12 @@ def test_one_command_opens_the_window(tmp_path):
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as window:
         url = window.stdout.readline().strip()
         browser = build_opener(HTTPCookieProcessor())
-        page = browser.open(url, timeout=TIMEOUT).read().decode()
+        page = browser.open(url, timeout=PATIENCE).read().decode()
         assert "<script" in page and "view.js" in page
         base = url.split("?")[0].split("#")[0]
-        [table] = json.load(browser.open(base + "v1/tables", timeout=TIMEOUT))["tables"]
+        [table] = json.load(browser.open(base + "v1/tables", timeout=PATIENCE))["tables"]
         rows = pa.ipc.open_stream(
-            browser.open(f"{base}v1/tables/{table['name']}/rows", timeout=TIMEOUT).read()
+            browser.open(f"{base}v1/tables/{table['name']}/rows", timeout=PATIENCE).read()
         ).read_all()
         assert rows["price"].to_pylist() == [1.5, 2.5]
         window.terminate()

@@ -1,0 +1,60 @@
+"""How tests wait: for a condition, with an end, and with words for what did not come.
+
+No test sleeps for a time that is long enough on an idle machine; polls sleep, and only here.
+"""
+
+import asyncio
+import os
+import threading
+import time
+from pathlib import Path
+
+# The seconds after which a wait has failed, also on a machine that is busy with other things.
+PATIENCE = float(os.environ.get("ARROWWOOD_PATIENCE", "240"))
+POLL = 0.005
+
+
+def wait_until(is_so, what):
+    """Wait until `is_so()` is true, and return what it returned; `what` says what that is: "the file is there"."""
+    end = time.monotonic() + PATIENCE
+    while not (found := is_so()):
+        if time.monotonic() >= end:
+            raise AssertionError(f"{PATIENCE:g} seconds were not enough until {what}")
+        time.sleep(POLL)
+    return found
+
+
+async def until(is_so, what):
+    """As `wait_until`, while other tasks go on."""
+    end = time.monotonic() + PATIENCE
+    while not (found := is_so()):
+        if time.monotonic() >= end:
+            raise AssertionError(f"{PATIENCE:g} seconds were not enough until {what}")
+        await asyncio.sleep(POLL)
+    return found
+
+
+def is_asleep(it):
+    """Whether a thread, or the first one of a process, waits in a call of the system.
+
+    A thread that waits for Python's lock is not asleep: it has the lock while this reads.
+    """
+    try:
+        stat = Path(f"/proc/{it.native_id if isinstance(it, threading.Thread) else it.pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False  # it has ended
+    return stat.rpartition(")")[2].split()[0] == "S"
+
+
+def asleep(work):
+    """A thread that runs `work`, as soon as it waits in a call of that, or has ended."""
+    thread = threading.Thread(target=work)
+    thread.start()
+    wait_until(lambda: is_asleep(thread) or not thread.is_alive(), "the thread waits")
+    return thread
+
+
+def join(thread):
+    """Wait for the end of a thread."""
+    thread.join(PATIENCE)
+    assert not thread.is_alive(), f"{PATIENCE:g} seconds were not enough until {thread.name} ended"
