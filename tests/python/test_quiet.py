@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import threading
-import time
 import tomllib
 
 import numpy as np
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import arrowwood as aw
+from waits import asleep, join, wait_until
 
 ROWS = {"price": [1.0, 2.0, None], "name": ["a", "b", None], "flag": [True, None, False]}
 
@@ -446,11 +446,9 @@ def test_closing_a_follower_lets_go_of_files_and_threads(tmp_path):
         assert asyncio.run(first(following)) == 5
         asyncio.run(nothing(following))
         assert sum(mapped(path)) > sum(before)
-    for _ in range(100):
-        if mapped(path) == before:
-            break
-        time.sleep(0.05)  # the thread ends after its last wait
-    assert mapped(path) == before and following.next_row == 5
+    # The thread ends after its last wait.
+    wait_until(lambda: mapped(path) == before, "the follower has let go")
+    assert following.next_row == 5
     assert list(following) == []
     with pytest.raises(aw.Closed):
         following.lag
@@ -463,9 +461,7 @@ def test_a_follower_that_waits_elsewhere_lets_go_when_it_is_closed(tmp_path):
     before = mapped(path)
     following = aw.follow(path)
     found = []
-    thread = threading.Thread(target=lambda: found.extend(following))
-    thread.start()
-    time.sleep(0.05)
+    thread = asleep(lambda: found.extend(following))
     following.close()
-    thread.join()
+    join(thread)
     assert found == [] and mapped(path) == before

@@ -4,6 +4,7 @@ retention."""
 import asyncio
 import datetime as dt
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import arrowwood as aw
+from waits import PATIENCE, asleep, join, until
 
 UTC = dt.UTC
 START = dt.datetime(2026, 1, 1, tzinfo=UTC)
@@ -41,9 +43,12 @@ def test_a_writer_waits_for_another(path):
     first = aw.writer(path, "n: int64")
     with pytest.raises(aw.Busy, match="being written by process"):
         aw.writer(path, wait=0.05)
-    threading.Timer(0.1, first.close).start()
-    with aw.writer(path, wait=60) as second:
-        assert first.is_closed
+    opened = []
+    waiting = asleep(lambda: opened.append(aw.writer(path, wait=PATIENCE)))
+    assert opened == []
+    first.close()
+    join(waiting)
+    with opened[0] as second:
         second.append_row(n=1)
     for wait in (-1, float("nan")):
         with pytest.raises(aw.InvalidArgument, match="wait: expected a number of seconds"):
@@ -53,13 +58,14 @@ def test_a_writer_waits_for_another(path):
 WORKER = """
 import sys, arrowwood as aw
 for n in range(20):
-    with aw.writer(sys.argv[1], "worker: int64, n: int64", wait=60) as writer:
+    with aw.writer(sys.argv[1], "worker: int64, n: int64", wait=float(sys.argv[3])) as writer:
         writer.append_row(worker=int(sys.argv[2]), n=n)
 """
 
 
 def test_workers_take_turns(path):
-    workers = [subprocess.Popen([sys.executable, "-c", WORKER, path, str(number)]) for number in range(4)]
+    worker = [sys.executable, "-c", WORKER, path]
+    workers = [subprocess.Popen([*worker, str(number), str(PATIENCE)]) for number in range(4)]
     assert [worker.wait() for worker in workers] == [0] * 4
     rows = aw.open(path).to_pylist()
     assert len(rows) == 80
@@ -204,7 +210,7 @@ def test_several_tables_are_followed_at_once(tmp_path):
     for number, writer in enumerate(writers):
         writer.append_row(n=number)
         writer.commit()
-    follower = aw.follow(paths, start=[0, None, 0], timeout=5)
+    follower = aw.follow(paths, start=[0, None, 0], timeout=PATIENCE)
     assert follower.lag == 2 and follower.next_rows == [0, 1, 0]
     assert sorted(n for _ in range(2) for n in next(follower)["n"]) == [0, 2]
     with pytest.raises(aw.InvalidArgument, match="next_rows"):
@@ -248,9 +254,11 @@ def test_between_looks_into_several_tables(tmp_path):
 def test_close_ends_a_follower_that_waits(path):
     aw.writer(path, "n: int64").close()
     with aw.follow(path) as follower:
-        threading.Timer(0.1, follower.close).start()
-        assert list(follower) == []
-        assert list(follower) == []
+        found = []
+        thread = asleep(lambda: found.append(list(follower)))
+        follower.close()
+        join(thread)
+        assert found == [[]] and list(follower) == []
     with aw.follow(path) as follower:
         pass
     assert list(follower) == []
@@ -258,25 +266,31 @@ def test_close_ends_a_follower_that_waits(path):
 
 def test_async_for_gets_every_row_once(path):
     async def main():
+        both = [], []
         with aw.writer(path, "n: int64", segment_rows=70) as writer:
 
             async def write():
                 for i in range(100):
                     writer.append({"n": range(10 * i, 10 * i + 10)})
                     writer.commit()
-                    await asyncio.sleep(0.001)
+                    if i % 2:
+                        await until(lambda: all(len(seen) == 10 * i + 10 for seen in both), "both have seen the commit")
 
-            async def read():
-                seen = []
-                async for rows in aw.follow(path, start=0, timeout=30):
+            async def read(seen):
+                async for rows in aw.follow(path, start=0, timeout=PATIENCE):
                     seen += rows["n"].to_pylist()
                     if len(seen) == 1000:
-                        return seen
+                        return
 
-            *seen, _ = await asyncio.gather(read(), read(), write())
-            return seen
+            await asyncio.gather(*map(read, both), write())
+        return both
 
-    assert asyncio.run(main()) == [list(range(1000))] * 2
+    assert asyncio.run(main()) == (list(range(1000)), list(range(1000)))
+
+
+def waiting():
+    """The threads in which tasks wait for rows."""
+    return {thread for thread in threading.enumerate() if thread.name.startswith("arrowwood-follow")}
 
 
 def test_async_for_ends_after_its_timeout_or_when_closed(path):
@@ -284,15 +298,45 @@ def test_async_for_ends_after_its_timeout_or_when_closed(path):
 
     async def main():
         assert [rows async for rows in aw.follow(path, timeout=0.05)] == []
-        follower = aw.follow(path)
-        asyncio.get_running_loop().call_later(0.05, follower.close)
+        follower, before = aw.follow(path), waiting()
+
+        async def close():
+            await until(lambda: waiting() - before, "a task waits for rows")
+            follower.close()
+
+        closing = asyncio.create_task(close())
         assert [rows async for rows in follower] == []
+        await closing
 
     asyncio.run(main())
 
 
 CANCELLED = """
-import asyncio, sys, arrowwood as aw
+import asyncio, sys, threading
+import arrowwood as aw
+from arrowwood import _follow
+from waits import is_asleep, until
+
+class Pool:
+    # The thread of a follower, with how often it has begun to wait for rows, and has ended to.
+    begun = ended = 0
+
+    def __init__(self, pool):
+        self.pool = pool
+
+    def submit(self, work, *arguments):
+        def wait():
+            Pool.begun += 1
+            work(*arguments)
+            Pool.ended += 1
+        return self.pool.submit(wait)
+
+thread_of = _follow._thread
+_follow._thread = lambda follow: Pool(thread_of(follow))
+
+def sleeps(number):
+    threads = [thread for thread in threading.enumerate() if thread.name.startswith("arrowwood-follow")]
+    return Pool.begun == number and all(map(is_asleep, threads))
 
 async def main(path):
     writer = aw.writer(path, "n: int64")
@@ -301,9 +345,13 @@ async def main(path):
     async def first():
         return await anext(follower)
 
-    for wait in (0, 0.05, 0.15):
+    # As soon as it has begun; while it waits; when it has waited for a while, and waits again.
+    for turns in (0, 1, 2):
+        before = Pool.begun
         task = asyncio.create_task(first())
-        await asyncio.sleep(wait)
+        await asyncio.sleep(0)
+        if turns:
+            await until(lambda: sleeps(before + turns), f"it waits for the {turns}. time")
         task.cancel()
         try:
             await task
@@ -315,37 +363,47 @@ async def main(path):
         writer.commit()
         writer.append_row(n=2)
         writer.commit()
-        await asyncio.sleep(wait)
+        if turns:
+            await until(lambda: Pool.begun == Pool.ended, "the thread has rows, or has given up")
         # What came meanwhile is there for the next one.
         seen = []
         while len(seen) < 2:
             seen += (await anext(follower))["n"].to_pylist()
         print(seen)
     # One is still waiting when the loop ends.
+    before = Pool.begun
     asyncio.create_task(first())
-    await asyncio.sleep(0.05)
+    await until(lambda: Pool.begun > before, "it waits")
 
 asyncio.run(main(sys.argv[1]))
 """
 
 
 def test_a_cancelled_task_loses_no_row_and_keeps_nobody(path):
-    done = subprocess.run([sys.executable, "-c", CANCELLED, path], capture_output=True, text=True, timeout=60)
+    command, environment = (
+        [sys.executable, "-c", CANCELLED, path],
+        os.environ | {"PYTHONPATH": os.path.dirname(__file__)},
+    )
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=PATIENCE)
     assert (done.stdout, done.stderr, done.returncode) == ("[1, 2]\n" * 3, "", 0)
 
 
 def test_lag_does_not_wait_for_one_that_waits(path):
     with aw.writer(path, "n: int64") as writer:
-        follower = aw.follow(path, timeout=0.3)
-        thread = threading.Thread(target=lambda: list(follower))
-        thread.start()
+        follower = aw.follow(path, timeout=PATIENCE)
+        found = []
+        thread = asleep(lambda: found.append(next(follower)))
         assert follower.lag == 0
-        thread.join()
+        writer.append({"n": range(3)})
+        assert follower.lag == 0 and found == []
+        writer.commit()
+        join(thread)
+        assert len(found[0]) == 3 and follower.lag == 0
         writer.append({"n": range(7)})
         assert follower.lag == 0
         writer.commit()
-        assert follower.lag == 7 and follower.next_row == 0
-        assert len(next(follower)) == 7 and follower.lag == 0 and follower.next_row == 7
+        assert follower.lag == 7 and follower.next_row == 3
+        assert len(next(follower)) == 7 and follower.lag == 0 and follower.next_row == 10
 
 
 # ---- retention ----
@@ -428,7 +486,7 @@ def test_only_tables_in_the_order_of_time_keep_rows_by_time(path):
 RACE = """
 import sys
 import arrowwood as aw
-with aw.writer(sys.argv[1], "n: int64", wait=60) as writer:
+with aw.writer(sys.argv[1], "n: int64", wait=float(sys.argv[2])) as writer:
     writer.append({"n": [1, 2]})
 """
 
@@ -437,8 +495,8 @@ def test_processes_that_make_a_table_at_the_same_time_take_turns(tmp_path):
     """One of them found that the folder was there a moment after it was not, and failed."""
     for number in range(5):
         path = tmp_path / f"t{number}"
-        makers = [subprocess.Popen([sys.executable, "-c", RACE, str(path)]) for _ in range(4)]
-        assert [maker.wait(120) for maker in makers] == [0] * 4
+        makers = [subprocess.Popen([sys.executable, "-c", RACE, str(path), str(PATIENCE)]) for _ in range(4)]
+        assert [maker.wait(PATIENCE) for maker in makers] == [0] * 4
         assert len(aw.open(path)) == 8
 
 

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 
 import numpy as np
 import polars as pl
@@ -17,6 +16,7 @@ import pyarrow.ipc
 import pytest
 
 import arrowwood as aw
+from waits import PATIENCE, join, wait_until
 
 SCHEMA = pa.schema(
     [
@@ -322,7 +322,7 @@ def test_follow_gets_every_row_once(path):
         seen = []
 
         def read():
-            for new in aw.follow(path, start=0, timeout=5):
+            for new in aw.follow(path, start=0, timeout=PATIENCE):
                 seen.extend(new["qty"].to_pylist())
                 if len(seen) >= 2000:
                     return
@@ -332,7 +332,7 @@ def test_follow_gets_every_row_once(path):
         for i in range(200):
             writer.append(table(10 * i, 10 * i + 10))
             writer.commit()
-        reader.join()
+        join(reader)
     assert seen == list(range(2000))
 
 
@@ -400,7 +400,7 @@ def test_a_fork_is_refused(path):
         results = context.SimpleQueue()
         process = context.Process(target=child, args=(results,))
         process.start()
-        process.join(30)
+        process.join(PATIENCE)
         assert process.exitcode == 0
         assert "fork" in results.get() and results.get() == 5
         writer.append(table(5, 6))
@@ -416,7 +416,7 @@ def test_readers_need_no_right_to_write(path):
         path.chmod(0o555)
         try:
             assert aw.open(path).to_pylist() == rows(0, 5)
-            follower = aw.follow(path, timeout=1)
+            follower = aw.follow(path, timeout=PATIENCE)
             writer.append(table(5, 6))
             writer.commit()
             assert len(next(follower)) == 1
@@ -430,9 +430,7 @@ def test_stock_readers_see_a_commit_soon(path):
         for i in range(3000):
             writer.append_row(**rows(i, i + 1)[0])
             writer.commit()
-        deadline = time.monotonic() + 10
-        while len(stock(path)) < 3000 and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_until(lambda: len(stock(path)) >= 3000, "stock readers see the last commit")
         assert stock(path) == rows(0, 3000)
 
 
@@ -595,9 +593,12 @@ def test_a_child_of_a_fork_does_not_keep_the_lock(path):
     if not hasattr(os, "fork"):
         pytest.skip("no fork")
     writer = aw.writer(path, SCHEMA)
+    # The child ends when nobody can write to it any more.
+    reads, writes = os.pipe()
     child = os.fork()
     if child == 0:
-        time.sleep(20)
+        os.close(writes)
+        os.read(reads, 1)
         os._exit(0)
     try:
         writer.close()
@@ -605,6 +606,8 @@ def test_a_child_of_a_fork_does_not_keep_the_lock(path):
     finally:
         os.kill(child, 9)
         os.waitpid(child, 0)
+        os.close(reads)
+        os.close(writes)
 
 
 def test_odd_times_between_syncs_are_refused(path):
