@@ -13,30 +13,34 @@ import time
 import pytest
 
 import arrowwood as aw
+from conftest import rows_in
+from waits import PATIENCE, wait_until
 
 BATCHES = int(os.environ.get("ARROWWOOD_HOSTS_BATCHES", "60"))
-TIMEOUT = 120 + BATCHES
+TIMEOUT = PATIENCE + BATCHES
 PORT = 7447
 COMMAND = [sys.executable, "-m", "arrowwood._cli"]
 
 # What runs on the host with the clients. Opening is tried until it is done; what comes then goes on by itself.
 OPEN = """
-import sys, time, arrowwood as aw
+import sys, arrowwood as aw
+from waits import PATIENCE, wait_until
 
 def opened(begin):
-    while True:
+    def attempt():
         try:
             return begin()
         except aw.IoError:
-            time.sleep(0.05)
+            return None
+    return wait_until(attempt, "the server is in reach")
 
-table = aw.connect(sys.argv[1], timeout=5)["t"]
+table = aw.connect(sys.argv[1], timeout=30)["t"]
 """
 PRODUCER = (
     OPEN
     + """
 name, batches = sys.argv[2], int(sys.argv[3])
-with opened(lambda: table.writer(name, retry=120)) as writer:
+with opened(lambda: table.writer(name, retry=PATIENCE)) as writer:
     for n in range(writer.sequence, batches):
         writer.append({"producer": [name] * 3, "n": [3 * n, 3 * n + 1, 3 * n + 2]})
         writer.commit()
@@ -61,6 +65,7 @@ async def pass_on(port, target, seed):
     async def pump(reader, writer):
         try:
             while data := await reader.read(1 << 14):
+                # No wait for anything: this is how slow the network is.
                 await asyncio.sleep(chance.uniform(0, 0.01))
                 if chance.random() < 0.02:
                     writer.write(data[: len(data) // 2])
@@ -107,19 +112,23 @@ class Hosts:
                 ip("-n", self.names[host], "link", "set", cable, "up")
 
     def start(self, host, *command, **options):
-        process = subprocess.Popen(["ip", "netns", "exec", self.names[host], *map(str, command)], text=True, **options)
+        command = ["ip", "netns", "exec", self.names[host], *map(str, command)]
+        process = subprocess.Popen(
+            command, text=True, env=os.environ | {"PYTHONPATH": os.path.dirname(__file__)}, **options
+        )
         self.running.append(process)
         return process
 
     def pull_cable(self, seconds):
         ip("-n", self.names["proxy"], "link", "set", "aw1a", "down")
+        # No wait for anything: this is how long the network is away.
         time.sleep(seconds)
         ip("-n", self.names["proxy"], "link", "set", "aw1a", "up")
 
     def remove(self):
         for process in self.running:
             process.kill()
-            process.wait()
+            process.wait(PATIENCE)
         for name in self.names.values():
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
 
@@ -165,18 +174,18 @@ def test_followers_and_a_replica_come_out_right_over_a_bad_network(hosts, tmp_pa
     url, names = f"http://10.77.1.1:{PORT}", ["s0", "s1", "s2"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     # The proxy listens a moment later.
-    deadline = time.monotonic() + TIMEOUT
     look = [sys.executable, "-c", f"import arrowwood as aw; aw.connect({url!r}).tables()"]
-    while hosts.start("client", *look, stderr=subprocess.DEVNULL).wait():
-        assert time.monotonic() < deadline, "the proxy is not there"
+    wait_until(
+        lambda: hosts.start("client", *look, stderr=subprocess.DEVNULL).wait(PATIENCE) == 0, "the proxy is there"
+    )
     rows = 3 * BATCHES * len(names)
     followers = [
         hosts.start("client", sys.executable, "-c", FOLLOWER, url, rows, *more, **pipes) for more in ([], ["durable"])
     ]
     replica = hosts.start("client", *COMMAND, "pull", "--follow", f"{url}/t", copy, stderr=subprocess.DEVNULL)
     producers = [hosts.start("client", sys.executable, "-c", PRODUCER, url, name, BATCHES, **pipes) for name in names]
-    for seconds in (0.3, 1.0):
-        time.sleep(0.7)
+    for seconds, part in ((0.3, 1 / 6), (1.0, 1 / 2)):
+        wait_until(lambda: rows_in(data / "t") >= part * rows, f"the producers have sent {part:.0%}")
         hosts.pull_cable(seconds)
     for producer in producers:
         ended(producer, "a producer")
@@ -187,10 +196,7 @@ def test_followers_and_a_replica_come_out_right_over_a_bad_network(hosts, tmp_pa
     expected = [f"{row['producer']} {row['n']}" for row in table]
     for follower in followers:
         assert ended(follower, "a follower").splitlines() == expected
-    deadline = time.monotonic() + TIMEOUT
-    while not copy.exists() or len(aw.open(copy)) < rows:
-        assert time.monotonic() < deadline and replica.poll() is None, "the replica does not come to the end"
-        time.sleep(0.05)
+    wait_until(lambda: rows_in(copy) == rows or replica.poll() is not None, "the replica has all rows")
     assert aw.open(copy).to_pylist() == table
 
 

@@ -10,13 +10,13 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import arrowwood as aw
+from waits import PATIENCE, asleep, is_asleep, join, until, wait_until
 
 SCHEMA = "n: int not null, symbol: category, x: float"
 
@@ -163,7 +163,9 @@ if os.fork() == 0:
 os.wait()
 print(server.connect().tables(), server.url)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE, cwd=tmp_path
+    )
     assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("[] http://")
     with pytest.raises(aw.IoError, match="refused"):
         aw.connect(done.stdout.split()[1]).tables()
@@ -399,25 +401,26 @@ def test_a_producer_outlives_servers(tmp_path):
         listen = f"127.0.0.1:{free.getsockname()[1]}"
     server = aw.serve(folder, listen=listen)
     server.connect().create("ticks", SCHEMA)
-    stop = threading.Event()
+    n = 0
 
     def restart():
         nonlocal server
-        while not stop.wait(0.15):
+        for kill in range(12):
+            # At any moment of a commit, as the writer goes on meanwhile; of those behind the first ones, too.
+            wanted = n + kill % 4
+            wait_until(lambda: n > wanted, "the producer goes on")
             server._running._process.send_signal(signal.SIGKILL)
             server.close()
             server = aw.serve(folder, listen=listen)
 
     thread = threading.Thread(target=restart)
+    writer = aw.connect(f"http://{listen}")["ticks"].writer("s1", retry=PATIENCE)
     thread.start()
-    writer = aw.connect(f"http://{listen}")["ticks"].writer("s1")
-    began, n = time.monotonic(), 0
-    while time.monotonic() < began + 3 or n < 20:
+    while thread.is_alive() or n < 20:
         writer.append(rows(n, n + 1))
         writer.commit()
         n += 1
-    stop.set()
-    thread.join()
+    join(thread)
     server.close()
     assert numbers(aw.open(folder / "ticks")) == list(range(n))
 
@@ -458,8 +461,9 @@ def test_following_goes_on_over_broken_connections(server, tmp_path):
             writer.commit()
             if n % 20 == 10:
                 proxy.break_all()
-            time.sleep(0.005)
-    thread.join(timeout=30)
+            else:
+                wait_until(lambda: len(seen) == n + 1, "the follower has the row")
+    join(thread)
     assert seen == list(range(100))
 
 
@@ -469,7 +473,7 @@ def test_a_follower_is_told_of_rows_that_were_put_in_order_while_it_was_away(ser
         writer.append({"n": [*range(10, 100), *range(10), *range(100, 200)]})
     proxy = Proxy(server.url)
     late = aw.connect(proxy.url)["late"]
-    with late.follow(0, timeout=10) as coming:
+    with late.follow(0, timeout=PATIENCE) as coming:
         # As much as one record batch of the answer, before the connection breaks.
         assert len(next(coming)) > 0
         proxy.break_all()
@@ -485,7 +489,7 @@ def test_a_follower_goes_on_while_its_table_is_compacted(server, tmp_path):
     with aw.writer(path, SCHEMA, segment_rows=64) as writer:
         writer.append(rows(0, 200))
     seen = []
-    with server.connect()["ticks"].follow(0, timeout=10) as coming:
+    with server.connect()["ticks"].follow(0, timeout=PATIENCE) as coming:
         for n in range(200, 1000, 100):
             aw.compact(path)
             with aw.writer(path, segment_rows=64) as writer:
@@ -535,17 +539,22 @@ def test_a_follower_misses_a_server_that_has_vanished(db):
 
 def test_following_ends(db, tmp_path):
     ticks = db.create("ticks", SCHEMA)
-    began = time.monotonic()
-    assert list(ticks.follow(timeout=0.2)) == [] and time.monotonic() - began < 10
+    # One that waits longer goes on meanwhile.
+    longer, got = ticks.follow(timeout=PATIENCE), []
+    thread = asleep(lambda: got.append(list(longer)))
+    assert list(ticks.follow(timeout=0.2)) == [] and got == []
+    # Closed by another thread.
+    longer.close()
+    join(thread)
+    assert got == [[]]
     with aw.writer(tmp_path / "data" / "ticks") as writer:
         writer.append(rows(0, 50))
         writer.commit()
-        got = [numbers(some) for some in ticks.follow(10, columns=["n"], timeout=0.3)]
-        assert sum(got, []) == list(range(10, 50))
-    # Closed by another thread.
-    coming = ticks.follow()
-    threading.Timer(0.2, coming.close).start()
-    assert list(coming) == []
+        got, coming = [], ticks.follow(10, columns=["n"], timeout=0.3)
+        while len(got) < 40:
+            # On a busy machine they may take longer.
+            got += numbers(wait_until(lambda: next(coming, None), "there are more rows"))
+        assert got == list(range(10, 50)) and list(coming) == []
     with pytest.raises(aw.RowOutOfRange):
         ticks.follow(1000)
 
@@ -559,11 +568,13 @@ def test_threads_that_share_a_follower_take_turns(db, tmp_path):
             for n in range(100):
                 writer.append(rows(n, n + 1))
                 writer.commit()
-                time.sleep(0.002)
-        began = time.monotonic()
-        while coming.next_row < 100 and time.monotonic() - began < 30:
-            time.sleep(0.01)
+                wait_until(lambda: coming.next_row == n + 1, "one of them has the row")
     assert sorted(sum((one.result() for one in following), [])) == list(range(100))
+
+
+def asleep_readers():
+    """How many threads wait for rows that tasks have asked for."""
+    return sum(is_asleep(thread) for thread in threading.enumerate() if thread.name == "arrowwood-remote")
 
 
 def test_following_in_asyncio(db, tmp_path):
@@ -575,10 +586,10 @@ def test_following_in_asyncio(db, tmp_path):
 
     async def main():
         task = asyncio.create_task(first())
-        await asyncio.sleep(0.05)
+        await until(lambda: asleep_readers() == 1, "it waits for rows")
         with aw.writer(tmp_path / "data" / "ticks") as writer:
             writer.append(rows(0, 3))
-        return await asyncio.wait_for(task, 30)
+        return await asyncio.wait_for(task, PATIENCE)
 
     assert asyncio.run(main()) == [0, 1, 2]
 
@@ -589,16 +600,16 @@ def test_rows_that_come_when_a_task_is_cancelled_are_there_for_the_next(db):
     async def main():
         with ticks.follow(0) as coming:
             waiting = asyncio.create_task(anext(coming))
-            await asyncio.sleep(0.05)
+            await until(lambda: asleep_readers() == 1, "it waits for rows")
             waiting.cancel()
             async with ticks.async_writer() as writer:
                 writer.append(rows(0, 3))
-            assert numbers(await asyncio.wait_for(anext(coming), 30)) == [0, 1, 2]
+            assert numbers(await asyncio.wait_for(anext(coming), PATIENCE)) == [0, 1, 2]
             # More of them than asyncio has threads to share.
             others = [ticks.follow(0) for _ in range(40)]
             assert [numbers(it) for it in await asyncio.gather(*(anext(other) for other in others))] == [[0, 1, 2]] * 40
             idle = [asyncio.create_task(anext(other)) for other in others]
-            await asyncio.sleep(0.05)
+            await until(lambda: asleep_readers() == 40, "all wait for rows")
             for other in others:
                 other.close()
             ended = await asyncio.gather(*idle, return_exceptions=True)
