@@ -66,7 +66,7 @@ def table(tmp_path_factory):
 
 
 PEAK = """
-import re, sys, threading, time
+import re, sys, threading
 import arrowwood as aw, polars as pl
 
 def own():
@@ -81,7 +81,6 @@ def watch():
     global peak
     while going:
         peak = max(peak, own())
-        time.sleep(0.0005)
 
 watcher = threading.Thread(target=watch)
 watcher.start()

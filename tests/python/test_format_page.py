@@ -9,7 +9,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 
 import pyarrow as pa
 import pytest
@@ -17,6 +16,7 @@ import pytest
 import arrowwood as aw
 import format_reader
 from format_reader import Malformed, Segment, crc32c, open_table
+from waits import PATIENCE, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="boot ids are read as Linux has them")
 
@@ -105,8 +105,7 @@ def killed(path, steps, **options):
             if step == "sync":
                 writer.sync()
             elif step == "record":
-                while writer.durable_rows < writer.committed_rows:
-                    time.sleep(0.001)
+                wait_until(lambda: writer.durable_rows == writer.committed_rows, "the writer has synced by itself")
             else:
                 writer.append(simple(writer.rows, writer.rows + step))
                 writer.commit()
@@ -319,13 +318,16 @@ def test_while_a_writer_is_committing(tmp_path):
     )
     try:
         child.stdout.readline()
-        table, seen, until = open_table(path), [], time.monotonic() + 60
-        while len(seen) < 6000 and time.monotonic() < until:
+        table, seen = open_table(path), []
+        while len(seen) < 6000:
+            is_over = child.poll() is not None
             if table.refresh():
                 seen += table.rows(len(seen))
                 assert len(open_table(path).rows()) >= len(seen)
+            else:
+                assert not is_over, f"the writer has ended, and {len(seen)} rows are seen"
         assert seen == rows_of(0, 6000)
-        assert child.wait(60) == 0
+        assert child.wait(PATIENCE) == 0
     finally:
         with contextlib.suppress(ProcessLookupError):
             child.kill()

@@ -12,6 +12,7 @@ import pytest
 
 import arrowwood as aw
 from conftest import ipc_of
+from waits import is_asleep, wait_until
 
 
 @pytest.fixture
@@ -76,12 +77,13 @@ def test_nobody_at_the_other_end_and_ctrl_c(pipe, call):
     code = f"import os, arrowwood as aw\npath = {pipe!r}\nprint('ready', flush=True)\n{call}"
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "ready\n"
-    while process.poll() is None:
-        process.send_signal(signal.SIGINT)
-        try:
-            process.wait(0.05)
-        except subprocess.TimeoutExpired:
-            pass
+
+    def is_interrupted():
+        if is_asleep(process):
+            process.send_signal(signal.SIGINT)
+        return process.poll() is not None
+
+    wait_until(is_interrupted, "Ctrl-C has ended it")
     assert process.stderr.read().splitlines()[-1].startswith("KeyboardInterrupt")
 
 

@@ -109,10 +109,12 @@ def test_a_thousand_splits_of_a_thousand_segments_cost_nothing(tmp_path):
     ds = aw.open(tmp_path / "t")
     assert len(ds) == 16_000
     taken = []
+    # No file is opened for them. What they take is time of the processor, of which the machine's other work has none.
+    (tmp_path / "t").rename(tmp_path / "elsewhere")
     for _ in range(5):
-        start = time.perf_counter()
+        start = time.thread_time()
         found = ds.splits(1000)
-        taken.append(time.perf_counter() - start)
+        taken.append(time.thread_time() - start)
     assert len(found) == 1000 and len(pickle.dumps(found)) < 100_000
     assert min(taken) < 0.02, taken
 
