@@ -26,11 +26,11 @@ trap 'kill $view' EXIT
 import time
 import urllib.request
 
-deadline = time.monotonic() + 30
+deadline = time.monotonic() + 240
 while not (url := open("url").readline()).endswith("\n"):
     assert time.monotonic() < deadline, "no URL"
     time.sleep(0.05)
-page = urllib.request.urlopen(url.strip(), timeout=30).read().decode()
+page = urllib.request.urlopen(url.strip(), timeout=240).read().decode()
 assert "<script" in page and "arrowwood" in page.lower(), page[:200]
 print("works")
 PYTHON

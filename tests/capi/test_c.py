@@ -11,12 +11,14 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import unittest
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+sys.path.append(str(ROOT / "tests/python"))
+from waits import PATIENCE, join, wait_until  # noqa: E402
+
 # An installed library, programs that cargo has built, and Arrow's files where a copy of them is.
 PREFIX = Path(os.environ["ARROWWOOD_C_PREFIX"])
 PROGRAMS = Path(os.environ["ARROWWOOD_C_PROGRAMS"])
@@ -39,7 +41,7 @@ BUILT = tempfile.TemporaryDirectory()
 def run(*command, cwd=None, errors="strict"):
     """What a command prints; it has to end well."""
     words = [str(word) for word in command]
-    done = subprocess.run(words, cwd=cwd, capture_output=True, env=ENVIRONMENT, timeout=300)
+    done = subprocess.run(words, cwd=cwd, capture_output=True, env=ENVIRONMENT, timeout=PATIENCE)
     if done.returncode:
         shown = " ".join(str(word) for word in command)[:300]
         said = done.stdout.decode()[-2000:] + done.stderr.decode()[-4000:]
@@ -136,7 +138,7 @@ class Programs(Folder):
         program = compile_c(own("leak.c"))
         run(program)
         for kind in ("schema", "array", "chunks", "text", "dataset", "error"):
-            done = subprocess.run([program, kind], capture_output=True, env=ENVIRONMENT, timeout=60)
+            done = subprocess.run([program, kind], capture_output=True, env=ENVIRONMENT, timeout=PATIENCE)
             self.assertTrue(done.returncode != 0 and b"LeakSanitizer" in done.stderr, kind)
 
     @needs_pkg_config
@@ -150,7 +152,7 @@ class Programs(Folder):
     def test_a_handle_that_is_freed_twice_is_refused_or_reported(self):
         """Not allowed, so all that is asked for is that it is not taken for a living one in silence."""
         program = compile_c(own("twice.c"))
-        done = subprocess.run([program, self.folder], capture_output=True, env=ENVIRONMENT, timeout=60)
+        done = subprocess.run([program, self.folder], capture_output=True, env=ENVIRONMENT, timeout=PATIENCE)
         said = (done.stdout + done.stderr).decode()
         self.assertTrue(done.returncode == 0 and "refused" in said or "AddressSanitizer" in said, said)
 
@@ -292,10 +294,9 @@ class Examples(Folder):
     def test_append_and_follow(self):
         program, table = compile_c(ROOT / "examples/c/ticks.c"), self.folder / "ticks"
         writer = subprocess.Popen([program, "append", table, "50000"], env=ENVIRONMENT)
-        while not list(table.glob("*.arrow")):
-            self.assertIsNone(writer.poll())
+        wait_until(lambda: any(table.glob("*.arrow")) or writer.poll() is not None, "there is a table")
         self.assertEqual(run(program, "follow", table, 50000), "50000 rows, mean 124.500\n")
-        self.assertEqual(writer.wait(60), 0)
+        self.assertEqual(writer.wait(PATIENCE), 0)
         # The times of a second run begin anew, which a sorted table refuses.
         failed = subprocess.run([program, "append", table, "10"], env=ENVIRONMENT, capture_output=True)
         self.assertEqual(failed.returncode, 1)
@@ -341,30 +342,37 @@ class Go(Folder):
         def follow(*command):
             return subprocess.Popen([*command, table, str(rows)], stdout=subprocess.PIPE, env=ENVIRONMENT)
 
-        followers = {"C": follow(in_c), "Go": follow(self.program, "follow")}
-        quiet = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        writer = subprocess.Popen([PROGRAMS / "../arrowwood", "append", table], env=ENVIRONMENT, **quiet)
+        followers, readers, seen = {}, [], {}
 
-        def feed():
-            for start in range(0, rows, 100):
+        def read(name, *command):
+            """Keeps what a follower prints, as it comes."""
+            follower = followers[name] = follow(*command)
+            numbers = seen[name] = []
+            readers.append(threading.Thread(target=lambda: numbers.extend(line.strip() for line in follower.stdout)))
+            readers[-1].start()
+
+        def feed(*steps):
+            for start in range(*steps, 100):
                 writer.stdin.write("".join(f'{{"n": {n}}}\n' for n in range(start, start + 100)).encode())
                 writer.stdin.flush()
-                time.sleep(0.002)
-            writer.stdin.close()
 
-        thread = threading.Thread(target=feed)
-        thread.start()
+        quiet = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        writer = subprocess.Popen([PROGRAMS / "../arrowwood", "append", table], env=ENVIRONMENT, **quiet)
+        read("C", in_c)
+        read("Go", self.program, "follow")
+        feed(0, 7000)
         # Nobody begins behind the end of a table.
-        while (
-            int(run(PROGRAMS / "../arrowwood", "tail", "-n", "1", "--csv", table).split()[-1].replace("n", "0")) < 7000
-        ):
-            time.sleep(0.01)
-        followers["C from the middle on"] = follow(in_c, "7000")
-        seen = {name: follower.communicate(timeout=120)[0].split() for name, follower in followers.items()}
-        thread.join()
-        self.assertEqual(writer.wait(60), 0)
+        wait_until(lambda: len(seen["C"]) == len(seen["Go"]) == 7000, "C and Go have seen 7,000 rows")
+        read("C from the middle on", in_c, "7000")
+        feed(7000, 8000)
+        wait_until(lambda: all(numbers[-1:] == [b"7999"] for numbers in seen.values()), "all have seen 8,000 rows")
+        feed(8000, rows)
+        writer.stdin.close()
+        for reader in readers:
+            join(reader)
+        self.assertEqual(writer.wait(PATIENCE), 0)
         every = [str(n).encode() for n in range(rows)]
-        self.assertEqual([follower.returncode for follower in followers.values()], [0, 0, 0])
+        self.assertEqual([follower.wait(PATIENCE) for follower in followers.values()], [0, 0, 0])
         self.assertEqual(seen, {"C": every, "C from the middle on": every[7000:], "Go": every})
 
 

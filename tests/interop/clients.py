@@ -12,6 +12,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "python"))
+from waits import PATIENCE
+
 # What each step finds. The table has the rows 0 to 9 at first; each client appends 100 and 101,
 # and 200 and 201 by an exchange.
 STEPS = {
@@ -101,11 +104,9 @@ def pyarrow_steps(url):
 
 def curl_steps(url):
     def curl(path, *options):
-        done = subprocess.run(
-            ["curl", "--silent", "--show-error", *options, url + path], capture_output=True, timeout=60
-        )
-        # 28: the time that a stream was read for is over.
-        if done.returncode not in (0, 28):
+        command = ["curl", "--silent", "--show-error", *options, url + path]
+        done = subprocess.run(command, capture_output=True, timeout=PATIENCE)
+        if done.returncode:
             raise RuntimeError(done.stderr.decode())
         return done.stdout.decode()
 
@@ -119,12 +120,15 @@ def curl_steps(url):
         return [answer["rows"], answer["durable"] >= 12, answer["duplicate"]]
 
     def follow():
-        with tempfile.NamedTemporaryFile(suffix=".arrows") as file:
-            curl("/v1/tables/ticks/follow?from=8&columns=n", "--no-buffer", "--max-time", "1", "--output", file.name)
-            import pyarrow as pa
+        import pyarrow as pa
 
-            # The stream was broken off behind its first batch.
-            return pa.ipc.open_stream(file.name).read_next_batch()["n"].to_pylist()[:2]
+        command = ["curl", "--silent", "--show-error", "--no-buffer", url + "/v1/tables/ticks/follow?from=8&columns=n"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            try:
+                # The stream is broken off behind its first batch.
+                return pa.ipc.open_stream(process.stdout).read_next_batch()["n"].to_pylist()[:2]
+            finally:
+                process.kill()
 
     return {
         "list": lambda: [table["name"] for table in json.loads(curl("/v1/tables"))["tables"] if table["name"] == "ticks"],
@@ -149,7 +153,7 @@ def outcome(step, find):
 
 
 def by_go(program, url):
-    done = subprocess.run([program, "flight", url.partition("//")[2]], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([program, "flight", url.partition("//")[2]], capture_output=True, text=True, timeout=PATIENCE)
     if done.returncode:
         raise RuntimeError(done.stderr)
     told = {line["step"]: line for line in map(json.loads, done.stdout.splitlines())}

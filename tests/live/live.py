@@ -128,6 +128,7 @@ class Killed:
     def run(self, writer, seconds):
         dice, deadline = random.Random(7), time.monotonic() + seconds
         while time.monotonic() < deadline:
+            # No wait for anything: at any moment, whatever the writer does.
             time.sleep(dice.uniform(0, 0.5))
             writer.send_signal(signal.SIGKILL)
             writer.wait()

@@ -73,6 +73,7 @@ def main():
                 at += min(PERIOD, count - done)
             commit()
             if options.rate and at - first > options.rate * spent:
+                # No wait for anything: this is the rate that was asked for.
                 time.sleep((at - first) / options.rate - spent)
     print(json.dumps({"rows": at, "commits": commits, "seconds": round(time.monotonic() - start, 1)}), flush=True)
 

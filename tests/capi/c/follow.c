@@ -14,7 +14,7 @@ int main(int count, char **arguments) {
   arrowwood_dataset_free(rows);
   while (next < wanted) {
     uint64_t row, found, first, column = 0;
-    OK(arrowwood_follower_next(follower, 60000, &rows, &error));
+    OK(arrowwood_follower_next(follower, 240000, &rows, &error));
     CHECK(rows != NULL);
     OK(arrowwood_dataset_rows(rows, &found, &error));
     OK(arrowwood_dataset_first_row(rows, &first, &error));
@@ -23,6 +23,8 @@ int main(int count, char **arguments) {
       OK(arrowwood_dataset_value(rows, row, &column, 1, &value, &error));
       printf("%lld\n", (long long)value.as.int64);
     }
+    /* Whoever reads this knows how far it is. */
+    CHECK(fflush(stdout) == 0);
     arrowwood_dataset_free(rows);
     OK(arrowwood_follower_next_row(follower, &next, &error));
   }

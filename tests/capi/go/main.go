@@ -87,12 +87,12 @@ func follow(path string, wanted uint64) error {
 		return err
 	}
 	for seen := uint64(0); seen < wanted; {
-		rows, err := follower.Next(30000)
+		rows, err := follower.Next(240000)
 		if err != nil {
 			return err
 		}
 		if rows == nil {
-			return errors.New("no rows for half a minute")
+			return errors.New("no rows for four minutes")
 		}
 		count, err := rows.Rows()
 		if err != nil {

@@ -5,12 +5,15 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 
 import pytest
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install pyarrow")
 
 ROOT = pathlib.Path(__file__).resolve().parents[4]
+sys.path.append(str(ROOT / "tests/python"))
+from waits import PATIENCE  # noqa: E402
 
 
 def program():
@@ -49,7 +52,7 @@ class Served:
     def stop(self):
         self.process.terminate()
         try:
-            code = self.process.wait(30)
+            code = self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise

@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from conftest import Served, run
+from waits import PATIENCE
 
 JAR = os.environ.get("ARROWWOOD_JDBC", "")
 pytestmark = [
@@ -45,7 +46,7 @@ def probe(served, *properties):
         str(pathlib.Path(__file__).with_name("Probe.java")),
     ]
     url = f"jdbc:arrow-flight-sql://127.0.0.1:{served.port}"
-    done = subprocess.run([*command, url, *properties], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([*command, url, *properties], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     return dict(line.split(": ", 1) if ": " in line else (line.rstrip(":"), "") for line in done.stdout.splitlines())
 

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from conftest import Served, pa, ticks
+from waits import wait_until
 
 flight = pytest.importorskip("pyarrow.flight", reason="pyarrow has no Flight")
 
@@ -198,12 +199,14 @@ ENDLESS = [
 
 def rests(served):
     """Waits until the server does nothing."""
-    for _ in range(100):
+
+    def is_at_rest():
         before = served.busy()
+        # No wait for anything: this is how long it is watched.
         time.sleep(0.3)
-        if served.busy() - before < 0.1:
-            return
-    raise AssertionError("the server is still busy")
+        return served.busy() - before < 0.1
+
+    wait_until(is_at_rest, "the server does nothing")
 
 
 @pytest.mark.parametrize("text", ENDLESS)
