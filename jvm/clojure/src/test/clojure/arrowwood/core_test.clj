@@ -230,14 +230,14 @@
       (with-open [follower (aw/follow table {:timeout-ms 50})]
         (is (= 45 (reduce (fn [sum rows] (+ sum (aw/sum (:n rows)))) 0 follower)))
         (aw/commit! (aw/append! writer [[10]]))
-        (is (= [{:n 10}] (seq (aw/next! follower 1000))))
+        (is (= [{:n 10}] (seq (aw/next! follower programs/patience-ms))))
         (is (nil? (aw/next! follower 0))))
       (with-open [follower (aw/follow (aw/open table))]
         (let [all (future (reduce (fn [seen rows]
                                     (let [seen (into seen (:n rows))] (if (< 1000 (count seen)) (reduced seen) seen)))
                                   [] follower))]
           (doseq [n (range 11 1001)] (aw/commit! (aw/append! writer [n])))
-          (is (= (range 1001) (deref all 30000 :late)))))
+          (is (= (range 1001) (programs/value "all rows are seen" all)))))
       (let [follower (aw/follow table {:from -1})]
         (.close ^java.lang.AutoCloseable follower)
         (is (thrown? Failure$Closed (aw/next! follower 0)))))))

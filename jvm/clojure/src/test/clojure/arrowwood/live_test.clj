@@ -17,20 +17,18 @@
 (def ^:private rows 20000)
 
 (def ^:private writer "
-import sys, time
+import sys
 import arrowwood as aw
 import pyarrow as pa
 
-path, rows = sys.argv[1], int(sys.argv[2])
-with aw.writer(path, pa.schema([pa.field('n', pa.int64(), nullable=False)]), segment_rows=3000) as table:
+with aw.writer(sys.argv[1], pa.schema([pa.field('n', pa.int64(), nullable=False)]), segment_rows=3000) as table:
     table.commit()
     print('ready', flush=True)
-    sys.stdin.readline()
-    for start in range(0, rows, 100):
-        for n in range(start, start + 100):
-            table.append_row(n=n)
-        table.commit(durable=start % 5000 == 0, positions={'n': start})
-        time.sleep(0.001)
+    for line in sys.stdin:
+        for start in range(table.rows, int(line), 100):
+            for n in range(start, start + 100):
+                table.append_row(n=n)
+            table.commit(durable=start % 5000 == 0, positions={'n': start})
 ")
 
 (defn- start ^Process [& words]
@@ -71,28 +69,33 @@ with aw.writer(path, pa.schema([pa.field('n', pa.int64(), nullable=False)]), seg
   (let [process (apply start (concat words [table rows]))]
     (future
       (let [said (slurp (.getInputStream process))]
-        (is (.waitFor process 60 TimeUnit/SECONDS))
+        (is (.waitFor process programs/patience-ms TimeUnit/MILLISECONDS))
         (is (zero? (.exitValue process)) (str (first words)))
         (mapv parse-long (str/split-lines (str/trim said)))))))
 
-(defn- of-java [^File table]
+(defn- of-java
+  "Follows a table; `reached` is how many rows it has seen."
+  [^File table reached]
   (future
     (with-open [^Follow follow (.follow (Arrowwood/open (.toPath table) (make-array ReadOption 0)) 0)]
       (loop [seen []]
+        (reset! reached (count seen))
         (if (< (count seen) rows)
-          (let [more (.next follow (Duration/ofSeconds 60))]
+          (let [more (.next follow (Duration/ofMillis programs/patience-ms))]
             (if (.isPresent more)
               (recur (into seen (.toArray (.stream (.asLong (.column ^dev.arrowwood.Dataset (.get more) "n"))))))
               seen))
           seen)))))
 
-(defn- of-clojure [table from]
+(defn- of-clojure [table from reached]
   (future
     ;; Nobody begins behind the end of a table.
-    (while (< (aw/rows (aw/open table)) (long from)) (Thread/sleep 1))
-    (with-open [follower (aw/follow table {:from from :timeout-ms 60000})]
+    (programs/until (str from " rows are there") #(<= (long from) (aw/rows (aw/open table))))
+    (with-open [follower (aw/follow table {:from from :timeout-ms programs/patience-ms})]
       (reduce (fn [seen more]
-                (let [seen (into seen (:n more))] (if (= (dec (long rows)) (peek seen)) (reduced seen) seen)))
+                (let [seen (into seen (:n more))]
+                  (reset! reached (count seen))
+                  (if (= (dec (long rows)) (peek seen)) (reduced seen) seen)))
               [] follower))))
 
 (deftest a-table-that-python-writes-is-followed-by-all
@@ -101,15 +104,26 @@ with aw.writer(path, pa.schema([pa.field('n', pa.int64(), nullable=False)]), seg
           table (io/file folder "live")
           programs (into {} (remove (comp nil? val)) {"C" (c-follower folder) "Go" (go-follower folder)})
           script (doto (io/file folder "writer.py") (spit writer))
-          process (start python script table rows)
+          process (start python script table)
+          java (atom 0)
+          clojure (atom 0)
           said (io/reader (.getInputStream process))]
       (is (= "ready" (.readLine said)))
-      (let [followers (merge {"Java" (of-java table) "Clojure" (of-clojure table 0) "Clojure, later" (of-clojure table 7000)}
+      (let [followers (merge {"Java" (of-java table java)
+                              "Clojure" (of-clojure table 0 clojure)
+                              "Clojure, later" (of-clojure table 7000 (atom 0))}
                              (update-vals programs #(of-program % table)))]
-        (with-open [in (io/writer (.getOutputStream process))] (.write in "go\n"))
+        ;; Some rows come while others are looked at, and now and then all have been seen.
+        (with-open [in (io/writer (.getOutputStream process))]
+          (doseq [end (range 1000 (inc rows) 1000)]
+            (.write in (str end "\n"))
+            (.flush in)
+            (doseq [[who reached] {"Java" java "Clojure" clojure}]
+              (programs/until (str who " has seen " end " rows")
+                              #(or (<= (long end) (long @reached)) (realized? (followers who)))))))
         (doseq [[who seen] followers]
-          (is (= (range (if (= "Clojure, later" who) 7000 0) rows) (deref seen 120000 :late)) who))
-        (is (.waitFor process 60 TimeUnit/SECONDS))
+          (is (= (range (if (= "Clojure, later" who) 7000 0) rows) (programs/value (str who " has seen all") seen)) who))
+        (is (.waitFor process programs/patience-ms TimeUnit/MILLISECONDS))
         (is (zero? (.exitValue process)))
         (is (= {"n" (- (long rows) 100)} (aw/positions (aw/open table))))))
     (is (nil? (left-out "anyone; Python, which writes it,")))))

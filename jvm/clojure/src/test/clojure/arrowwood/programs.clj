@@ -1,5 +1,5 @@
 (ns arrowwood.programs
-  "Other programs, and folders for a test."
+  "Other programs, folders for a test, and waits."
   (:require
    [clojure.java.io :as io]
    [clojure.java.shell :as shell])
@@ -16,6 +16,26 @@
     (.addShutdownHook (Runtime/getRuntime)
                       (Thread. (fn [] (run! #(.delete ^File %) (reverse (file-seq folder))))))
     folder))
+
+(def patience-ms
+  "The milliseconds after which a wait has failed, also on a machine that is busy with other things."
+  (* 1000 (parse-long (or (System/getenv "ARROWWOOD_PATIENCE") "240"))))
+
+(defn- late [what] (AssertionError. (str "not within " (quot (long patience-ms) 1000) " s: " what)))
+
+(defn until
+  "Waits until `(holds?)`; `what` says what that means, as in \"the file is there\". Only polls sleep, and only here."
+  [what holds?]
+  (let [end (+ (System/nanoTime) (* 1000000 (long patience-ms)))]
+    (while (not (holds?))
+      (when (< end (System/nanoTime)) (throw (late what)))
+      (Thread/sleep 2))))
+
+(defn value
+  "What a future has when it is done."
+  [what future]
+  (let [value (deref future patience-ms ::late)]
+    (if (= ::late value) (throw (late what)) value)))
 
 (defn run
   "What a program says that has to end well."

@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.io.IOException;
+import java.io.Writer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -19,14 +20,12 @@ import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Flow;
-import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.LongStream;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Tables that other processes write, followed: every row comes once, in order. */
-@Timeout(180)
 class FollowTest {
     private static final int ROWS = 20_000;
 
@@ -39,58 +38,75 @@ class FollowTest {
 
     private static final List<Long> EVERY = LongStream.range(0, ROWS).boxed().toList();
 
-    /** Follows until all rows have come, in a thread of either kind. */
-    private CompletableFuture<List<Long>> follower(Path table, boolean virtual, long start) {
-        CompletableFuture<List<Long>> seen = new CompletableFuture<>();
-        Runnable work = () -> {
-            List<Long> numbers = new ArrayList<>();
-            try (Follow follow = withRows(table, start).follow(start)) {
-                for (Dataset rows : follow) {
-                    numbers.addAll(numbers(rows));
-                    if (follow.nextRow() >= ROWS) {
-                        break;
+    /** A thread that follows a table until all rows have come. */
+    private static class Follower {
+        final CompletableFuture<List<Long>> seen = new CompletableFuture<>();
+        private final AtomicLong next = new AtomicLong();
+
+        Follower(Path table, Thread.Builder thread, long start) {
+            thread.start(() -> {
+                List<Long> numbers = new ArrayList<>();
+                try (Follow follow = withRows(table, start).follow(start)) {
+                    for (Dataset rows : follow) {
+                        numbers.addAll(numbers(rows));
+                        next.set(follow.nextRow());
+                        if (follow.nextRow() >= ROWS) {
+                            break;
+                        }
                     }
+                    seen.complete(numbers);
+                } catch (Throwable e) {
+                    seen.completeExceptionally(e);
                 }
-                seen.complete(numbers);
-            } catch (Throwable e) {
-                seen.completeExceptionally(e);
-            }
-        };
-        if (virtual) {
-            Thread.ofVirtual().start(work);
-        } else {
-            Thread.ofPlatform().start(work);
+            });
         }
-        return seen;
+
+        /** Waits until it has so many rows, or has failed. */
+        void reaches(long rows) throws Exception {
+            Await.until(() -> next.get() >= rows || seen.isDone(), rows + " rows are seen");
+        }
+
+        List<Long> all() throws Exception {
+            return Await.value(seen, "all rows are seen");
+        }
     }
 
     /** The table, as soon as it has so many rows: nobody begins behind its end. */
-    private static Dataset withRows(Path path, long rows) throws IOException, InterruptedException {
-        Dataset table = Arrowwood.open(path);
-        while (table.rows() < rows) {
-            Thread.sleep(1);
-            table = table.refresh();
-        }
-        return table;
+    private static Dataset withRows(Path path, long rows) throws Exception {
+        Dataset[] table = {Arrowwood.open(path)};
+        Await.until(() -> (table[0] = table[0].refresh()).rows() >= rows, rows + " rows are there");
+        return table[0];
     }
 
-    private void isFollowed(Path table, Process writer) throws Exception {
-        CompletableFuture<List<Long>> platform = follower(table, false, 0);
-        CompletableFuture<List<Long>> virtual = follower(table, true, 0);
-        CompletableFuture<List<Long>> middle = follower(table, true, 7_000);
+    /** What has a writer commit the rows from one number to another. */
+    private interface Feed {
+        void rows(Writer lines, int start, int end) throws IOException;
+    }
+
+    private void isFollowed(Path table, Process writer, Feed feed) throws Exception {
+        Follower platform = new Follower(table, Thread.ofPlatform(), 0);
+        Follower virtual = new Follower(table, Thread.ofVirtual(), 0);
+        Follower middle = new Follower(table, Thread.ofVirtual(), 7_000);
         Collected published = new Collected(ROWS);
         try (Follow follow = Arrowwood.open(table).follow(0)) {
             follow.publisher().subscribe(published);
-            assertEquals(EVERY, platform.get());
-            assertEquals(EVERY, virtual.get());
-            assertEquals(EVERY.subList(7_000, ROWS), middle.get());
-            assertTrue(published.all.await(60, TimeUnit.SECONDS));
+            try (Writer lines = writer.outputWriter()) {
+                // Some rows come while others are looked at, and now and then all have been seen.
+                for (int start = 0; start < ROWS; start += 1_000) {
+                    feed.rows(lines, start, start + 1_000);
+                    lines.flush();
+                    platform.reaches(start + 1_000);
+                }
+            }
+            assertEquals(EVERY, platform.all());
+            assertEquals(EVERY, virtual.all());
+            assertEquals(EVERY.subList(7_000, ROWS), middle.all());
+            Await.zero(published.all, "all rows are published");
             assertEquals(EVERY, published.numbers);
         }
-        assertTrue(published.ended.await(60, TimeUnit.SECONDS));
+        Await.zero(published.ended, "the publisher has ended");
         assertNull(published.failure);
-        assertTrue(writer.waitFor(60, TimeUnit.SECONDS));
-        assertEquals(0, writer.exitValue());
+        assertEquals(0, Await.status(writer, "the writer"));
     }
 
     /** A subscriber that asks for one dataset at a time. */
@@ -141,21 +157,11 @@ class FollowTest {
                 .redirectOutput(ProcessBuilder.Redirect.DISCARD)
                 .redirectError(ProcessBuilder.Redirect.DISCARD)
                 .start();
-        Thread feeder = Thread.ofPlatform().start(() -> {
-            try (var lines = writer.outputWriter()) {
-                for (int n = 0; n < ROWS; n++) {
-                    lines.write("{\"n\": " + n + "}\n");
-                    if (n % 100 == 99) {
-                        lines.flush();
-                        Thread.sleep(2);
-                    }
-                }
-            } catch (Exception e) {
-                throw new AssertionError(e);
+        isFollowed(table, writer, (lines, start, end) -> {
+            for (int n = start; n < end; n++) {
+                lines.write("{\"n\": " + n + "}\n");
             }
         });
-        isFollowed(table, writer);
-        feeder.join();
     }
 
     @Test
@@ -163,19 +169,19 @@ class FollowTest {
         assumeTrue(Programs.python().isPresent(), "there is no Python with Arrowwood");
         Path table = folder.resolve("python");
         Path script = Files.writeString(folder.resolve("write.py"), """
-            import sys, time
+            import sys
             import arrowwood as aw, pyarrow as pa
             schema = pa.schema([pa.field("n", pa.int64(), nullable=False)])
             with aw.writer(sys.argv[1], schema, segment_rows=3000) as writer:
                 print("open", flush=True)
-                for start in range(0, int(sys.argv[2]), 100):
-                    writer.append({"n": list(range(start, start + 100))})
-                    writer.commit()
-                    time.sleep(0.002)
+                for line in sys.stdin:
+                    for start in range(writer.rows, int(line), 100):
+                        writer.append({"n": list(range(start, start + 100))})
+                        writer.commit()
             """);
-        Process writer = Programs.start(Programs.python().get(), script, table, ROWS);
+        Process writer = Programs.start(Programs.python().get(), script, table);
         assertEquals("open", writer.inputReader().readLine());
-        isFollowed(table, writer);
+        isFollowed(table, writer, (lines, start, end) -> lines.write(end + "\n"));
         assertEquals(ROWS, Arrowwood.open(table).rows());
     }
 
@@ -217,10 +223,10 @@ class FollowTest {
             Thread thread = virtual
                     ? Thread.ofVirtual().start(wait)
                     : Thread.ofPlatform().start(wait);
-            Thread.sleep(50);
+            Await.waitingForRows(thread);
             follow.close();
-            assertEquals(false, hasNext.get(10, TimeUnit.SECONDS));
-            thread.join();
+            assertEquals(false, Await.value(hasNext, "the end of the iteration"));
+            Await.end(thread);
         }
     }
 
@@ -231,15 +237,15 @@ class FollowTest {
             Thread thread = Thread.ofPlatform()
                     .start(() -> failure.complete(
                             assertThrows(InterruptedException.class, () -> follow.next(Duration.ofDays(1)))));
-            Thread.sleep(50);
+            Await.waitingForRows(thread);
             thread.interrupt();
-            assertInstanceOf(InterruptedException.class, failure.get(10, TimeUnit.SECONDS));
+            assertInstanceOf(InterruptedException.class, Await.value(failure, "an interrupt ends the waiting"));
             CompletableFuture<Boolean> interrupted = new CompletableFuture<>();
             Thread iterating = Thread.ofPlatform()
                     .start(() -> interrupted.complete(!follow.iterator().hasNext()
                             && Thread.currentThread().isInterrupted()));
             iterating.interrupt();
-            assertTrue(interrupted.get(10, TimeUnit.SECONDS));
+            assertTrue(Await.value(interrupted, "an interrupt ends the iteration"));
         }
     }
 
@@ -254,16 +260,17 @@ class FollowTest {
                 Thread waiting = Thread.ofVirtual()
                         .start(() -> failure.complete(
                                 assertThrows(InterruptedException.class, () -> follow.next(Duration.ofDays(1)))));
-                Thread.sleep(20);
+                Await.waitingForRows(waiting);
                 waiting.interrupt();
-                failure.get(10, TimeUnit.SECONDS);
+                Await.value(failure, "an interrupt ends the waiting");
                 writer.appendRow(n);
                 writer.commit();
                 assertEquals(n, follow.nextRow());
                 CompletableFuture<Optional<Dataset>> rows = new CompletableFuture<>();
                 Thread.Builder threads = n % 2 == 0 ? Thread.ofPlatform() : Thread.ofVirtual();
-                threads.start(() -> rows.complete(assertDoesNotThrow(() -> follow.next(Duration.ofSeconds(5)))));
-                assertEquals(List.of(n), numbers(rows.get(10, TimeUnit.SECONDS).orElseThrow()));
+                threads.start(() -> rows.complete(assertDoesNotThrow(() -> follow.next(Await.PATIENCE))));
+                assertEquals(
+                        List.of(n), numbers(Await.value(rows, "the next call").orElseThrow()));
                 assertEquals(n + 1, follow.nextRow());
             }
         }
@@ -279,8 +286,7 @@ class FollowTest {
             seen.add(one);
             Thread.ofVirtual().start(() -> {
                 try (Follow follow = open.follow(0)) {
-                    one.complete(
-                            follow.next(Duration.ofSeconds(100)).orElseThrow().rows());
+                    one.complete(follow.next(Await.PATIENCE).orElseThrow().rows());
                 } catch (Throwable e) {
                     one.completeExceptionally(e);
                 }
@@ -297,7 +303,7 @@ class FollowTest {
                 })
                 .join();
         for (CompletableFuture<Long> one : seen) {
-            assertEquals(1, one.get(60, TimeUnit.SECONDS));
+            assertEquals(1, Await.value(one, "all threads have the row"));
         }
     }
 
@@ -311,7 +317,7 @@ class FollowTest {
                 }
             };
             follow.publisher().subscribe(bad);
-            assertTrue(bad.ended.await(10, TimeUnit.SECONDS));
+            Await.zero(bad.ended, "the subscriber is told");
             assertInstanceOf(IllegalArgumentException.class, bad.failure);
         }
     }

@@ -91,34 +91,37 @@ class LifeTest {
     void closingDuringACallIsRefused() throws Exception {
         Path file = Samples.numbers(folder, 100_000);
         Dataset many = Dataset.concat(java.util.Collections.nCopies(200, Arrowwood.open(file)));
+        // On a busy machine, a call may be over before anybody comes to close.
+        Await.until(() -> isRefusedDuringACall(many), "it is closed during a call");
+    }
+
+    private static boolean isRefusedDuringACall(Dataset many) throws Exception {
         Arena arena = Arena.ofShared();
         Dataset ds = many.in(arena);
-        CountDownLatch started = new CountDownLatch(1);
         AtomicReference<Object> result = new AtomicReference<>();
-        Thread caller = Thread.ofPlatform().start(() -> {
-            started.countDown();
-            // A call that takes seconds, so that the other thread comes in between.
-            result.set(ds.aggregate(
-                            List.of("word", "n"),
-                            Aggregate.std("x"),
-                            Aggregate.var("x").as("v"))
-                    .rows());
-        });
-        started.await();
-        boolean refused = false;
-        while (caller.isAlive() && !refused) {
-            Thread.sleep(5);
-            if (isInCall(caller)) {
-                var failure = assertThrows(IllegalStateException.class, arena::close);
-                assertTrue(failure.getMessage().contains("acquired"), failure.getMessage());
-                refused = true;
-            }
+        // A call that takes seconds, so that the other thread comes in between.
+        Thread caller = Thread.ofPlatform()
+                .start(() -> result.set(ds.aggregate(
+                                List.of("word", "n"),
+                                Aggregate.std("x"),
+                                Aggregate.var("x").as("v"))
+                        .rows()));
+        Await.until(() -> isInCall(caller) || !caller.isAlive(), "the call has begun");
+        Exception refused = null;
+        try {
+            arena.close();
+        } catch (IllegalStateException e) {
+            refused = e;
         }
-        caller.join();
-        assertTrue(refused, "the call was over before anybody could close");
+        Await.end(caller);
         assertEquals(100_000L, result.get());
+        if (refused == null) {
+            return false;
+        }
+        assertTrue(refused.getMessage().contains("acquired"), refused.getMessage());
         arena.close();
         assertThrows(IllegalStateException.class, ds::rows);
+        return true;
     }
 
     /** Closes the arena of a dataset, round after round, while another thread reads a long text of it in each way. */
@@ -324,15 +327,19 @@ class LifeTest {
     void aForgottenWriterUnlocksTheTable() throws Exception {
         Path table = folder.resolve("forgotten");
         forget(table);
-        for (int tries = 0; ; tries++) {
-            System.gc();
-            Thread.sleep(20);
-            try (TableWriter again = TableWriter.open(table)) {
-                assertEquals(1, again.progress().committedRows());
-                return;
-            } catch (Failure.Busy e) {
-                assertTrue(tries < 500, e.getMessage());
-            }
+        Await.until(() -> canBeOpened(table), "the writer that was forgotten is collected");
+        try (TableWriter again = TableWriter.open(table)) {
+            assertEquals(1, again.progress().committedRows());
+        }
+    }
+
+    private static boolean canBeOpened(Path table) throws Exception {
+        System.gc();
+        try {
+            TableWriter.open(table).close();
+            return true;
+        } catch (Failure.Busy e) {
+            return false;
         }
     }
 

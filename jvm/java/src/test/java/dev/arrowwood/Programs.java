@@ -7,7 +7,6 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
-import java.util.concurrent.TimeUnit;
 
 /** Other programs: those that cargo has built, Python, and JVMs of their own. */
 final class Programs {
@@ -48,11 +47,8 @@ final class Programs {
                     .redirectErrorStream(true)
                     .redirectOutput(said.toFile())
                     .start();
-            if (!process.waitFor(180, TimeUnit.SECONDS)) {
-                process.destroyForcibly();
-                throw new AssertionError(words + " didn't end");
-            }
-            return new Exit(process.exitValue(), new String(Files.readAllBytes(said), StandardCharsets.UTF_8));
+            int status = Await.status(process, words.toString());
+            return new Exit(status, new String(Files.readAllBytes(said), StandardCharsets.UTF_8));
         } finally {
             Files.delete(said);
         }

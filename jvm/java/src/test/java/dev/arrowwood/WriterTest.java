@@ -17,7 +17,6 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Commits: with positions, and durable ones of many threads. */
@@ -87,7 +86,6 @@ class WriterTest {
     }
 
     @Test
-    @Timeout(120)
     void threadsThatCommitDurablyKeepTheirRows() throws Exception {
         int threads = 8;
         int commits = 50;
@@ -103,7 +101,7 @@ class WriterTest {
                         return null;
                     })
                     .toList();
-            for (Future<Void> done : pool.invokeAll(work, 100, TimeUnit.SECONDS)) {
+            for (Future<Void> done : pool.invokeAll(work, Await.PATIENCE.toSeconds(), TimeUnit.SECONDS)) {
                 done.get();
             }
         }

@@ -1,5 +1,6 @@
 package dev.arrowwood.clojure;
 
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import clojure.java.api.Clojure;
@@ -8,6 +9,7 @@ import java.io.File;
 import java.net.MalformedURLException;
 import java.net.URL;
 import java.net.URLClassLoader;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Stream;
@@ -18,6 +20,8 @@ import org.junit.jupiter.api.TestFactory;
 /** Each {@code deftest} as a test. Those of tech.ml.dataset run where {@code ARROWWOOD_TMD_CP} names a class path with it. */
 class ClojureTest {
     private static final String TMD = System.getenv("ARROWWOOD_TMD_CP");
+    /** That of jvm/pom.xml, which dynamic tests don't have. */
+    private static final Duration LIMIT = Duration.ofSeconds(480);
 
     @BeforeAll
     static void addTechMlDataset() throws MalformedURLException {
@@ -68,7 +72,7 @@ class ClojureTest {
         IFn run = Clojure.var("arrowwood.runner", "run");
         return names.stream()
                 .map(name -> DynamicTest.dynamicTest(name.toString(), () -> {
-                    Object failures = run.invoke(namespace, name);
+                    Object failures = assertTimeoutPreemptively(LIMIT, () -> run.invoke(namespace, name));
                     assertTrue(failures == null, () -> failures.toString());
                 }));
     }
