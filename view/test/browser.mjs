@@ -1,9 +1,11 @@
 // Programs that the tests and the figures of the page share: the browser, servers, data.
+import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
+import { chromium } from "playwright-core";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const target = resolve(process.env.CARGO_TARGET_DIR ?? join(here, "../../target"), process.env.PROFILE ?? "debug");
@@ -18,6 +20,27 @@ export const CHROMIUM = [
   "/usr/bin/chromium-browser",
   "/usr/bin/google-chrome",
 ].find((path) => path && existsSync(path));
+
+/** The milliseconds after which a wait has failed, also on a machine that is busy with other things. */
+export const PATIENCE = 1000 * Number(process.env.ARROWWOOD_PATIENCE ?? 240);
+
+/** Waits until `is` resolves to true; `what` says what that means, as in "there is a file". Only polls sleep, and only here. */
+export async function until(what, is) {
+  for (const end = Date.now() + PATIENCE; Date.now() < end; ) {
+    if (await is()) return;
+    await new Promise((done) => setTimeout(done, 50));
+  }
+  assert.fail(`${what}: not within ${PATIENCE / 1000} seconds`);
+}
+
+export const launch = () => chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"], timeout: PATIENCE });
+
+/** A page of its own, where all waits end. */
+export async function newPage(browser, options) {
+  const context = await browser.newContext(options);
+  context.setDefaultTimeout(PATIENCE);
+  return context.newPage();
+}
 
 /** What can be looked at: a hostile file, a wide one, a long walk, and 100 GB of holes. */
 export function samples() {
@@ -38,6 +61,15 @@ export function grow(table, rows, seconds) {
   return new Promise((done, failed) =>
     grower.on("close", (code) => (code ? failed(new Error(`grow: ${code}`)) : done(Number(text)))),
   );
+}
+
+/** Starts a table that grows by `rows` a second, and resolves when it has some to a function that ends it. */
+export async function growing(table, rows) {
+  const grower = spawn(SAMPLES, ["grow", table, String(rows), "86400"], { stdio: ["ignore", "ignore", "inherit"] });
+  const ended = new Promise((done) => grower.once("close", done));
+  const first = () => spawnSync(ARROWWOOD, ["head", "-n", "1", "--json", table], { encoding: "utf8" });
+  await until("the table has rows", () => grower.exitCode !== null || /\{/.test(first().stdout));
+  return () => (grower.kill(), ended);
 }
 
 export class View {

@@ -5,8 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
-import { chromium } from "playwright-core";
-import { CHROMIUM, isCurrent, SHOTS, samples } from "./browser.mjs";
+import { isCurrent, launch, newPage, SHOTS, samples } from "./browser.mjs";
 
 /** A Python that has arrowwood, anywidget and JupyterLab. */
 const PYTHON = process.env.JUPYTER_PYTHON;
@@ -75,16 +74,16 @@ test("aw.view shows the page in a cell of JupyterLab", {
   };
   writeFileSync(join(home, "look.ipynb"), JSON.stringify(notebook));
   const { server, url } = await lab(home);
-  const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
+  const browser = await launch();
   try {
-    const page = await browser.newPage({ viewport: { width: 1300, height: 900 } });
+    const page = await newPage(browser, { viewport: { width: 1300, height: 900 } });
     await page.goto(url.replace("/lab?", "/lab/tree/look.ipynb?"));
-    await page.locator(".jp-Notebook .jp-Cell").first().click({ timeout: 120_000 });
+    await page.locator(".jp-Notebook .jp-Cell").first().click();
     await page.locator(".jp-Notebook[data-jp-kernel-user='true']").waitFor();
     await page.keyboard.press("Shift+Enter");
     const frame = page.frameLocator("iframe[title=Arrowwood]");
     const status = frame.locator(".status");
-    await status.filter({ hasText: "200,000 rows · 5 columns" }).waitFor({ timeout: 60_000 });
+    await status.filter({ hasText: "200,000 rows · 5 columns" }).waitFor();
     await frame.locator("#cell-0-0:not(.coming)").click();
     await frame.locator(".panel pre").waitFor();
     await page.keyboard.press("Control+End");

@@ -1,16 +1,15 @@
 // The page in a browser, over real files and a real server.
 import assert from "node:assert/strict";
-import { existsSync, readFileSync, rmSync } from "node:fs";
+import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { chromium } from "playwright-core";
-import { CHROMIUM, grow, isCurrent, SHOTS, samples, View, WITH_SQL } from "./browser.mjs";
+import { growing, isCurrent, launch, newPage, SHOTS, samples, until, View, WITH_SQL } from "./browser.mjs";
 
 let folder;
 let browser;
 before(async () => {
   folder = samples();
-  browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
+  browser = await launch();
 });
 after(async () => {
   await browser?.close();
@@ -20,8 +19,7 @@ after(async () => {
 /** Opens a page over `path`, and makes sure that nothing in it fails or is asked of another server. */
 async function look(path, story, { hash = "", command, allowed = /status of (4\d\d|501)/, ...options } = {}) {
   const view = await View.open(path.startsWith("/") ? path : join(folder, path), command);
-  const context = await browser.newContext({ viewport: { width: 1200, height: 720 }, ...options });
-  const page = await context.newPage();
+  const page = await newPage(browser, { viewport: { width: 1200, height: 720 }, ...options });
   const wrong = [];
   const origin = new URL(view.url).origin;
   page.on("pageerror", (e) => wrong.push(e.message));
@@ -37,7 +35,7 @@ async function look(path, story, { hash = "", command, allowed = /status of (4\d
     await story(page, view);
     assert.deepEqual(wrong, []);
   } finally {
-    await context.close();
+    await page.context().close();
     view.close();
   }
 }
@@ -46,14 +44,6 @@ const cell = (page, row, column) => page.locator(`[id="cell-${row}-${column}"]:n
 const text = (page, row, column) => cell(page, row, column).textContent();
 const status = (page) => page.locator(".status").textContent();
 const number = (text) => Number(text.replaceAll(",", "").match(/\d+/)[0]);
-
-async function until(what, is) {
-  for (let tries = 0; tries < 300; tries++) {
-    if (await is()) return;
-    await new Promise((done) => setTimeout(done, 50));
-  }
-  assert.fail(`${what}: not within 15 seconds`);
-}
 
 test("three billion rows are scrolled to the last, by keys, wheel, bar and number", () =>
   look("sparse.arrows", async (page) => {
@@ -660,9 +650,7 @@ test("the file is taken apart, down to the bytes of a cell", () =>
 
 test("a table that grows is followed, frozen, and counted", async () => {
   const table = join(folder, "ticks");
-  const grown = grow(table, 20_000, 14);
-  await until("the table", async () => existsSync(join(table, "00000000000000000000.arrow")));
-  await new Promise((done) => setTimeout(done, 500));
+  const stop = await growing(table, 20_000);
   await look(table, async (page) => {
     // At first what there was stays as it is, and new rows are counted.
     const before = number(await status(page));
@@ -698,8 +686,8 @@ test("a table that grows is followed, frozen, and counted", async () => {
     await until("further commits", async () => (await end()) > counted);
     assert.match(await page.locator(".apart .hint", { hasText: "visible, to" }).textContent(), /process \d+ writes/);
     await page.screenshot({ path: join(SHOTS, "commits.png") });
-  });
-  assert.ok((await grown) > 100_000);
+    await until("a hundred thousand rows", async () => (await end()) > 100_000);
+  }).finally(stop);
 });
 
 test("three thousand columns: found by name, and only those in sight are there", () =>
@@ -1024,8 +1012,7 @@ test("dark, and on a phone", async () => {
 async function inNotebook(path, story) {
   const view = await View.open(path.startsWith("/") ? path : join(folder, path));
   const { origin, searchParams } = new URL(view.url);
-  const context = await browser.newContext({ viewport: { width: 1000, height: 640 } });
-  const page = await context.newPage();
+  const page = await newPage(browser, { viewport: { width: 1000, height: 640 } });
   const wrong = [];
   const going = new Map();
   page.on("pageerror", (e) => wrong.push(e.message));
@@ -1078,7 +1065,7 @@ async function inNotebook(path, story) {
     await story(page, frame, going);
     assert.deepEqual(wrong, []);
   } finally {
-    await context.close();
+    await page.context().close();
     view.close();
   }
 }
@@ -1121,9 +1108,7 @@ test("in a notebook the page stands in a frame of its own, and asks through the 
   });
   // A table that grows is counted; who closes the output ends what is still asked.
   const table = join(folder, "cells");
-  const grown = grow(table, 5_000, 8);
-  await until("the table", async () => existsSync(join(table, "00000000000000000000.arrow")));
-  await new Promise((done) => setTimeout(done, 300));
+  const stop = await growing(table, 5_000);
   await inNotebook(table, async (page, frame, going) => {
     await frame.locator(".fresh:not([hidden])").waitFor();
     await frame.locator(".fresh").click();
@@ -1131,16 +1116,15 @@ test("in a notebook the page stands in a frame of its own, and asks through the 
     await page.evaluate(() => window.leave());
     await until("nothing is asked any more", async () => [...going.values()].some((each) => each.signal.aborted));
     assert.equal(await page.evaluate(() => window.model.heard.size), 0);
-  });
-  await grown;
+  }).finally(stop);
 });
 
 test("without the token there is only a page that says what to do", async () => {
   const view = await View.open(join(folder, "walk.arrow"));
-  const page = await browser.newPage();
+  const page = await newPage(browser);
   await page.goto(new URL(view.url).origin);
   await page.locator(".message").waitFor();
   assert.match(await page.locator(".message").textContent(), /token.*arrowwood view/);
-  await page.close();
+  await page.context().close();
   view.close();
 });
