@@ -232,6 +232,8 @@ class Watched:
             # faulthandler then shows the stacks of any Python that is aborted.
             env={"PYTHONFAULTHANDLER": "1", **os.environ},
             start_new_session=True,
+            # A shell ignores SIGINT in what it starts in the background. Tests that interrupt a process need it.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         for end in {out, errors} - {None}:
             os.close(end)
@@ -367,7 +369,7 @@ def watch(options):
         say(error)
         return 127 if isinstance(error, FileNotFoundError) else 126
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # What nohup and `&` have it ignore is ignored below, too.
+        # What nohup and `&` have this process ignore is not passed on.
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, lambda number, _: watched.send(number))
     signal.signal(signal.SIGUSR1, lambda *_: asked.append("it was to be ended by SIGUSR1"))

@@ -165,6 +165,16 @@ while True:
         assert process.communicate() == (b"", b"") and process.returncode == 9
 
 
+def test_what_runs_in_the_background_can_be_interrupted():
+    code = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with watchdog("--", *PYTHON, code) as process:
+            assert process.communicate() == (b"True\n", b"")
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_silence_begins_anew_with_each_output(monkeypatch):
     monkeypatch.syspath_prepend(WATCHDOG.parent)
     from watchdog import Limits

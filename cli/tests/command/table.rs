@@ -35,9 +35,18 @@ fn run_with_input(folder: &TempDir, args: &[&str], input: &[u8]) -> Output {
     output(command(folder, args).stdin(Stdio::piped()), input)
 }
 
-/// Starts what goes on until its input ends, or until it is killed.
+/// Starts what goes on until its input ends, or until it is killed or interrupted: also where a shell has started the tests
+/// in the background, which ignore SIGINT then, and so would it.
 fn start(folder: &TempDir, args: &[&str]) -> Running {
-    Running::start(command(folder, args).stdin(Stdio::piped()))
+    let program = [&["--default-signal=INT", env!("CARGO_BIN_EXE_arrowwood")], args].concat();
+    let mut command = Command::new("env");
+    command
+        .args(program)
+        .current_dir(folder.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    Running::start(&mut command)
 }
 
 /// What a run that succeeds prints, apart from what it appended.
