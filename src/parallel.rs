@@ -75,38 +75,47 @@ pub(crate) fn try_map<I: Send, T: Send, E: Send>(
         return items.map(|item| work(item?).inspect(|_| tick())).collect();
     }
     let queue = Queue::new(items);
-    let first = queue.claim(&weight);
+    let mut first = queue.claim(&weight);
     let threads = if queue.is_empty() { 1 } else { threads };
-    // A guarded call is guarded on all of its threads.
-    let is_guarded = is_inside();
-    let mut done = thread::scope(|scope| {
-        let share = || {
-            if is_guarded {
-                lend(|| queue.work_off(None, &weight, &work, || ()))
-            } else {
-                (queue.work_off(None, &weight, &work, || ()), None)
-            }
-        };
-        let others: Vec<_> =
-            (1..threads).filter_map(|_| thread::Builder::new().spawn_scoped(scope, share).ok()).collect();
-        let mut done = queue.work_off(first, &weight, &work, &mut tick);
-        for other in others {
-            match other.join() {
-                Ok((more, fault)) => {
-                    done.extend(more);
-                    adopt(fault);
-                }
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        done
-    });
+    let done = Mutex::new(Vec::new());
+    let work_off = |first, tick: &mut dyn FnMut()| {
+        let more = queue.work_off(first, &weight, &work, tick);
+        lock(&done).extend(more);
+    };
+    on_threads(threads - 1, &|| work_off(None, &mut || ()), &mut || work_off(first.take(), &mut tick));
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_unstable_by_key(|&(number, _)| number);
     let mut results = Vec::with_capacity(done.iter().map(|(_, done)| done.as_ref().map_or(0, Vec::len)).sum());
     for (_, done) in done {
         results.extend(done?);
     }
     Ok(results)
+}
+
+/// Runs `own` on this thread, and `share` on as many others if the system has them; returns when all have ended.
+///
+/// It is compiled once, and not for each kind of work, of which there are a hundred.
+fn on_threads(others: usize, share: &(dyn Fn() + Sync), own: &mut dyn FnMut()) {
+    // A guarded call is guarded on all of its threads.
+    let is_guarded = is_inside();
+    let share = || {
+        if is_guarded {
+            return lend(share).1;
+        }
+        share();
+        None
+    };
+    thread::scope(|scope| {
+        let others: Vec<_> =
+            (0..others).filter_map(|_| thread::Builder::new().spawn_scoped(scope, share).ok()).collect();
+        own();
+        for other in others {
+            match other.join() {
+                Ok(fault) => adopt(fault),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+    });
 }
 
 /// Items that threads claim in small groups, so that they finish together; results never depend on which thread claimed
@@ -157,7 +166,7 @@ impl<I: Send, E: Send, Items: Iterator<Item = Result<I, E>>> Queue<Items> {
         first: Option<Claim<Vec<Result<I, E>>>>,
         weight: impl Fn(&I) -> usize,
         work: impl Fn(I) -> Result<T, E>,
-        mut tick: impl FnMut(),
+        tick: &mut dyn FnMut(),
     ) -> Vec<Claim<Result<Vec<T>, E>>> {
         let mut all = Vec::new();
         let mut next = first.or_else(|| self.claim(&weight));
