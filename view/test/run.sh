@@ -8,6 +8,7 @@ leave_out() { echo "view: browser tests left out: $1"; exit 0; }
 command -v node >/dev/null && command -v npm >/dev/null || leave_out 'they need node and npm'
 browser() { for name in "$CHROMIUM" chromium chromium-browser google-chrome; do command -v "$name" 2>/dev/null && return; done; }
 if [ -z "$(browser)" ] && [ -n "$ARROWWOOD_INSTALL" ]; then
+  apt-get update >/dev/null 2>&1
   apt-get install --yes --no-install-recommends chromium >/dev/null || leave_out 'apt-get install chromium failed'
 fi
 [ -n "$(browser)" ] || leave_out 'they need Chromium; apt-get install chromium, or set CHROMIUM or ARROWWOOD_INSTALL=1'
