@@ -462,7 +462,7 @@ $(VENV)/demo.done: $(BIN)/python $(SOURCES)
 
 $(VENV)/test.done: $(BIN)/python $(SOURCES) | programs
 	$(BIN)/pip install --quiet 'maturin>=1.9,<2'
-	wheel=$$($(BIN)/python packaging/wheel.py $(TARGET)/debug/lib_arrowwood.so $(TARGET)/wheel) && \
+	wheel=$$(PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python packaging/wheel.py $(TARGET)/debug/lib_arrowwood.so $(TARGET)/wheel) && \
 	  $(BIN)/pip install --quiet --force-reinstall --no-deps "$$wheel" && $(BIN)/pip install --quiet "$$wheel[test]"
 	@rm -f $(VENV)/*.done && touch $@
 
