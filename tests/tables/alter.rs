@@ -3,18 +3,19 @@
 #![cfg(target_os = "linux")]
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use arrow_array::{ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray, new_null_array};
 use arrow_schema::{DataType, Schema, SchemaRef};
-use arrowwood::simulate::{Act, Medium, Witness};
+use arrowwood::simulate::Medium;
 use arrowwood::{
     Compaction, Dataset, ErrorKind, FollowFrom, Row, Sync, Value, Writer, WriterOptions, alter, col, compact,
     compact_with, follow, follow_partitions, open, parse_schema, table_stat,
 };
 
+use crate::camera::Camera;
 use crate::wait::PATIENCE;
 
 const REWRITE: Compaction = Compaction { rewrite: true, sort: false };
@@ -410,31 +411,6 @@ fn damage_is_found_and_repaired_in_tables_of_two_schemas() {
     let error = open(&table).unwrap().row(0).unwrap().get(0).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::SchemaMismatch);
     assert!(error.to_string().contains("'n' is utf8"), "{error}");
-}
-
-/// Copies what lies beside it at each step of a writer, as a kill there would leave it.
-#[derive(Debug, Default)]
-struct Camera {
-    folders: Mutex<Option<(PathBuf, PathBuf)>>,
-    shots: AtomicU64,
-}
-
-impl Witness for Camera {
-    fn hear(&self, _act: Act<'_>) -> std::io::Result<()> {
-        let folders = self.folders.lock().unwrap();
-        let Some((from, to)) = &*folders else { return Ok(()) };
-        let shot = to.join(self.shots.fetch_add(1, Ordering::SeqCst).to_string());
-        std::fs::create_dir_all(shot.join("ticks"))?;
-        for folder in ["", "ticks"] {
-            for file in std::fs::read_dir(from.join(folder))? {
-                let file = file?;
-                if file.file_type()?.is_file() {
-                    std::fs::copy(file.path(), shot.join(folder).join(file.file_name()))?;
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
 #[test]

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use arrow_schema::{DataType, Field, Schema};
 use arrowwood::simulate::{Act, Medium, Witness};
 use arrowwood::{ErrorKind, Sync, Value, Writer, WriterOptions, check, open, parse_schema, table_stat};
 
+use crate::tables::{await_turns_in_background, schema_of_numbers};
 use crate::thread::Thread;
 use crate::wait::wait_until;
 
@@ -114,8 +114,7 @@ impl Table {
     }
 
     fn writer(&self) -> Writer {
-        let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
-        Writer::open(self.path(), Some(schema), &self.options).unwrap()
+        Writer::open(self.path(), Some(schema_of_numbers()), &self.options).unwrap()
     }
 
     /// The row after the last durable one, as others see it.
@@ -201,17 +200,6 @@ fn the_background_thread_does_not_sync_after_a_sync_that_has_failed() {
     await_turns_in_background();
     table.check(&writer, end);
     assert_eq!(table.disk.syncs(), syncs);
-}
-
-/// Waits until the one thread that works in the background for all tables has synced another one a few times, so that
-/// whatever was due elsewhere has had its turn.
-fn await_turns_in_background() {
-    let other = Table::new(Sync::Every(Duration::from_millis(1)), None);
-    let mut writer = other.writer();
-    for _ in 0..20 {
-        commit(&mut writer, 1);
-        wait_until("a sync in the background", || writer.durable_rows() == writer.rows());
-    }
 }
 
 /// A sync that had to wait for another one, which failed, synced again and succeeded.

@@ -10,11 +10,12 @@ use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::*;
 use arrow_schema::SchemaRef;
 use arrowwood::{
-    Aggregation, Compaction, Dataset, ErrorKind, Function, IncrementalAggregation, Late, Predicate, Sync, Writer,
+    Aggregation, Compaction, Dataset, ErrorKind, Function, IncrementalAggregation, Late, Predicate, Writer,
     WriterOptions, col, compact, compact_with, open, parse_schema, write,
 };
 
 use crate::dice::Dice;
+use crate::tables::unsynced;
 
 const SCHEMA: &str = "key: category, text: utf8, small: int8, n: int64, x: float64, exact: decimal(20, 2), \
                       items: list<int64>, order: int64";
@@ -124,12 +125,8 @@ fn naive(dataset: &Dataset) -> BTreeMap<String, (usize, i64, String)> {
     groups
 }
 
-fn options(segment_rows: u64) -> WriterOptions {
-    WriterOptions { segment_rows: Some(segment_rows), sync: Sync::Never, ..WriterOptions::default() }
-}
-
 fn table(path: &Path, segment_rows: u64) -> Writer {
-    Writer::open(path, Some(schema()), &options(segment_rows)).unwrap()
+    Writer::open(path, Some(schema()), &unsynced(segment_rows)).unwrap()
 }
 
 #[test]
@@ -205,7 +202,7 @@ fn only_new_rows_are_read() {
 fn rows_that_are_dropped_or_put_in_order_make_it_begin_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ticks");
-    let sorted = WriterOptions { sorted_by: Some("order".into()), late: Some(Late::Accept), ..options(10_000) };
+    let sorted = WriterOptions { sorted_by: Some("order".into()), late: Some(Late::Accept), ..unsynced(10_000) };
     let mut writer = Writer::open(&path, Some(schema()), &sorted).unwrap();
     let mut dice = Dice::new(2);
     let mut append = |writer: &mut Writer, first: i64| {

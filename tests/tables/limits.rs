@@ -9,13 +9,13 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Arc;
 
+use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Int64Array, RecordBatch};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrowwood::simulate::limit_mappings;
 use arrowwood::{Error, ErrorKind, GrowableBuffer, Sync, Writer, WriterOptions, follow, open};
 
+use crate::tables::{numbers, schema_of_numbers};
 use crate::wait::PATIENCE;
 
 const ROLE: &str = "ARROWWOOD_LIMITS_ROLE";
@@ -26,19 +26,14 @@ fn is_long() -> bool {
     std::env::var("ARROWWOOD_LIMITS").is_ok_and(|form| form == "long")
 }
 
-fn schema() -> SchemaRef {
-    Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]))
-}
-
 fn writer(table: &str, segment_rows: u64, sync: Sync) -> Result<Writer, Error> {
     let options = WriterOptions { segment_rows: Some(segment_rows), sync, ..WriterOptions::default() };
-    Writer::open(table, Some(schema()), &options)
+    Writer::open(table, Some(schema_of_numbers()), &options)
 }
 
 /// Rows `start .. start + count`, each of which is its own number.
 fn rows(start: u64, count: u64) -> RecordBatch {
-    let column = Int64Array::from_iter_values((start..start + count).map(|row| row as i64));
-    RecordBatch::try_new(schema(), vec![Arc::new(column)]).unwrap()
+    numbers(start as i64..(start + count) as i64)
 }
 
 /// Panics unless the table is rows `0 .. count`.
@@ -164,7 +159,7 @@ fn a_table_of_more_segments_than_files_may_be_mapped() {
         // Dense segments of the same schema, which arrow-rs writes more quickly.
         for first in (8 * 300..8 * segments).step_by(8) {
             let file = std::fs::File::create(folder.path().join(format!("ticks/{first:020}.arrow"))).unwrap();
-            let mut file = arrow_ipc::writer::FileWriter::try_new(file, &schema()).unwrap();
+            let mut file = arrow_ipc::writer::FileWriter::try_new(file, &schema_of_numbers()).unwrap();
             file.write(&rows(first, 8)).unwrap();
             file.finish().unwrap();
         }
@@ -230,7 +225,7 @@ fn a_dataset_of_more_files_than_may_be_open_and_mapped() {
     let folder = tempfile::tempdir().unwrap();
     for number in 0..if is_long() { 100_000 } else { 600 } {
         let file = std::fs::File::create(folder.path().join(format!("{number:06}.arrow"))).unwrap();
-        let mut file = arrow_ipc::writer::FileWriter::try_new(file, &schema()).unwrap();
+        let mut file = arrow_ipc::writer::FileWriter::try_new(file, &schema_of_numbers()).unwrap();
         file.write(&rows(8 * number, 8)).unwrap();
         file.finish().unwrap();
     }

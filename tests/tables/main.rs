@@ -3,6 +3,8 @@
 #[macro_use]
 #[path = "../support/alone.rs"]
 mod alone;
+#[path = "../support/camera.rs"]
+mod camera;
 #[expect(dead_code, reason = "these tests have batches of their own")]
 #[path = "../support/columns.rs"]
 mod columns;
@@ -10,6 +12,8 @@ mod columns;
 mod dice;
 #[path = "../support/running.rs"]
 mod running;
+#[path = "../support/tables.rs"]
+mod tables;
 #[path = "../support/thread.rs"]
 mod thread;
 #[path = "../support/wait.rs"]

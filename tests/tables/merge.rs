@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrowwood::simulate::{Act, Medium, Witness, compact_on};
-use arrowwood::{Compaction, Dataset, Sync, Writer, WriterOptions, col, open};
+use arrowwood::{Compaction, Dataset, Writer, WriterOptions, col, open};
+
+use crate::tables::unsynced;
 
 fn schema() -> SchemaRef {
     let keyed = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
@@ -38,7 +40,7 @@ fn rows(dataset: &Dataset) -> Vec<String> {
 }
 
 fn options(segment_rows: u64, medium: &Medium) -> WriterOptions {
-    WriterOptions { sync: Sync::Never, segment_rows: Some(segment_rows), medium: medium.clone(), ..Default::default() }
+    WriterOptions { medium: medium.clone(), ..unsynced(segment_rows) }
 }
 
 /// A table of `count` sealed segments of `each` rows and, where the writer is given back, a live one of one row, whose

@@ -18,6 +18,7 @@ use arrowwood::{
 };
 use proptest::prelude::*;
 
+use crate::tables::unsynced;
 use crate::wait::wait_until;
 
 fn schema() -> SchemaRef {
@@ -255,7 +256,7 @@ proptest! {
     ) {
         let folder = tempfile::tempdir().unwrap();
         let table = folder.path().join("table");
-        let options = WriterOptions { sync: arrowwood::Sync::Never, segment_rows: Some(8), ..WriterOptions::default() };
+        let options = unsynced(8);
         let by: [PartitionBy; 1] = ["key".parse().unwrap()];
         let new = || {
             let writer = PartitionedWriter::new(&table, keyed(&[(0, 0)]).schema().clone(), &by, &options).unwrap();

@@ -6,51 +6,24 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use arrow_array::{Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrowwood::simulate::{Act, Medium, Witness, compact_on};
-use arrowwood::{Compaction, ErrorKind, Late, Sync, Value, Writer, WriterOptions, open, partition_writer};
+use arrowwood::{Compaction, ErrorKind, Late, Value, Writer, WriterOptions, open, partition_writer};
 
+use crate::tables::{folder_in_memory, numbers, numbers_of, schema_of_numbers, unsynced};
 use crate::wait::wait_for;
 
-fn schema() -> SchemaRef {
-    Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]))
+fn numbers_in(table: &Path) -> Vec<i64> {
+    numbers_of(&open(table).unwrap())
 }
 
 fn wider_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false), Field::new("x", DataType::Int64, true)]))
 }
 
-fn rows(numbers: impl IntoIterator<Item = i64>) -> RecordBatch {
-    RecordBatch::try_new(schema(), vec![Arc::new(Int64Array::from_iter_values(numbers))]).unwrap()
-}
-
 /// Segments of ten rows, of a table that accepts late rows.
 fn options(medium: &Medium) -> WriterOptions {
-    WriterOptions {
-        sync: Sync::Never,
-        segment_rows: Some(10),
-        sorted_by: Some("n".into()),
-        late: Some(Late::Accept),
-        medium: medium.clone(),
-        ..WriterOptions::default()
-    }
-}
-
-/// In memory, where there is a file system of it.
-fn place() -> tempfile::TempDir {
-    let memory = Some(PathBuf::from("/dev/shm")).filter(|path| path.is_dir());
-    tempfile::tempdir_in(memory.unwrap_or_else(std::env::temp_dir)).unwrap()
-}
-
-fn numbers(table: &Path) -> Vec<i64> {
-    let rows = open(table).unwrap();
-    (0..rows.len().unwrap())
-        .map(|row| match rows.row(row).unwrap().get(0).unwrap() {
-            Value::Int(n) => n,
-            other => panic!("{other}"),
-        })
-        .collect()
+    WriterOptions { sorted_by: Some("n".into()), late: Some(Late::Accept), medium: medium.clone(), ..unsynced(10) }
 }
 
 /// The rows of the table that gets the name of the renamed one: its segments have the same names.
@@ -59,8 +32,8 @@ const OTHERS: i64 = 47;
 /// Renames a table's directory, and makes another table where it was.
 fn take_name(table: &Path, old: &Path) -> Writer {
     std::fs::rename(table, old).unwrap();
-    let mut writer = Writer::open(table, Some(schema()), &options(&Medium::default())).unwrap();
-    writer.append(&rows((0..OTHERS).map(|n| -n))).unwrap();
+    let mut writer = Writer::open(table, Some(schema_of_numbers()), &options(&Medium::default())).unwrap();
+    writer.append(&numbers((0..OTHERS).map(|n| -n))).unwrap();
     writer.commit().unwrap();
     writer.sync().unwrap();
     writer
@@ -106,13 +79,13 @@ impl Witness for Mover {
 fn play(table: &Path, medium: &Medium) -> (Vec<i64>, Option<arrowwood::Error>) {
     let mut kept = Vec::new();
     let mut steps = || {
-        let mut writer = Writer::open(table, Some(schema()), &options(medium))?;
+        let mut writer = Writer::open(table, Some(schema_of_numbers()), &options(medium))?;
         // Each segment has late rows.
         for turn in 0..3 {
-            let numbers = || (0..14).map(|n| 100 * (n % 5) + 14 * turn + n);
-            writer.append(&rows(numbers()))?;
+            let late = || (0..14).map(|n| 100 * (n % 5) + 14 * turn + n);
+            writer.append(&numbers(late()))?;
             writer.commit()?;
-            kept.extend(numbers());
+            kept.extend(late());
         }
         kept.drain(..20);
         writer.drop_before(20)?;
@@ -135,7 +108,7 @@ fn play(table: &Path, medium: &Medium) -> (Vec<i64>, Option<arrowwood::Error>) {
 fn a_writer_whose_directory_is_renamed_leaves_the_table_alone_that_gets_its_name() {
     let mut was_told = 0;
     for at in 1.. {
-        let home = place();
+        let home = folder_in_memory();
         let table = home.path().canonicalize().unwrap().join("ticks");
         let mover = Arc::new(Mover { table: table.clone(), at, state: Mutex::default() });
         let (mut kept, told) = play(&table, &Medium::watched(mover.clone()));
@@ -145,15 +118,15 @@ fn a_writer_whose_directory_is_renamed_leaves_the_table_alone_that_gets_its_name
             break;
         };
         // Its rows, its writer's too, are as they were.
-        assert_eq!(numbers(&table), (0..OTHERS).map(|n| -n).collect::<Vec<_>>(), "act {at}: {told:?}");
+        assert_eq!(numbers_in(&table), (0..OTHERS).map(|n| -n).collect::<Vec<_>>(), "act {at}: {told:?}");
         for n in 0..30 {
-            other.append(&rows([n])).unwrap();
+            other.append(&numbers([n])).unwrap();
             other.commit().unwrap_or_else(|e| panic!("act {at}: {e}"));
         }
         other.close().unwrap();
-        assert_eq!(numbers(&table).len() as i64, OTHERS + 30);
+        assert_eq!(numbers_in(&table).len() as i64, OTHERS + 30);
         // The renamed one has what was committed to it.
-        let mut found = if open(mover.old()).is_ok() { numbers(&mover.old()) } else { Vec::new() };
+        let mut found = if open(mover.old()).is_ok() { numbers_in(&mover.old()) } else { Vec::new() };
         let what = format!("act {at}: {told:?}");
         if let Some(told) = told {
             was_told += 1;
@@ -172,11 +145,11 @@ fn a_writer_whose_directory_is_renamed_leaves_the_table_alone_that_gets_its_name
 fn a_compaction_of_a_renamed_directory_is_told_so_whatever_it_has_read() {
     for what in [Compaction::default(), Compaction { sort: true, rewrite: true }] {
         for at in 1.. {
-            let home = place();
+            let home = folder_in_memory();
             let (table, old) = (home.path().join("ticks"), home.path().join("ticks.old"));
-            let mut writer = Writer::open(&table, Some(schema()), &options(&Medium::default())).unwrap();
+            let mut writer = Writer::open(&table, Some(schema_of_numbers()), &options(&Medium::default())).unwrap();
             for turn in 0..4 {
-                writer.append(&rows((0..13).map(|n| 100 * (n % 5) + 13 * turn + n))).unwrap();
+                writer.append(&numbers((0..13).map(|n| 100 * (n % 5) + 13 * turn + n))).unwrap();
                 writer.commit().unwrap();
             }
             let (mut calls, mut other) = (0, None);
@@ -193,8 +166,8 @@ fn a_compaction_of_a_renamed_directory_is_told_so_whatever_it_has_read() {
             if let Err(e) = done {
                 assert_eq!(e.kind(), ErrorKind::FileChanged, "{what:?}, call {at}: {e}");
             }
-            assert_eq!(numbers(&table), (0..OTHERS).map(|n| -n).collect::<Vec<_>>(), "{what:?}, call {at}");
-            assert_eq!(numbers(&old).len(), 52, "{what:?}, call {at}");
+            assert_eq!(numbers_in(&table), (0..OTHERS).map(|n| -n).collect::<Vec<_>>(), "{what:?}, call {at}");
+            assert_eq!(numbers_in(&old).len(), 52, "{what:?}, call {at}");
         }
     }
 }
@@ -203,15 +176,15 @@ fn a_compaction_of_a_renamed_directory_is_told_so_whatever_it_has_read() {
 /// is full.
 #[test]
 fn a_writer_is_told_that_its_directory_was_renamed_and_loses_no_committed_row() {
-    let home = place();
+    let home = folder_in_memory();
     let table = home.path().join("ticks");
-    let mut writer = Writer::open(&table, Some(schema()), &WriterOptions::default()).unwrap();
-    writer.append(&rows([0])).unwrap();
+    let mut writer = Writer::open(&table, Some(schema_of_numbers()), &WriterOptions::default()).unwrap();
+    writer.append(&numbers([0])).unwrap();
     writer.commit().unwrap();
     let old = home.path().join("ticks.old");
     std::fs::rename(&table, &old).unwrap();
     let told = wait_for("the error of a writer whose directory was renamed", || {
-        writer.append(&rows([1])).unwrap();
+        writer.append(&numbers([1])).unwrap();
         writer.commit().err()
     });
     assert_eq!(told.kind(), ErrorKind::FileChanged);
@@ -220,7 +193,7 @@ fn a_writer_is_told_that_its_directory_was_renamed_and_loses_no_committed_row() 
     let committed = writer.committed_rows();
     assert_eq!(writer.commit().unwrap_err().kind(), ErrorKind::Closed);
     drop(writer);
-    assert_eq!(numbers(&old).len() as u64, committed);
+    assert_eq!(numbers_in(&old).len() as u64, committed);
     let writer = Writer::open(&old, None, &WriterOptions::default()).unwrap();
     assert_eq!(writer.committed_rows(), committed);
 }
@@ -283,21 +256,21 @@ fn child() {
     }
     let medium =
         Medium::watched(Arc::new(Copier { table: table.clone(), copies: copies.clone(), count: Mutex::new(0) }));
-    let mut writer = Writer::open(&table, Some(schema()), &options(&medium)).unwrap();
+    let mut writer = Writer::open(&table, Some(schema_of_numbers()), &options(&medium)).unwrap();
     for turn in 0..4 {
-        writer.append(&rows(12 * turn..12 * (turn + 1))).unwrap();
+        writer.append(&numbers(12 * turn..12 * (turn + 1))).unwrap();
         writer.commit().unwrap();
     }
     assert!(writer.compact(|_, _| ()).unwrap() > 1);
     let told = writer.compact_with(Compaction { sort: true, ..Compaction::default() }, |_, _| ());
     assert_eq!(told.unwrap(), 0, "nothing is out of order");
-    writer.append(&rows(0..48)).unwrap();
+    writer.append(&numbers(0..48)).unwrap();
     writer.commit().unwrap();
     let told = writer.compact_with(Compaction { sort: true, ..Compaction::default() }, |_, _| ()).unwrap_err();
     assert!(told.message().contains("table's place"), "{told}");
     writer.close().unwrap();
     let all: Vec<i64> = (0..48).chain(0..48).collect();
-    assert_eq!(numbers(&table), all);
+    assert_eq!(numbers_in(&table), all);
     let (mut prepared, mut parts) = (0, 0);
     for copy in std::fs::read_dir(copies).unwrap() {
         let copy = copy.unwrap().path().join("ticks");
@@ -310,12 +283,12 @@ fn child() {
         parts += names(".part");
         // Readers take no notice, and the next writer finishes or removes what there is, wherever its own would be.
         let seen = open(&copy).map_or(0, |seen| seen.len().unwrap()) as usize;
-        let mut writer = Writer::open(&copy, Some(schema()), &options(&Medium::default())).unwrap();
+        let mut writer = Writer::open(&copy, Some(schema_of_numbers()), &options(&Medium::default())).unwrap();
         let there = writer.committed_rows() as usize;
         assert!(there >= seen && there.is_multiple_of(12), "{seen}, then {there}");
-        assert_eq!(numbers(&copy), all[..there]);
+        assert_eq!(numbers_in(&copy), all[..there]);
         assert_eq!(names(""), 0, "nothing is left");
-        writer.append(&rows(100..125)).unwrap();
+        writer.append(&numbers(100..125)).unwrap();
         writer.commit().unwrap();
         writer.close().unwrap();
         assert!(arrowwood::check(&copy, |_, _| ()).unwrap().is_good());
@@ -329,7 +302,7 @@ fn child() {
     std::fs::write(&damaged, bytes).unwrap();
     let repaired = arrowwood::repair(&table, |_, _| ()).unwrap().repaired.unwrap();
     assert_eq!(repaired.moved, [table.join(".damaged").join(damaged.file_name().unwrap())]);
-    assert_eq!(numbers(&table), all);
+    assert_eq!(numbers_in(&table), all);
     println!("played");
 }
 
@@ -353,13 +326,13 @@ fn dropped_name(directory: &Path) -> PathBuf {
 /// What a process leaves that is killed while it drops a partition stayed forever.
 #[test]
 fn a_partition_that_was_being_dropped_is_removed_by_the_next_writer() {
-    let home = place();
+    let home = folder_in_memory();
     let root = home.path().join("t");
     let filled = |name: &str| {
         let table = root.join(name);
         std::fs::create_dir_all(&table).unwrap();
-        let mut writer = Writer::open(&table, Some(schema()), &options(&Medium::default())).unwrap();
-        writer.append(&rows(0..25)).unwrap();
+        let mut writer = Writer::open(&table, Some(schema_of_numbers()), &options(&Medium::default())).unwrap();
+        writer.append(&numbers(0..25)).unwrap();
         writer.commit().unwrap();
         (table, writer)
     };
@@ -400,25 +373,25 @@ fn a_partition_that_was_being_dropped_is_removed_by_the_next_writer() {
     drop(writer);
     filled("host=last").1.close().unwrap();
     assert!(!busy_name.exists());
-    assert_eq!(numbers(&root.join("host=last")), (0..25).collect::<Vec<_>>());
+    assert_eq!(numbers_in(&root.join("host=last")), (0..25).collect::<Vec<_>>());
 }
 
 /// Links to partitions are partitions where there are no segments; beside segments they were passed over.
 #[test]
 fn a_linked_partition_beside_segments_is_refused() {
-    let home = place();
+    let home = folder_in_memory();
     let table = home.path().join("t");
     let elsewhere = home.path().join("elsewhere");
     for path in [&table, &elsewhere] {
-        let mut writer = Writer::open(path, Some(schema()), &options(&Medium::default())).unwrap();
-        writer.append(&rows(0..5)).unwrap();
+        let mut writer = Writer::open(path, Some(schema_of_numbers()), &options(&Medium::default())).unwrap();
+        writer.append(&numbers(0..5)).unwrap();
         writer.close().unwrap();
     }
     for ignored in [".host=a", "_host=a", "=a"] {
         std::os::unix::fs::symlink(&elsewhere, table.join(ignored)).unwrap();
     }
     std::os::unix::fs::symlink("nothing", table.join("host=c")).unwrap();
-    assert_eq!(numbers(&table), [0, 1, 2, 3, 4]);
+    assert_eq!(numbers_in(&table), [0, 1, 2, 3, 4]);
     std::os::unix::fs::symlink(&elsewhere, table.join("host=b")).unwrap();
     let e = open(&table).unwrap_err();
     assert!(e.message().contains("host=b"), "{e}");
@@ -428,7 +401,7 @@ fn a_linked_partition_beside_segments_is_refused() {
 #[test]
 fn a_table_grows_where_nothing_can_be_written_beside_it() {
     use std::os::unix::fs::{PermissionsExt, chown};
-    let home = place();
+    let home = folder_in_memory();
     for name in ["ticks", "copies"] {
         std::fs::create_dir(home.path().join(name)).unwrap();
         // Only root can.
@@ -444,7 +417,7 @@ fn a_table_grows_where_nothing_can_be_written_beside_it() {
 #[test]
 fn a_table_grows_in_a_directory_that_is_mounted() {
     for mount in ["mount -t tmpfs none ticks", "mount --bind ticks ticks"] {
-        let home = place();
+        let home = folder_in_memory();
         for name in ["ticks", "copies"] {
             std::fs::create_dir(home.path().join(name)).unwrap();
         }
@@ -492,7 +465,7 @@ fn names_of_all_new_directories_are_on_the_disk() {
     for host in ["a", "b"] {
         // Those that are there may be of a writer that was killed.
         let disk = Arc::new(SyncedFolders::default());
-        partition_writer(&table, &keys(host), Some(schema()), &disk.options()).unwrap().close().unwrap();
+        partition_writer(&table, &keys(host), Some(schema_of_numbers()), &disk.options()).unwrap().close().unwrap();
         let day = table.join("day=1");
         assert!(disk.has_all(&[&folder.path().join("new"), &table, &day, &day.join(format!("host={host}"))]));
         assert_eq!(disk.has_all(&[folder.path()]), host == "a");
@@ -505,10 +478,10 @@ fn the_name_of_a_directory_whose_maker_was_killed_is_on_the_disk() {
     let table = folder.path().join("t");
     let killed = Arc::new(SyncedFolders::default());
     *killed.broken.lock().unwrap() = Some(folder.path().to_path_buf());
-    Writer::open(&table, Some(schema()), &killed.options()).unwrap_err();
+    Writer::open(&table, Some(schema_of_numbers()), &killed.options()).unwrap_err();
     assert!(table.is_dir());
     let disk = Arc::new(SyncedFolders::default());
-    Writer::open(&table, Some(schema()), &disk.options()).unwrap().close().unwrap();
+    Writer::open(&table, Some(schema_of_numbers()), &disk.options()).unwrap().close().unwrap();
     assert!(disk.has_all(&[folder.path(), &table]));
 }
 
@@ -518,10 +491,10 @@ fn a_commit_that_got_one_of_two_names_is_not_shown() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path().join("t");
     let segment = |row: u64| table.join(format!("{row:020}.arrow"));
-    let mut writer = Writer::open(&table, Some(schema()), &options(&Medium::default())).unwrap();
-    writer.append(&rows(0..5)).unwrap();
+    let mut writer = Writer::open(&table, Some(schema_of_numbers()), &options(&Medium::default())).unwrap();
+    writer.append(&numbers(0..5)).unwrap();
     writer.commit().unwrap();
-    writer.append(&rows(5..25)).unwrap();
+    writer.append(&numbers(5..25)).unwrap();
     std::fs::write(segment(20), "in the way").unwrap();
     writer.commit().unwrap_err();
     let seen_by_others = || {
@@ -534,7 +507,7 @@ fn a_commit_that_got_one_of_two_names_is_not_shown() {
     std::fs::remove_file(segment(20)).unwrap();
     assert_eq!(open(&table).unwrap().len().unwrap(), 5);
     let mut writer = Writer::open(&table, None, &options(&Medium::default())).unwrap();
-    writer.append(&rows(5..25)).unwrap();
+    writer.append(&numbers(5..25)).unwrap();
     writer.close().unwrap();
     assert_eq!(open(&table).unwrap().len().unwrap(), 25);
 }
@@ -546,14 +519,14 @@ fn a_writer_whose_segment_has_only_other_names_is_told() {
     let table = folder.path().join("t");
     // It looks a hundred times a second, and only for the segment that grows, so that one must not get full before.
     let options = WriterOptions { segment_rows: Some(1 << 20), ..options(&Medium::default()) };
-    let mut writer = Writer::open(&table, Some(schema()), &options).unwrap();
-    writer.append(&rows(0..5)).unwrap();
+    let mut writer = Writer::open(&table, Some(schema_of_numbers()), &options).unwrap();
+    writer.append(&numbers(0..5)).unwrap();
     writer.commit().unwrap();
     let live = table.join("00000000000000000000.arrow");
     std::fs::hard_link(&live, folder.path().join("backup")).unwrap();
     std::fs::remove_file(&live).unwrap();
     let told = wait_for("the error of a writer whose segment was removed", || {
-        writer.append(&rows(0..1)).unwrap();
+        writer.append(&numbers(0..1)).unwrap();
         writer.commit().err()
     });
     assert_eq!(told.kind(), ErrorKind::FileChanged);

@@ -6,21 +6,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrowwood::{
     Dataset, ErrorKind, FollowFrom, FollowPartitions, Value, Writer, WriterOptions, compact, follow, follow_partitions,
     open, parse_schema, partition_path, partition_writer,
 };
 
+use crate::tables::texts;
 use crate::wait::{PATIENCE, wait_until};
 
 const FIRST: &str = "00000000000000000000.arrow";
-
-fn batch(numbers: std::ops::Range<i64>) -> RecordBatch {
-    let texts: ArrayRef = Arc::new(StringArray::from_iter_values(numbers.clone().map(|n| format!("row {n}"))));
-    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(numbers));
-    RecordBatch::try_from_iter([("n", numbers), ("text", texts)]).unwrap()
-}
 
 fn options(segment_rows: u64) -> WriterOptions {
     WriterOptions { segment_rows: Some(segment_rows), ..WriterOptions::default() }
@@ -33,15 +27,15 @@ fn writer(table: &Path, segment_rows: u64) -> Writer {
 
 fn fill(table: &Path, segment_rows: u64, numbers: std::ops::Range<i64>) {
     let mut writer = writer(table, segment_rows);
-    writer.append(&batch(numbers)).unwrap();
+    writer.append(&texts(numbers)).unwrap();
     writer.close().unwrap();
 }
 
 fn fill_partition(table: &Path, segment_rows: u64, numbers: std::ops::Range<i64>) {
     let mut writer =
-        partition_writer(table, &[("host", Value::Str("a"))], Some(batch(0..0).schema()), &options(segment_rows))
+        partition_writer(table, &[("host", Value::Str("a"))], Some(texts(0..0).schema()), &options(segment_rows))
             .unwrap();
-    writer.append(&batch(numbers)).unwrap();
+    writer.append(&texts(numbers)).unwrap();
     writer.close().unwrap();
 }
 

@@ -10,11 +10,12 @@ use arrow_array::*;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrowwood::simulate::{Act, Medium, Witness, compact_on};
 use arrowwood::{
-    Compaction, Dataset, ErrorKind, FollowFrom, Late, Sync, Writer, WriterOptions, check, col, compact_with, follow,
+    Compaction, Dataset, ErrorKind, FollowFrom, Late, Writer, WriterOptions, check, col, compact_with, follow,
     follow_partitions, open,
 };
 
 use crate::dice::Dice;
+use crate::tables::unsynced;
 use crate::wait::{PATIENCE, wait_for};
 
 const SORT: Compaction = Compaction { rewrite: false, sort: true };
@@ -71,10 +72,8 @@ fn options(segment_rows: u64, medium: &Medium) -> WriterOptions {
         late: Some(Late::Accept),
         index: Some(vec!["symbol".into()]),
         zone_rows: Some(5),
-        segment_rows: Some(segment_rows),
-        sync: Sync::Never,
         medium: medium.clone(),
-        ..WriterOptions::default()
+        ..unsynced(segment_rows)
     }
 }
 

@@ -12,6 +12,8 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrowwood::simulate::{Act, Medium, Witness};
 use arrowwood::{Dataset, ErrorKind, Sync, Value, Writer, WriterOptions, follow, open};
 
+use crate::camera::Camera;
+use crate::tables::unsynced;
 use crate::wait::{PATIENCE, wait_until};
 
 fn schema() -> SchemaRef {
@@ -70,7 +72,7 @@ fn opening_never_sees_a_part_of_a_commit() {
     const STEP: i64 = 10;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ticks");
-    let options = WriterOptions { segment_rows: Some(64), sync: arrowwood::Sync::Never, ..Default::default() };
+    let options = unsynced(64);
     let mut writer = Writer::open(&path, Some(schema()), &options).unwrap();
     let ended = std::sync::atomic::AtomicBool::new(false);
     let looks = std::thread::scope(|threads| {
@@ -167,7 +169,7 @@ fn a_follower_begins_where_the_table_ends_at_the_latest() {
 fn a_follower_misses_no_row_without_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ticks");
-    let options = WriterOptions { segment_rows: Some(50), sync: Sync::Never, ..Default::default() };
+    let options = unsynced(50);
     let mut writer = Writer::open(&path, Some(schema()), &options).unwrap();
     // One that looks when all is over.
     let mut late = follow(&open(&path).unwrap(), Some(0), None).unwrap();
@@ -305,31 +307,6 @@ fn positions_that_are_refused_change_nothing() {
     check();
 }
 
-/// Copies what lies beside it at each step of a writer, as a kill there would leave it.
-#[derive(Debug, Default)]
-struct Camera {
-    folders: Mutex<Option<(PathBuf, PathBuf)>>,
-    shots: AtomicU64,
-}
-
-impl Witness for Camera {
-    fn hear(&self, _act: Act<'_>) -> std::io::Result<()> {
-        let folders = self.folders.lock().unwrap();
-        let Some((from, to)) = &*folders else { return Ok(()) };
-        let shot = to.join(self.shots.fetch_add(1, Ordering::SeqCst).to_string());
-        std::fs::create_dir_all(shot.join("ticks"))?;
-        for folder in ["", "ticks"] {
-            for file in std::fs::read_dir(from.join(folder))? {
-                let file = file?;
-                if file.file_type()?.is_file() {
-                    std::fs::copy(file.path(), shot.join(folder).join(file.file_name()))?;
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
 fn numbers(batch: &RecordBatch) -> Vec<i64> {
     batch.column(0).as_primitive::<Int64Type>().values().to_vec()
 }
@@ -357,7 +334,7 @@ fn killed_at_each_step(folder: &Path) -> Vec<PathBuf> {
     std::fs::create_dir(&live).unwrap();
     let camera = Arc::new(Camera::default());
     let medium = Medium::watched(camera.clone());
-    let options = WriterOptions { sync: Sync::Never, segment_rows: Some(8), medium, ..WriterOptions::default() };
+    let options = WriterOptions { medium, ..unsynced(8) };
     let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
     let mut writer = Writer::open(live.join("ticks"), Some(schema), &options).unwrap();
     append_numbers(&mut writer, 0..5);
@@ -425,7 +402,7 @@ fn a_prepared_commit_of_which_a_part_is_missing_is_not_finished() {
 fn a_commit_that_failed_is_not_finished_by_the_next_writer() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path().join("ticks");
-    let options = WriterOptions { sync: Sync::Never, segment_rows: Some(8), ..WriterOptions::default() };
+    let options = unsynced(8);
     let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
     let mut writer = Writer::open(&table, Some(schema), &options).unwrap();
     (0..12).for_each(|n| writer.append_row(&[Value::Int(n)]).unwrap());
@@ -462,7 +439,7 @@ fn a_writer_whose_table_is_removed_is_told() {
 fn refreshing_over_the_ends_of_segments_is_opening_anew() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path().join("ticks");
-    let options = WriterOptions { sync: Sync::Never, segment_rows: Some(8), ..WriterOptions::default() };
+    let options = unsynced(8);
     let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
     let mut writer = Writer::open(&table, Some(schema), &options).unwrap();
     let mut dice = crate::dice::Dice::new(7);
@@ -700,7 +677,7 @@ fn positions_of_a_failed_commit_are_forgotten() {
         let folder = tempfile::tempdir().unwrap();
         let table = folder.path().join("ticks");
         let medium = Medium::watched(Arc::new(NoName::default()));
-        let options = WriterOptions { sync: Sync::Never, segment_rows: Some(8), medium, ..WriterOptions::default() };
+        let options = WriterOptions { medium, ..unsynced(8) };
         let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
         let mut writer = Writer::open(&table, Some(schema), &options).unwrap();
         writer.commit_with(&[("old", 1)]).unwrap();

@@ -13,10 +13,11 @@ use arrow_array::*;
 use arrow_buffer::{BooleanBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_ipc::reader::FileReader;
 use arrow_schema::{DataType, Field, FieldRef, Schema, UnionFields};
-use arrowwood::{Dataset, ErrorKind, Sync, Value, Writer, WriterOptions, check, open};
+use arrowwood::{Dataset, ErrorKind, Value, Writer, WriterOptions, check, open};
 use proptest::prelude::*;
 
 use crate::columns::rows;
+use crate::tables::unsynced;
 
 fn item(array: &dyn Array) -> FieldRef {
     Arc::new(Field::new("item", array.data_type().clone(), true))
@@ -126,10 +127,6 @@ fn batch(seeds: &[u8]) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, column)| (name, column, true))).unwrap()
 }
 
-fn options(segment_rows: u64) -> WriterOptions {
-    WriterOptions { segment_rows: Some(segment_rows), sync: Sync::Never, ..WriterOptions::default() }
-}
-
 /// The rows of all segments, as arrow-rs reads them.
 fn rows_of_files(table: &Path) -> Vec<String> {
     let mut paths: Vec<_> = std::fs::read_dir(table).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -156,7 +153,7 @@ proptest! {
         let mut expected = Vec::new();
         for (seeds, start) in &batches {
             // Each batch by a writer of its own, which reads what the one before has written.
-            let mut writer = Writer::open(&path, Some(schema.clone()), &options(segment_rows)).unwrap();
+            let mut writer = Writer::open(&path, Some(schema.clone()), &unsynced(segment_rows)).unwrap();
             let whole = batch(seeds);
             let start = start.index(seeds.len());
             let parts = [whole.slice(start, seeds.len() - start), whole.slice(0, start), whole.clone()];
@@ -216,7 +213,7 @@ fn lists_and_text_are_appended_to_columns_that_store_them_otherwise() {
         for to in &ways {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("table");
-            let mut writer = Writer::open(&path, Some(one(to).schema()), &options(16)).unwrap();
+            let mut writer = Writer::open(&path, Some(one(to).schema()), &unsynced(16)).unwrap();
             for from in &ways {
                 writer.append(&one(from)).unwrap();
                 writer.commit().unwrap();
@@ -234,7 +231,7 @@ fn numbers_are_encoded_by_the_table() {
     let path = folder.path().join("table");
     let encoded = DataType::Dictionary(Box::new(DataType::Int16), Box::new(DataType::Int64));
     let schema = Arc::new(Schema::new(vec![Field::new("n", encoded, true)]));
-    let mut writer = Writer::open(&path, Some(schema), &options(8)).unwrap();
+    let mut writer = Writer::open(&path, Some(schema), &unsynced(8)).unwrap();
     let values: ArrayRef = Arc::new(Int64Array::from_iter((0..20).map(|n| (n % 7 != 0).then_some(n % 3))));
     let batch = RecordBatch::try_from_iter_with_nullable([("n", values, true)]).unwrap();
     writer.append(&batch).unwrap();
@@ -251,7 +248,7 @@ fn keys_that_are_all_taken_are_an_error() {
     let path = folder.path().join("table");
     let encoded = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
     let schema = Arc::new(Schema::new(vec![Field::new("word", encoded, true)]));
-    let mut writer = Writer::open(&path, Some(schema), &options(1000)).unwrap();
+    let mut writer = Writer::open(&path, Some(schema), &unsynced(1000)).unwrap();
     let words = |from: usize, to: usize| {
         let words: ArrayRef = Arc::new(StringArray::from_iter_values((from..to).map(|n| format!("w{n}"))));
         RecordBatch::try_from_iter([("word", words)]).unwrap()
@@ -269,7 +266,7 @@ fn keys_that_are_all_taken_are_an_error() {
     drop(writer);
     assert_eq!(open(&path).unwrap().len().unwrap(), 133);
     // The next writer knows them all.
-    let mut writer = Writer::open(&path, None, &options(1000)).unwrap();
+    let mut writer = Writer::open(&path, None, &unsynced(1000)).unwrap();
     writer.append_row(&[Value::Str("w128")]).unwrap_err();
     writer.append_row(&[Value::Str("w0")]).unwrap();
     writer.commit().unwrap();
@@ -284,7 +281,7 @@ fn rows_that_are_refused_take_no_keys() {
     let encoded =
         |name: &str| Field::new(name, DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8)), true);
     let schema = Arc::new(Schema::new(vec![encoded("a"), encoded("b")]));
-    let mut writer = Writer::open(&path, Some(schema), &options(1000)).unwrap();
+    let mut writer = Writer::open(&path, Some(schema), &unsynced(1000)).unwrap();
     for n in 0..128 {
         writer.append_row(&[Value::Str("same"), Value::Str(&format!("b{n}"))]).unwrap();
     }

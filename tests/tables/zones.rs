@@ -15,6 +15,7 @@ use arrowwood::{
 };
 
 use crate::dice::Dice;
+use crate::tables::unsynced;
 
 const NAMES: [&str; 14] =
     ["n", "small", "x", "f", "h", "text", "view", "symbol", "at", "price", "wide", "flag", "id", "day"];
@@ -154,13 +155,7 @@ fn predicate(dice: &mut Dice, near: i64, depth: u32) -> Predicate {
 
 fn options(segment_rows: u64, zone_rows: u32) -> WriterOptions {
     let index = Some(NAMES.iter().map(ToString::to_string).collect());
-    WriterOptions {
-        sync: Sync::Never,
-        segment_rows: Some(segment_rows),
-        index,
-        zone_rows: Some(zone_rows),
-        ..WriterOptions::default()
-    }
+    WriterOptions { index, zone_rows: Some(zone_rows), ..unsynced(segment_rows) }
 }
 
 /// All rows as text.
