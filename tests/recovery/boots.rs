@@ -7,6 +7,7 @@ use std::time::Duration;
 use arrowwood::simulate::pretend_boot;
 use arrowwood::{Value, Writer, WriterOptions, check, follow, open, parse_schema, table_stat};
 
+use crate::tables::{copy_table, numbers_of};
 use crate::wait::PATIENCE;
 
 fn writer(table: &Path) -> Writer {
@@ -18,14 +19,6 @@ fn write(writer: &mut Writer, numbers: std::ops::Range<i64>) {
     for number in numbers {
         writer.append_row(&[Value::Int(number)]).unwrap();
         writer.commit().unwrap();
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        std::fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
     }
 }
 
@@ -59,15 +52,6 @@ impl Segment {
     }
 }
 
-fn numbers(table: &Path) -> Vec<i64> {
-    let dataset = open(table).unwrap();
-    let numbers = dataset.rows().map(|row| match row.unwrap().get(0).unwrap() {
-        Value::Int(number) => number,
-        other => panic!("{other}"),
-    });
-    numbers.collect()
-}
-
 /// What was recovered has a larger number than the live page says, where the durable record has: a follower took each look for
 /// a newer commit, and never slept.
 #[test]
@@ -85,7 +69,7 @@ fn a_table_of_an_earlier_boot_is_the_newest_until_somebody_writes() {
     killed.sync().unwrap();
     write(&mut killed, 5..6);
     let copied = folder.path().join("copy");
-    copy(&lost, &copied);
+    copy_table(&lost, &copied);
     pretend_boot(Some([9; 16]));
     for table in [closed, copied] {
         let dataset = open(&table).unwrap();
@@ -121,17 +105,17 @@ fn rows_of_the_log_outlive_a_kill_in_the_first_commit_of_a_boot() {
         }
         write(&mut first, 5..5 + lost);
         let cut = folder.path().join("cut");
-        copy(&written, &cut);
+        copy_table(&written, &cut);
         pretend_boot(Some([9; 16]));
         let before = Segment::of(&cut).sequence();
         let second = writer(&cut);
         let killed = folder.path().join("killed");
-        copy(&cut, &killed);
+        copy_table(&cut, &killed);
         drop(second);
         let segment = Segment::of(&killed);
         assert_eq!(segment.sequence(), before + 1, "the record of the commit before is still there");
         segment.set_sequence(before);
-        assert_eq!(numbers(&killed), (0..5).collect::<Vec<_>>());
+        assert_eq!(numbers_of(&open(&killed).unwrap()), (0..5).collect::<Vec<_>>());
         assert_eq!(table_stat(&killed).unwrap().unwrap().durable_end, 5);
         let report = check(&killed, |_, _| ()).unwrap();
         assert!(report.is_good(), "{report:?}");
@@ -141,7 +125,7 @@ fn rows_of_the_log_outlive_a_kill_in_the_first_commit_of_a_boot() {
         assert_eq!((third.rows(), third.dropped_rows()), (5, lost as u64));
         write(&mut third, 5..7);
         assert_eq!(dataset.refresh().unwrap().len().unwrap(), 7);
-        assert_eq!(numbers(&killed), (0..7).collect::<Vec<_>>());
+        assert_eq!(numbers_of(&open(&killed).unwrap()), (0..7).collect::<Vec<_>>());
         pretend_boot(None);
     }
 }

@@ -13,18 +13,19 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Once};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use arrow_array::builder::{Int32Builder, ListBuilder};
 use arrow_array::*;
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::SchemaRef;
 use arrowwood::{
     Compression, Dataset, Format, Report, Value, WriteOptions, Writer, WriterOptions, check, open, repair,
 };
 
 use crate::dice::Dice;
+use crate::forger::{batch, nested, numbers, texts};
+use crate::tables::{copy_table, folder_in_memory, unsynced};
 use crate::thread::thread_time;
 use crate::wait::PATIENCE;
 
@@ -55,82 +56,8 @@ fn caught<T>(work: impl FnOnce() -> T) -> Option<T> {
     result.ok()
 }
 
-/// A folder in memory where there is one.
-fn folder() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
-}
-
-fn field(name: &str, data_type: DataType, nullable: bool) -> Field {
-    Field::new(name, data_type, nullable)
-}
-
-fn numbers() -> SchemaRef {
-    Arc::new(Schema::new(vec![field("n", DataType::Int64, false), field("x", DataType::Float64, true)]))
-}
-
-fn texts() -> SchemaRef {
-    let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
-    Arc::new(Schema::new(vec![
-        field("n", DataType::Int64, false),
-        field("text", DataType::Utf8, true),
-        field("symbol", dictionary, true),
-        field("view", DataType::Utf8View, false),
-    ]))
-}
-
-fn nested() -> SchemaRef {
-    let item = Arc::new(field("item", DataType::Int32, true));
-    let pair = vec![field("a", DataType::Int32, true), field("b", DataType::LargeUtf8, false)];
-    Arc::new(Schema::new(vec![
-        field("n", DataType::Int64, false),
-        field("list", DataType::List(item), true),
-        field("flag", DataType::Boolean, true),
-        field("pair", DataType::Struct(pair.into()), true),
-    ]))
-}
-
-fn batch(schema: &SchemaRef, rows: Range<i64>) -> RecordBatch {
-    let text = |i: i64| format!("né {i} {}", "x".repeat(i as usize % 17));
-    let lists = || {
-        let mut lists = ListBuilder::new(Int32Builder::new());
-        for i in rows.clone() {
-            (0..i % 4).for_each(|k| lists.values().append_option((k != 2).then_some(k as i32)));
-            lists.append(i % 6 != 5);
-        }
-        lists.finish()
-    };
-    let pair = |fields: &arrow_schema::Fields| {
-        let a: Int32Array = rows.clone().map(|i| (i % 3 != 0).then_some(i as i32)).collect();
-        let b = LargeStringArray::from_iter_values(rows.clone().map(text));
-        let nulls = rows.clone().map(|i| i % 8 != 1).collect::<Vec<_>>().into();
-        StructArray::new(fields.clone(), vec![Arc::new(a), Arc::new(b)], Some(nulls))
-    };
-    let column = |field: &Arc<Field>| -> ArrayRef {
-        match field.data_type() {
-            DataType::Int64 => Arc::new(Int64Array::from_iter_values(rows.clone())),
-            DataType::Float64 => {
-                Arc::new(rows.clone().map(|i| (i % 5 != 2).then_some(i as f64)).collect::<Float64Array>())
-            }
-            DataType::Utf8 => Arc::new(rows.clone().map(|i| (i % 7 != 3).then(|| text(i))).collect::<StringArray>()),
-            DataType::Utf8View => Arc::new(StringViewArray::from_iter_values(rows.clone().map(text))),
-            DataType::Boolean => {
-                Arc::new(rows.clone().map(|i| (i % 9 != 4).then_some(i % 2 == 0)).collect::<BooleanArray>())
-            }
-            DataType::List(_) => Arc::new(lists()),
-            DataType::Struct(fields) => Arc::new(pair(fields)),
-            _ => {
-                let symbols = rows.clone().map(|i| (i % 11 != 6).then(|| ["MSFT", "AMZN", "IBM"][i as usize % 3]));
-                Arc::new(symbols.collect::<DictionaryArray<types::Int32Type>>())
-            }
-        }
-    };
-    RecordBatch::try_new(schema.clone(), schema.fields().iter().map(column).collect()).unwrap()
-}
-
 fn writer(path: &Path, schema: &SchemaRef, segment_rows: u64) -> Writer {
-    let mut options = WriterOptions { sync: arrowwood::Sync::Never, ..Default::default() };
-    options.segment_rows = Some(segment_rows);
-    Writer::open(path, Some(schema.clone()), &options).unwrap()
+    Writer::open(path, Some(schema.clone()), &unsynced(segment_rows)).unwrap()
 }
 
 /// How a table was left.
@@ -362,15 +289,11 @@ impl<'a> Campaign<'a> {
 
     /// Repairs a copy of what is damaged now.
     fn repair_copy(&mut self) -> Result<(), String> {
-        let place = folder();
+        let place = folder_in_memory();
         let copy = place.path().join("copy");
         let is_table = self.whole.is_dir();
         if is_table {
-            fs::create_dir(&copy).unwrap();
-            for file in fs::read_dir(self.whole).unwrap() {
-                let file = file.unwrap();
-                fs::copy(file.path(), copy.join(file.file_name())).unwrap();
-            }
+            copy_table(self.whole, &copy);
         } else {
             fs::copy(self.whole, &copy).unwrap();
         }
@@ -444,7 +367,7 @@ fn segment(path: &Path, number: usize) -> PathBuf {
 }
 
 fn campaign(name: &str, schema: SchemaRef, segment_rows: u64, left: Left, number: usize) {
-    let folder = folder();
+    let folder = folder_in_memory();
     let path = folder.path().join("table");
     table(&path, &schema, segment_rows, left);
     let file = segment(&path, number);
@@ -498,7 +421,7 @@ fn a_dense_table() {
 }
 
 fn file_campaign(name: &str, schema: SchemaRef, compression: Option<Compression>) {
-    let folder = folder();
+    let folder = folder_in_memory();
     let path = folder.path().join("a.arrow");
     let batches = [0..20, 20..40, 40..50].map(|rows| batch(&schema, rows));
     let options = WriteOptions { format: Format::File, compression, ..Default::default() };
@@ -531,7 +454,7 @@ fn compressed_files() {
 /// by it and by nothing else.
 #[test]
 fn values_under_a_checksum() {
-    let folder = folder();
+    let folder = folder_in_memory();
     let path = folder.path().join("table");
     let mut writer = writer(&path, &numbers(), 64);
     for rows in [0..20, 20..40] {
@@ -565,7 +488,7 @@ fn values_under_a_checksum() {
 #[test]
 fn a_repair_that_was_stopped_is_run_again() {
     for stopped in 0..3 {
-        let folder = folder();
+        let folder = folder_in_memory();
         let path = folder.path().join("table");
         table(&path, &texts(), 10, Left::Closed);
         let (before, aside) = (owned(rows(&path).unwrap()), folder.path().join("table.damaged"));
@@ -600,7 +523,7 @@ fn a_repair_that_was_stopped_is_run_again() {
 /// Retention, rollover and published footers of a writer at full speed are no damage, whenever they are looked at.
 #[test]
 fn a_table_that_is_written_is_not_damaged() {
-    let folder = folder();
+    let folder = folder_in_memory();
     let path = folder.path().join("table");
     let done = std::sync::atomic::AtomicBool::new(false);
     let looks = AtomicU64::new(0);
@@ -650,7 +573,7 @@ fn a_table_that_is_written_is_not_damaged() {
 /// it was "ok".
 #[test]
 fn another_file_among_segments_is_found() {
-    let folder = folder();
+    let folder = folder_in_memory();
     let path = folder.path().join("table");
     table(&path, &numbers(), 10, Left::Closed);
     let other = Dataset::try_from(vec![batch(&texts(), 0..5)]).unwrap();
@@ -667,7 +590,7 @@ fn another_file_among_segments_is_found() {
 #[test]
 fn a_repair_of_a_table_with_positions_says_so() {
     for has_positions in [false, true] {
-        let folder = folder();
+        let folder = folder_in_memory();
         let path = folder.path().join("table");
         let mut writer = writer(&path, &numbers(), 10);
         for number in 0..5 {

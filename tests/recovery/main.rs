@@ -9,6 +9,8 @@ mod dice;
 mod forger;
 #[path = "../support/simulated_disk.rs"]
 mod simulated_disk;
+#[path = "../support/tables.rs"]
+mod tables;
 #[path = "../support/thread.rs"]
 mod thread;
 #[path = "../support/wait.rs"]

@@ -17,6 +17,7 @@ mod stories;
 
 use crate::dice::Dice;
 use crate::simulated_disk::{Disk, Event, Image, Luck, Mark, Recorder};
+use crate::tables::folder_in_memory;
 
 /// Which columns a table has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,15 +179,6 @@ struct Run {
     twin: Twin,
 }
 
-fn memory() -> PathBuf {
-    // Files in memory, where there is a file system of them.
-    Some(PathBuf::from("/dev/shm")).filter(|path| path.is_dir()).unwrap_or_else(std::env::temp_dir)
-}
-
-fn place() -> tempfile::TempDir {
-    tempfile::tempdir_in(memory()).unwrap()
-}
-
 impl Run {
     fn new(seed: u64) -> Run {
         let recorder = Arc::new(Recorder::default());
@@ -214,7 +206,7 @@ impl Run {
             ..WriterOptions::default()
         };
         let has_positions = dice.below(2) == 0;
-        Run { home: place(), recorder, dice, width, options, has_positions, next: 1, twin: Twin::default() }
+        Run { home: folder_in_memory(), recorder, dice, width, options, has_positions, next: 1, twin: Twin::default() }
     }
 
     fn table(&self) -> PathBuf {
@@ -486,7 +478,7 @@ impl Case<'_> {
         count: &mut Count,
         depth: u32,
     ) -> Result<(), String> {
-        let home = place();
+        let home = folder_in_memory();
         image.write(self.from, home.path());
         count.images += 1;
         let table = home.path().join("ticks");

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use arrow_array::{Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use arrowwood::simulate::pretend_boot;
-use arrowwood::{Dataset, Repaired, WriteOptions, Writer, WriterOptions, check, compact, open, repair, write};
+use arrowwood::{Dataset, Repaired, WriteOptions, Writer, check, compact, open, repair, write};
+
+use crate::tables::unsynced;
 
 fn schema() -> Arc<Schema> {
     Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false), Field::new("s", DataType::Utf8, false)]))
@@ -22,9 +24,7 @@ fn rows(what: &str, from: i64, to: i64) -> RecordBatch {
 }
 
 fn writer(table: &Path, segment_rows: u64) -> Writer {
-    let segment_rows = Some(segment_rows);
-    let options = WriterOptions { segment_rows, sync: arrowwood::Sync::Never, ..WriterOptions::default() };
-    Writer::open(table, Some(schema()), &options).unwrap()
+    Writer::open(table, Some(schema()), &unsynced(segment_rows)).unwrap()
 }
 
 /// A directory with a table `t` of so many rows, in segments of 50, and the table's path. No checksum covers the rows yet.

@@ -14,11 +14,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrowwood::simulate::{Act, Medium, Witness, pretend_boot};
-use arrowwood::{ErrorKind, Late, Sync, Value, Writer, WriterOptions, open, parse_schema};
+use arrowwood::{ErrorKind, Late, Value, Writer, WriterOptions, open, parse_schema};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde_json::{Map, Value as Json, json};
+
+use crate::tables::{copy_table, unsynced};
 
 mod bytes;
 mod rows;
@@ -72,7 +74,7 @@ const VECTORS: &[Vector] = &[
         "One live segment: numbers, text with nulls and bits with nulls, in three commits.",
         WRITING,
         |table| {
-            let mut writer = writer(table, simple_schema(), &options());
+            let mut writer = writer(table, simple_schema(), &unsynced(8));
             let rows = commits(&mut writer, &[3, 1, 2]);
             drop(writer);
             table_of(rows)
@@ -84,7 +86,7 @@ const VECTORS: &[Vector] = &[
         WRITING,
         |table| {
             let all = every_type(0..11);
-            let options = WriterOptions { segment_rows: Some(16), ..options() };
+            let options = WriterOptions { segment_rows: Some(16), ..unsynced(8) };
             let mut writer = writer(table, all.schema(), &options);
             for (start, rows) in [(0, 3), (3, 8)] {
                 writer.append(&all.slice(start, rows)).unwrap();
@@ -100,7 +102,7 @@ const VECTORS: &[Vector] = &[
         WRITING,
         |table| {
             let all = types_that_refer(0..12);
-            let mut writer = writer(table, all.schema(), &options());
+            let mut writer = writer(table, all.schema(), &unsynced(8));
             for (start, rows) in [(0, 3), (3, 9)] {
                 writer.append(&all.slice(start, rows)).unwrap();
                 writer.commit().unwrap();
@@ -114,7 +116,7 @@ const VECTORS: &[Vector] = &[
         "Two sealed segments and a live one. A commit went over the end of each; the dictionary's entries go along.",
         WRITING,
         |table| {
-            let options = WriterOptions { dictionary: vec!["s".into()], ..options() };
+            let options = WriterOptions { dictionary: vec!["s".into()], ..unsynced(8) };
             let mut writer = writer(table, simple_schema(), &options);
             let rows = commits(&mut writer, &[5, 7, 8]);
             drop(writer);
@@ -128,7 +130,8 @@ const VECTORS: &[Vector] = &[
         WRITING,
         |table| {
             let index = Some(vec!["n".into(), "s".into()]);
-            let mut writer = writer(table, simple_schema(), &WriterOptions { index, zone_rows: Some(3), ..options() });
+            let mut writer =
+                writer(table, simple_schema(), &WriterOptions { index, zone_rows: Some(3), ..unsynced(8) });
             let rows = commits(&mut writer, &[2, 5, 6]);
             drop(writer);
             table_of(rows)
@@ -141,7 +144,7 @@ const VECTORS: &[Vector] = &[
         WRITING,
         |table| {
             let (sorted_by, late) = (Some("n".into()), Some(Late::Accept));
-            let options = WriterOptions { sorted_by, late, zone_rows: Some(4), ..options() };
+            let options = WriterOptions { sorted_by, late, zone_rows: Some(4), ..unsynced(8) };
             let mut writer = writer(table, simple_schema(), &options);
             let mut rows = Vec::new();
             for part in [10..13, 2..3, 13..17, 5..6, 17..20] {
@@ -221,7 +224,7 @@ const VECTORS: &[Vector] = &[
         LATER,
         |table| {
             synced_by_a_record(table);
-            let mut writer = writer(table, simple_schema(), &options());
+            let mut writer = writer(table, simple_schema(), &unsynced(8));
             writer.sync().unwrap();
             drop(writer);
             edit(table, 0, |segment| segment.tear_newest_durable());
@@ -234,7 +237,7 @@ const VECTORS: &[Vector] = &[
          so that one does not count.",
         LATER,
         |table| {
-            let mut writer = writer(table, simple_schema(), &options());
+            let mut writer = writer(table, simple_schema(), &unsynced(8));
             let rows = commits(&mut writer, &[6]);
             writer.sync().unwrap();
             writer.append(&simple(6..13)).unwrap();
@@ -249,7 +252,7 @@ const VECTORS: &[Vector] = &[
          that it is not.",
         LATER,
         |table| {
-            let mut writer = writer(table, simple_schema(), &options());
+            let mut writer = writer(table, simple_schema(), &unsynced(8));
             let rows = commits(&mut writer, &[5, 13]);
             writer.close().unwrap();
             table_of(rows)
@@ -261,7 +264,7 @@ const VECTORS: &[Vector] = &[
          that is torn. No byte of the rows is in the columns.",
         LATER,
         |table| {
-            let mut writer = writer(table, simple_schema(), &options());
+            let mut writer = writer(table, simple_schema(), &unsynced(8));
             for (rows, name) in [(0..3, "a"), (3..5, "b"), (5..6, "a")] {
                 let rows = with_long_text(&simple(rows), 4);
                 writer.append(&rows).unwrap();
@@ -283,14 +286,14 @@ const VECTORS: &[Vector] = &[
         "A durable record of four rows, an entry of the log that goes on from it, and one of before it, which it has.",
         LATER,
         |table| {
-            let mut first = writer(table, simple_schema(), &options());
+            let mut first = writer(table, simple_schema(), &unsynced(8));
             for rows in [0..1, 1..2, 2..3] {
                 first.append(&simple(rows)).unwrap();
                 first.commit().unwrap();
                 first.sync().unwrap();
             }
             drop(first);
-            let mut second = writer(table, simple_schema(), &options());
+            let mut second = writer(table, simple_schema(), &unsynced(8));
             for rows in [3..4, 4..6] {
                 second.append(&simple(rows)).unwrap();
                 second.commit().unwrap();
@@ -307,7 +310,7 @@ const VECTORS: &[Vector] = &[
          metadata.",
         WRITING,
         |table| {
-            let options = WriterOptions { sorted_by: Some("n".into()), ..options() };
+            let options = WriterOptions { sorted_by: Some("n".into()), ..unsynced(8) };
             let mut writer = writer(table, simple_schema(), &options);
             let rows = commits(&mut writer, &[5, 6]);
             writer.commit_with(&[("kafka/ticks/0", -7), ("the sensor in the hall", 1 << 40)]).unwrap();
@@ -318,7 +321,7 @@ const VECTORS: &[Vector] = &[
         },
     ),
     vector("dense_then_live", "A dense segment, a sealed one and a live one.", WRITING, |table| {
-        let mut writer = writer(table, simple_schema(), &options());
+        let mut writer = writer(table, simple_schema(), &unsynced(8));
         let mut rows = commits(&mut writer, &[8, 3]);
         writer.compact(|_, _| ()).unwrap();
         writer.append(&simple(11..18)).unwrap();
@@ -332,12 +335,12 @@ const VECTORS: &[Vector] = &[
         "The first four segments were merged, and two of them are still there: the dense one has their rows, too.",
         WRITING,
         |table| {
-            let mut small = writer(table, simple_schema(), &options());
+            let mut small = writer(table, simple_schema(), &unsynced(8));
             let rows = commits(&mut small, &[8, 8, 8, 8, 2]);
             small.close().unwrap();
             let kept = [16, 24].map(|row| format!("{row:020}.arrow"));
             kept.iter().for_each(|name| _ = std::fs::copy(table.join(name), table.with_extension(name)).unwrap());
-            let larger = WriterOptions { segment_rows: Some(32), ..options() };
+            let larger = WriterOptions { segment_rows: Some(32), ..unsynced(8) };
             let mut live = Writer::open(table, None, &larger).unwrap();
             // The live segment keeps its size; the next one says how many rows a segment may have.
             let more = simple(34..41);
@@ -356,7 +359,7 @@ const VECTORS: &[Vector] = &[
         WRITING,
         |table| {
             let schema = |text: &str| Arc::new(parse_schema(text).unwrap());
-            let mut writer = writer(table, schema("n: int8 not null, u: uint16, f: float32"), &options());
+            let mut writer = writer(table, schema("n: int8 not null, u: uint16, f: float32"), &unsynced(8));
             for row in [
                 [Value::Int(-128), Value::UInt(65_535), Value::Float32(0.1)],
                 [Value::Int(127), Value::Null, Value::Null],
@@ -383,7 +386,7 @@ const VECTORS: &[Vector] = &[
         },
     ),
     vector("dropped", "The first two segments were dropped: the rows keep their numbers.", WRITING, |table| {
-        let mut writer = writer(table, simple_schema(), &options());
+        let mut writer = writer(table, simple_schema(), &unsynced(8));
         let rows = commits(&mut writer, &[20]);
         writer.drop_before(18).unwrap();
         drop(writer);
@@ -395,7 +398,7 @@ const VECTORS: &[Vector] = &[
          segment.",
         WRITING,
         |table| {
-            let mut writer = writer(table, simple_schema(), &options());
+            let mut writer = writer(table, simple_schema(), &unsynced(8));
             writer.append(&simple(0..4)).unwrap();
             writer.commit_with(&[("kafka/ticks/0", 41_872), ("żółć", -1)]).unwrap();
             writer.append(&simple(4..10)).unwrap();
@@ -407,7 +410,7 @@ const VECTORS: &[Vector] = &[
         },
     ),
     vector("newer_minor", "A header of format version 1.7 with a field that 1.0 does not know.", WRITING, |table| {
-        let mut writer = writer(table, simple_schema(), &options());
+        let mut writer = writer(table, simple_schema(), &unsynced(8));
         let rows = commits(&mut writer, &[2]);
         drop(writer);
         edit(table, 0, Segment::lengthen_header);
@@ -420,7 +423,7 @@ const VECTORS: &[Vector] = &[
             "The newest visible record is torn, as by somebody who wrote over it: the other one, of this boot, counts.",
             WRITING,
             |table| {
-                let mut writer = writer(table, simple_schema(), &options());
+                let mut writer = writer(table, simple_schema(), &unsynced(8));
                 let mut rows = commits(&mut writer, &[3, 2]);
                 drop(writer);
                 edit(table, 0, |segment| segment.flip(segment.visible() + 64));
@@ -437,10 +440,10 @@ const VECTORS: &[Vector] = &[
              have its rows and those before: they count.",
             WRITING,
             |table| {
-                let mut first = writer(table, simple_schema(), &options());
+                let mut first = writer(table, simple_schema(), &unsynced(8));
                 commits(&mut first, &[2]);
                 drop(first);
-                let mut second = writer(table, simple_schema(), &options());
+                let mut second = writer(table, simple_schema(), &unsynced(8));
                 for rows in [2..4, 4..6] {
                     second.append(&simple(rows)).unwrap();
                     second.commit().unwrap();
@@ -455,7 +458,7 @@ const VECTORS: &[Vector] = &[
     Vector {
         check: Check::Damage("checksum"),
         ..vector("refused_header", "A header with a wrong checksum.", WRITING, |table| {
-            let mut writer = writer(table, simple_schema(), &options());
+            let mut writer = writer(table, simple_schema(), &unsynced(8));
             commits(&mut writer, &[3]);
             drop(writer);
             edit(table, 0, |segment| segment.flip(segment.header() + 33));
@@ -470,7 +473,7 @@ const VECTORS: &[Vector] = &[
              commit before is not taken in its place.",
             WRITING,
             |table| {
-                let mut writer = writer(table, simple_schema(), &options());
+                let mut writer = writer(table, simple_schema(), &unsynced(8));
                 commits(&mut writer, &[3, 2]);
                 drop(writer);
                 edit(table, 0, |segment| segment.set_counter(segment.visible(), 0, 9));
@@ -489,12 +492,8 @@ fn simple_schema() -> SchemaRef {
     Arc::new(Schema::new(fields.to_vec()))
 }
 
-fn options() -> WriterOptions {
-    WriterOptions { sync: Sync::Never, segment_rows: Some(8), ..WriterOptions::default() }
-}
-
 fn watched(witness: &Arc<Renames>) -> WriterOptions {
-    WriterOptions { medium: Medium::watched(witness.clone()), ..options() }
+    WriterOptions { medium: Medium::watched(witness.clone()), ..unsynced(8) }
 }
 
 fn writer(table: &Path, schema: SchemaRef, options: &WriterOptions) -> Writer {
@@ -516,10 +515,10 @@ fn table_of(rows: Vec<Json>) -> Expected {
 
 /// Three rows of a writer that was closed, two of one that was killed behind their sync, and two that it never synced.
 fn synced_by_a_record(table: &Path) {
-    let mut first = writer(table, simple_schema(), &options());
+    let mut first = writer(table, simple_schema(), &unsynced(8));
     commits(&mut first, &[3]);
     first.close().unwrap();
-    let mut second = writer(table, simple_schema(), &options());
+    let mut second = writer(table, simple_schema(), &unsynced(8));
     commits(&mut second, &[2]);
     second.sync().unwrap();
     commits(&mut second, &[2]);
@@ -554,7 +553,7 @@ impl Witness for Renames {
             Act::Store { .. } => {
                 let now = self.named.load(Ordering::Relaxed);
                 if let Some((_, to)) = self.copied.as_ref().filter(|(number, to)| *number == now && !to.exists()) {
-                    copy(&to.with_file_name("being written"), to);
+                    copy_table(&to.with_file_name("being written"), to);
                 }
                 Ok(())
             }
@@ -564,14 +563,6 @@ impl Witness for Renames {
             }
             _ => Ok(()),
         }
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
     }
 }
 
@@ -742,7 +733,7 @@ fn writers_go_on_from_what_readers_see() {
     for vector in VECTORS {
         let expected = expected_of(vector);
         let (_home, table) = laid_out(vector);
-        let opened = Writer::open(&table, None, &options());
+        let opened = Writer::open(&table, None, &unsynced(8));
         let Some(rows) = expected.get("rows").and_then(Json::as_array) else {
             assert_eq!(opened.unwrap_err().kind(), ErrorKind::InvalidData, "{}", vector.name);
             continue;

@@ -20,8 +20,10 @@ use arrow_array::*;
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use arrowwood::simulate::pretend_boot;
 use arrowwood::{
-    Dataset, Error, ErrorKind, Result, Sync, Writer, WriterOptions, check, compact, follow, open, repair, table_stat,
+    Dataset, Error, ErrorKind, Result, Writer, WriterOptions, check, compact, follow, open, repair, table_stat,
 };
+
+use crate::tables::{folder_in_memory, unsynced};
 
 /// The boots of the machine in which tables are written, and in which some are looked at.
 pub const BOOTS: [[u8; 16]; 2] = [*b"the boot of then", *b"the boot of now."];
@@ -106,27 +108,34 @@ fn field(name: &str, data_type: DataType, nullable: bool) -> Field {
     Field::new(name, data_type, nullable)
 }
 
-fn schemas() -> [(&'static str, SchemaRef); 3] {
-    let dictionary = || DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
-    let item = Arc::new(field("item", DataType::Int32, true));
-    let pair = vec![field("a", DataType::Int32, true), field("b", DataType::LargeUtf8, false)];
-    let numbers = vec![field("n", DataType::Int64, false), field("x", DataType::Float64, true)];
-    let texts = vec![
+/// Schemas of several kinds of columns.
+pub fn numbers() -> SchemaRef {
+    Arc::new(Schema::new(vec![field("n", DataType::Int64, false), field("x", DataType::Float64, true)]))
+}
+
+pub fn texts() -> SchemaRef {
+    let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+    Arc::new(Schema::new(vec![
         field("n", DataType::Int64, false),
         field("text", DataType::Utf8, true),
-        field("symbol", dictionary(), true),
+        field("symbol", dictionary, true),
         field("view", DataType::Utf8View, false),
-    ];
-    let nested = vec![
+    ]))
+}
+
+pub fn nested() -> SchemaRef {
+    let item = Arc::new(field("item", DataType::Int32, true));
+    let pair = vec![field("a", DataType::Int32, true), field("b", DataType::LargeUtf8, false)];
+    Arc::new(Schema::new(vec![
         field("n", DataType::Int64, false),
         field("list", DataType::List(item), true),
         field("flag", DataType::Boolean, true),
         field("pair", DataType::Struct(pair.into()), true),
-    ];
-    [("numbers", numbers), ("texts", texts), ("nested", nested)].map(|(name, f)| (name, Arc::new(Schema::new(f))))
+    ]))
 }
 
-fn batch(schema: &SchemaRef, rows: Range<i64>) -> RecordBatch {
+/// Rows of one of these schemas, whose values follow from their numbers.
+pub fn batch(schema: &SchemaRef, rows: Range<i64>) -> RecordBatch {
     let text = |i: i64| format!("né {i} {}", "x".repeat(i as usize % 17));
     let lists = || {
         let mut lists = ListBuilder::new(Int32Builder::new());
@@ -163,18 +172,12 @@ fn batch(schema: &SchemaRef, rows: Range<i64>) -> RecordBatch {
     RecordBatch::try_new(schema.clone(), schema.fields().iter().map(column).collect()).unwrap()
 }
 
-/// A folder in memory where there is one.
-pub fn folder() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
-}
-
 fn writer(path: &Path, schema: Option<&SchemaRef>) -> Result<Writer> {
-    let options = WriterOptions { sync: Sync::Never, segment_rows: Some(16), ..WriterOptions::default() };
     let sorted_by = schema.map(|_| "n".to_string());
     // Two of them: numbers, and whatever the other column is.
     let second = schema.and_then(|schema| schema.fields().iter().skip(1).find(|f| !f.data_type().is_nested()));
     let index = second.map(|field| vec!["n".to_string(), field.name().clone()]);
-    Writer::open(path, schema.cloned(), &WriterOptions { sorted_by, index, zone_rows: Some(4), ..options })
+    Writer::open(path, schema.cloned(), &WriterOptions { sorted_by, index, zone_rows: Some(4), ..unsynced(16) })
 }
 
 /// The rows as text, as far as each can be read.
@@ -196,14 +199,15 @@ impl Template {
     /// All of them, written by boot `BOOTS[0]`.
     pub fn all() -> Vec<Template> {
         pretend_boot(Some(BOOTS[0]));
-        let made = schemas().into_iter().map(|(name, schema)| Template::new(name, schema)).collect();
+        let schemas = [("numbers", numbers()), ("texts", texts()), ("nested", nested())];
+        let made = schemas.into_iter().map(|(name, schema)| Template::new(name, schema)).collect();
         pretend_boot(None);
         made
     }
 
     /// Two segments, one full and one that grows; commits, some of them durable.
     fn new(name: &'static str, schema: SchemaRef) -> Template {
-        let place = folder();
+        let place = folder_in_memory();
         let table = place.path().join("t");
         let mut writer = writer(&table, Some(&schema)).unwrap();
         let (mut commits, mut from) = (BTreeSet::from([0]), 0);
@@ -439,7 +443,7 @@ pub struct Outcome {
 
 impl Default for Bench {
     fn default() -> Bench {
-        Bench { place: folder() }
+        Bench { place: folder_in_memory() }
     }
 }
 

@@ -7,6 +7,7 @@
 use std::os::unix::fs::MetadataExt;
 
 use super::*;
+use crate::tables::unsynced;
 
 /// A writer of segments of four rows that syncs when it is told to.
 struct Story {
@@ -448,9 +449,9 @@ fn a_segment_that_was_given_up_does_not_come_back() {
 fn rows_that_were_given_up_do_not_come_back_with_equal_ones() {
     alone!();
     another_boot();
-    let home = place();
+    let home = folder_in_memory();
     let table = home.path().join("ticks");
-    let options = WriterOptions { sync: Sync::Never, segment_rows: Some(4), ..WriterOptions::default() };
+    let options = unsynced(4);
     let rows = || open(&table).unwrap().len().unwrap();
     for ids in [&[1, 2][..], &[1_000_001, 1_000_002, 5]] {
         let mut writer = Writer::open(&table, Some(schema(Width::Number)), &options).unwrap();
