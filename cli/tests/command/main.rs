@@ -2,6 +2,9 @@
 
 #[path = "../../../tests/support/running.rs"]
 mod running;
+#[cfg(feature = "serve")]
+#[path = "../../../tests/support/tables.rs"]
+mod tables;
 #[path = "../../../tests/support/wait.rs"]
 mod wait;
 

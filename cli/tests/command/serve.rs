@@ -9,6 +9,7 @@ use std::process::{Command, Output, Stdio};
 use arrowwood::{Compaction, Late, Value, Writer, WriterOptions, compact_with, open, parse_schema};
 
 use crate::running::{Running, output};
+use crate::tables::{copy_table, numbers_of};
 use crate::wait::{PATIENCE, wait_until};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_arrowwood");
@@ -160,11 +161,7 @@ fn a_token_is_shown_once_and_can_be_revoked() {
 fn numbers(path: &Path) -> Vec<i64> {
     let rows = open(path).unwrap();
     rows.validate(|_, _| ()).unwrap();
-    let number = |row: arrowwood::Result<arrowwood::Row<'_>>| match row.unwrap().get(0).unwrap() {
-        Value::Int(number) => number,
-        other => panic!("{other}"),
-    };
-    rows.rows().map(number).collect()
+    numbers_of(&rows)
 }
 
 fn table(path: &Path) -> Writer {
@@ -263,15 +260,6 @@ fn a_table_that_is_pulled_is_a_prefix() {
     }
 }
 
-/// Copies the directory of a table, so that it is another one with the same rows.
-fn restore(from: &Path, to: &Path) {
-    fs::create_dir(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
-    }
-}
-
 #[test]
 fn a_pull_sees_that_the_servers_rows_were_put_in_order() {
     let folder = tempfile::tempdir().unwrap();
@@ -301,7 +289,7 @@ fn a_pull_sees_that_the_servers_rows_were_put_in_order() {
     let before = numbering(&copy);
     // A table that came back from a backup has the same rows in another directory.
     let saved = folder.path().join("saved");
-    restore(&path, &saved);
+    copy_table(&path, &saved);
     fs::remove_dir_all(&path).unwrap();
     fs::rename(&saved, &path).unwrap();
     let done = pull();

@@ -9,17 +9,17 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrowwood::simulate::{Medium, pretend_boot};
-use arrowwood::{Value, Writer, WriterOptions, open, parse_schema};
+use arrowwood::{Value, open};
 use arrowwood_serve::Options;
 
 use crate::dice::Dice;
 use crate::simulated_disk::{Disk, Event, Image, Luck, Recorder};
 use crate::support::flight::{Descriptor, call, framed, put};
 use crate::support::*;
+use crate::tables::{await_turns_in_background, folder_in_memory};
 
 const PRODUCERS: usize = 3;
 const SCHEMA: &[u8] = b"producer: int not null, epoch: int not null, sequence: int not null, copy: int not null";
@@ -30,16 +30,10 @@ fn another_boot() {
     pretend_boot(Some(u128::from(BOOTS.fetch_add(1, Ordering::Relaxed)).to_be_bytes()));
 }
 
-/// Files in memory, where there is a file system of them.
-fn place() -> tempfile::TempDir {
-    let memory = Some(PathBuf::from("/dev/shm")).filter(|path| path.is_dir());
-    tempfile::tempdir_in(memory.unwrap_or_else(std::env::temp_dir)).unwrap()
-}
-
 /// A server over a disk that is watched, with an empty table `t`.
 fn watched() -> (Served, Arc<Recorder>) {
     let recorder = Arc::new(Recorder::default());
-    let folder = place();
+    let folder = folder_in_memory();
     std::fs::create_dir(folder.path().join("data")).unwrap();
     let served = Served::over(folder, Options { medium: Medium::watched(recorder.clone()), ..options() });
     (served, recorder)
@@ -185,7 +179,7 @@ fn a_sync_that_fails_is_no_acknowledgement() {
     let mut disk = Disk::default();
     recorder.take().iter().for_each(|event| disk.apply(event));
     another_boot();
-    let home = place();
+    let home = folder_in_memory();
     disk.image(Luck::Nothing, &mut Dice::new(1)).write(&served.path("").canonicalize().unwrap(), home.path());
     assert_eq!(rows_of(&home.path().join("t")).unwrap(), expected);
     pretend_boot(None);
@@ -198,10 +192,6 @@ fn a_sync_in_the_background_that_fails_costs_no_batch() {
     another_boot();
     let (served, recorder) = watched();
     make_table(&served);
-    let elsewhere = tempfile::tempdir().unwrap();
-    let schema = Arc::new(parse_schema("n: int not null").unwrap());
-    let often = WriterOptions { sync: arrowwood::Sync::Every(Duration::from_millis(1)), ..WriterOptions::default() };
-    let mut other = Writer::open(elsewhere.path().join("t"), Some(schema), &often).unwrap();
     let mut client = served.client();
     let batch = |sequence: u64| Sent { producer: 0, epoch: 0, sequence };
     let mut sent = 0;
@@ -210,10 +200,8 @@ fn a_sync_in_the_background_that_fails_costs_no_batch() {
         recorder.fail_syncs(true);
         assert_eq!(batch(sent).by_http(&mut client, "visible").status, 200);
         wait_until("a sync fails", || recorder.take().iter().any(|event| matches!(event, Event::Lost(_))));
-        // Not before the writer knows it: the one thread that syncs has told it when it goes on to another table.
-        other.append_row(&[Value::Int(1)]).unwrap();
-        other.commit().unwrap();
-        wait_until("the next sync", || other.durable_rows() == other.rows());
+        // Not before the writer knows it: the thread that syncs has told it when it goes on to other tables.
+        await_turns_in_background();
         recorder.fail_syncs(false);
         let told = if is_numbered {
             batch(sent + 1).by_http(&mut client, "durable")
@@ -350,7 +338,7 @@ impl Judged {
     }
 
     fn look(&self, image: &Image, goes_on: bool) -> Result<(), String> {
-        let home = place();
+        let home = folder_in_memory();
         let data = home.path().join("data");
         std::fs::create_dir(&data).unwrap();
         image.write(&self.from, &data);

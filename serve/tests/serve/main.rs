@@ -17,6 +17,8 @@ mod samples;
 #[path = "../../../tests/support/simulated_disk.rs"]
 mod simulated_disk;
 mod support;
+#[path = "../../../tests/support/tables.rs"]
+mod tables;
 #[path = "../../../tests/support/wait.rs"]
 mod wait;
 

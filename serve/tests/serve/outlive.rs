@@ -3,10 +3,8 @@
 
 use std::fs;
 use std::io::Write;
-use std::sync::Arc;
 use std::time::Duration;
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrowwood::{Writer, WriterOptions, open};
 use arrowwood_serve::{Limits, Options, Rights, add_token, revoke_token};
 use bytes::Bytes;
@@ -14,15 +12,12 @@ use tokio::time::timeout;
 
 use crate::support::flight::{Descriptor, SERVICE, framed, put};
 use crate::support::*;
+use crate::tables::numbers;
 
 /// A server that closes written tables soon.
 fn closing() -> Served {
     let limits = Limits { writer: Duration::from_millis(200), ..Limits::default() };
     Served::with(|_| Options { limits, ..options() })
-}
-
-fn batch(n: i64) -> RecordBatch {
-    RecordBatch::try_from_iter([("n", Arc::new(Int64Array::from(vec![n])) as ArrayRef)]).unwrap()
 }
 
 /// Waits until nobody has the table open for writing.
@@ -82,7 +77,7 @@ impl Put {
 fn a_put_writes_to_no_other_table_than_its_own() {
     let served = closing();
     served.numbers("t", 0);
-    let messages = put(Descriptor::path("t"), &[batch(0), batch(1)]);
+    let messages = put(Descriptor::path("t"), &[numbers([0]), numbers([1])]);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let story = async {
         let mut put = Put::begin(&served, framed(&messages[..2])).await;

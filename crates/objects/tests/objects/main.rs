@@ -5,5 +5,7 @@ mod lies;
 mod pushed;
 mod requests;
 mod server;
+#[path = "../../../../tests/support/tables.rs"]
+mod tables;
 #[path = "../../../../tests/support/wait.rs"]
 mod wait;

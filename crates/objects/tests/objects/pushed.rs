@@ -3,22 +3,17 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use arrowwood::{Dataset, ErrorKind, Sync, Writer, WriterOptions, compact, open, parse_schema, table_stat};
+use arrowwood::{Dataset, ErrorKind, Writer, WriterOptions, compact, open, parse_schema, table_stat};
 use arrowwood_objects::{PushOptions, Pushed, push};
 
-fn rows(range: std::ops::Range<i64>) -> RecordBatch {
-    let texts = StringArray::from_iter_values(range.clone().map(|n| format!("row {n}")));
-    let numbers = Int64Array::from_iter_values(range);
-    RecordBatch::try_from_iter([("n", Arc::new(numbers) as ArrayRef), ("text", Arc::new(texts) as ArrayRef)]).unwrap()
-}
+use crate::tables::{texts, unsynced};
 
 /// Appends rows to a table with segments of 100 rows.
 fn append(table: &Path, range: std::ops::Range<i64>) {
     let options = WriterOptions { segment_rows: Some(100), ..WriterOptions::default() };
     let schema = Arc::new(parse_schema("n: int64, text: utf8").unwrap());
     let mut writer = Writer::open(table, Some(schema), &options).unwrap();
-    writer.append(&rows(range)).unwrap();
+    writer.append(&texts(range)).unwrap();
     writer.close().unwrap();
 }
 
@@ -101,7 +96,7 @@ fn large_objects_arrive_whole() {
     let store = folder.path().join("store");
     let schema = Arc::new(parse_schema("n: int64, text: utf8").unwrap());
     let mut writer = Writer::open(&table, Some(schema), &WriterOptions::default()).unwrap();
-    writer.append(&rows(0..1_200_000)).unwrap();
+    writer.append(&texts(0..1_200_000)).unwrap();
     writer.close().unwrap();
     let options = PushOptions { all: true, ..PushOptions::default() };
     let done = push(&table, &format!("file://{}", store.display()), &options, |_, _| ()).unwrap();
@@ -122,12 +117,12 @@ fn large_objects_arrive_whole() {
 fn rows_are_pushed_once_they_are_durable() {
     let folder = tempfile::tempdir().unwrap();
     let (table, store) = (folder.path().join("table"), folder.path().join("store"));
-    let options = WriterOptions { segment_rows: Some(100), sync: Sync::Never, ..WriterOptions::default() };
+    let options = unsynced(100);
     let mut writer =
         Writer::open(&table, Some(Arc::new(parse_schema("n: int64, text: utf8").unwrap())), &options).unwrap();
-    writer.append(&rows(0..120)).unwrap();
+    writer.append(&texts(0..120)).unwrap();
     writer.sync().unwrap();
-    writer.append(&rows(120..350)).unwrap();
+    writer.append(&texts(120..350)).unwrap();
     writer.commit().unwrap();
     let durable = table_stat(&table).unwrap().unwrap().durable_end;
     assert!(durable < 350, "{durable} rows are durable");
