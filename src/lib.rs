@@ -242,10 +242,10 @@ pub use types::{field_type_name, layout, parse_schema, parse_type, type_name};
 #[doc(hidden)]
 pub use visible::{visible, visible_json, visible_lines};
 
-/// For tests: observed disks, and simulated reboots.
+/// For tests: observed disks, and simulated reboots and times.
 #[cfg(feature = "table")]
 #[doc(hidden)]
 pub mod simulate {
     pub use crate::map::{Act, Medium, Witness, limit_mappings, pretend_boot};
-    pub use crate::table::compact_on;
+    pub use crate::table::{compact_on, pretend_rest};
 }

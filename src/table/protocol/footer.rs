@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::publish;
@@ -16,10 +17,20 @@ use crate::map::Store;
 use crate::rows::{Plan, PlanNode, Region, Storage};
 use crate::table::format::{Header, LINE, SLOTS};
 
-/// How long a slot rests.
-pub(in crate::table) const REST: Duration = Duration::from_secs(1);
+/// How long a slot rests, in milliseconds.
+static REST: AtomicU64 = AtomicU64::new(1000);
 /// When half of the slots are in use, footers are published at most at this interval, so that one is always free.
 const PACE: Duration = Duration::from_millis(2 * 1000 / SLOTS);
+/// How long a slot rests.
+pub(in crate::table) fn rest() -> Duration {
+    Duration::from_millis(REST.load(Ordering::Relaxed))
+}
+
+/// Simulates that the places of published footers rest for so long before they are used again, which is a second.
+pub fn pretend_rest(rest: Duration) {
+    REST.store(u64::try_from(rest.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+}
+
 /// The number of times that the end of a body moves while a buffer is filled.
 const STEPS: u64 = 16;
 /// Bytes after each footer for its publication time.
@@ -194,7 +205,7 @@ impl PublishedFooter {
         for (number, &(stamp, slot)) in stamps.iter().enumerate() {
             let next = stamps.get(number + 1).map_or(now.1, |next| next.0);
             match retired(next).filter(|_| stamp > 0 && Some(slot) != footer.current) {
-                Some(at) if at.elapsed() < REST => footer.resting.push_back((slot, at)),
+                Some(at) if at.elapsed() < rest() => footer.resting.push_back((slot, at)),
                 _ if Some(slot) == footer.current => (),
                 _ => footer.free.push(slot),
             }
@@ -215,11 +226,11 @@ impl PublishedFooter {
     pub fn wait_for_slot(&mut self) -> Duration {
         self.rested();
         let first = self.resting.front().filter(|_| self.free.is_empty());
-        first.map_or(Duration::ZERO, |(_, since)| REST.saturating_sub(since.elapsed()))
+        first.map_or(Duration::ZERO, |(_, since)| rest().saturating_sub(since.elapsed()))
     }
 
     fn rested(&mut self) {
-        while self.resting.front().is_some_and(|(_, since)| since.elapsed() >= REST) {
+        while self.resting.front().is_some_and(|(_, since)| since.elapsed() >= rest()) {
             self.free.extend(self.resting.pop_front().map(|(slot, _)| slot));
         }
     }

@@ -5,5 +5,6 @@ pub(super) mod footer;
 pub(super) mod log;
 pub mod publish;
 
-pub(super) use footer::{PublishedFooter, REST, Sizes};
+pub use footer::pretend_rest;
+pub(super) use footer::{PublishedFooter, Sizes, rest};
 pub(super) use publish::PATIENCE;

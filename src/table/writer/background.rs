@@ -11,7 +11,7 @@ use super::turns::{Task, Turns};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{Lock, guard};
 use crate::table::format::{Record, SEQUENCE};
-use crate::table::protocol::REST;
+use crate::table::protocol::rest;
 
 /// Limits of sealed segments waiting for a sync, each of which holds a descriptor. Above the first the thread syncs
 /// them, whatever the writer's policy; above the second the writer does.
@@ -358,12 +358,12 @@ impl Inner {
     /// next one is due.
     fn trim(&self) -> Duration {
         let mut sealed = locked(&self.sealed);
-        while sealed.first().is_some_and(|(since, _)| since.elapsed() >= REST) {
+        while sealed.first().is_some_and(|(since, _)| since.elapsed() >= rest()) {
             let (_, segment) = sealed.remove(0);
             // Blocks that stay allocated only cost space.
             let _ = segment.trim_footers();
         }
-        sealed.first().map_or(Duration::MAX, |(since, _)| REST.saturating_sub(since.elapsed()))
+        sealed.first().map_or(Duration::MAX, |(since, _)| rest().saturating_sub(since.elapsed()))
     }
 
     fn publish(&self, live: &Shared) {
