@@ -393,10 +393,12 @@ mod tests {
         assert!(!tokens.is_valid(&entry));
         // An unreadable file has none; once it is readable again, it has them.
         let token = add_token(&file, "s2", Rights::all()).unwrap();
-        wait_until("a new token", || tokens.find(&token).is_some());
         fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
         assert_eq!(list_tokens(&file).unwrap_err().kind(), ErrorKind::PermissionDenied);
-        wait_until("the end of all tokens", || tokens.find(&token).is_none());
+        wait_until("a look at the file as it is now", || {
+            assert!(tokens.find(&token).is_none());
+            tokens.seen.lock().unwrap().1 == stamp(&file)
+        });
     }
 
     /// A thread that reads an older list takes its time, by a pipe instead of the file, while another one finds a newer list.
