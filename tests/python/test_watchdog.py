@@ -159,7 +159,8 @@ print("waits")
 while True:
     signal.pause()
 """
-    with watchdog("--", *PYTHON, code) as process:
+    # Also where nohup has run these tests, or a shell in the background: what is ignored there is not passed on.
+    with watchdog("--", *PYTHON, code, preexec_fn=lambda: signal.signal(number, signal.SIG_DFL)) as process:
         assert process.stdout.readline() == b"waits\n"
         process.send_signal(number)
         assert process.communicate() == (b"", b"") and process.returncode == 9
