@@ -348,7 +348,12 @@ class Go(Folder):
             """Keeps what a follower prints, as it comes."""
             follower = followers[name] = follow(*command)
             numbers = seen[name] = []
-            readers.append(threading.Thread(target=lambda: numbers.extend(line.strip() for line in follower.stdout)))
+
+            def lines():
+                with follower.stdout:
+                    numbers.extend(line.strip() for line in follower.stdout)
+
+            readers.append(threading.Thread(target=lines))
             readers[-1].start()
 
         def feed(*steps):
