@@ -5,6 +5,7 @@ the library is compiled once for the tests in all languages. What users get is b
 """
 
 import base64
+import contextlib
 import hashlib
 import os
 import sys
@@ -25,7 +26,9 @@ def make_wheel(library: Path, folder: Path) -> Path:
     source = Path(settings["python-source"])
     package, module = settings["module-name"].split(".")
     with tempfile.TemporaryDirectory() as metadata:
-        info = Path(metadata) / maturin.prepare_metadata_for_build_wheel(metadata)
+        # Its output is not ours: whoever runs this reads the path.
+        with contextlib.redirect_stdout(sys.stderr):
+            info = Path(metadata) / maturin.prepare_metadata_for_build_wheel(metadata)
         contents = {f"{info.name}/{path.relative_to(info)}": path.read_bytes() for path in files(info)}
     # The stem has the version, and the tag says which Pythons and machines it is for.
     stem = info.name.removesuffix(".dist-info")
