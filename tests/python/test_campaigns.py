@@ -7,10 +7,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+
+from waits import PATIENCE, wait_until
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "tests/campaigns.py"
@@ -98,7 +99,7 @@ class Checkout:
 
     def run(self, *words, code=0):
         process = self.start(*words)
-        said, _ = process.communicate(timeout=60)
+        said, _ = process.communicate(timeout=PATIENCE)
         assert process.returncode == code, said
         return said
 
@@ -116,10 +117,8 @@ class Checkout:
         return found
 
     def wait_for(self, name):
-        deadline = time.monotonic() + 30
-        while not (self.root / name).exists() or not (self.root / name).read_text().strip():
-            assert time.monotonic() < deadline, f"there is no {name}"
-            time.sleep(0.01)
+        path = self.root / name
+        wait_until(lambda: path.exists() and path.read_text().strip(), f"there is {name}")
 
 
 @pytest.fixture
@@ -181,7 +180,7 @@ def test_what_is_stopped_goes_on_behind_the_seeds_that_passed(checkout, number):
     if number == signal.SIGKILL:
         # What runs under it is in nobody's hands now.
         os.kill(int((checkout.root / "sleeping").read_text()), signal.SIGKILL)
-    said, _ = process.communicate(timeout=30)
+    said, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == (-number if number == signal.SIGKILL else 128 + number), said
     begun = checkout.data()["seeds"]["begun"]
     assert (begun["count"], begun["counts"]) == (4, {"rows": 40}) and "last" not in checkout.data()["seeds"]
@@ -193,17 +192,21 @@ def test_what_is_stopped_goes_on_behind_the_seeds_that_passed(checkout, number):
     assert checkout.data()["seeds"]["last"]["counts"] == {"rows": 100} and "begun" not in checkout.data()["seeds"]
 
 
+def is_over(number):
+    try:
+        return Path("/proc", str(number), "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 def test_what_is_stopped_ends_with_all_that_it_has_started(checkout):
     (checkout.root / "stop").write_text("1")
     process = checkout.start("--only", "seeds")
     checkout.wait_for("sleeping")
     process.terminate()
-    process.communicate(timeout=30)
-    sleeping = Path("/proc", (checkout.root / "sleeping").read_text().strip(), "stat")
-    deadline = time.monotonic() + 30
-    while sleeping.exists() and sleeping.read_text().rpartition(")")[2].split()[0] != "Z":
-        assert time.monotonic() < deadline, "a process goes on"
-        time.sleep(0.01)
+    process.communicate(timeout=PATIENCE)
+    sleeping = int((checkout.root / "sleeping").read_text())
+    wait_until(lambda: is_over(sleeping), "the process is over")
 
 
 def test_other_code_begins_with_the_first_seed(checkout):
@@ -290,7 +293,7 @@ def test_files_that_change_while_it_runs_are_not_on_record(checkout):
     checkout.wait_for("sleeping")
     (checkout.root / "src/two.rs").write_text("edited meanwhile")
     os.kill(int((checkout.root / "sleeping").read_text()), signal.SIGKILL)
-    said, _ = process.communicate(timeout=30)
+    said, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1 and "files changed meanwhile" in said
     assert checkout.data()["seeds"]["begun"]["count"] == 2
 
@@ -314,7 +317,7 @@ def test_only_one_runs_in_a_checkout(checkout):
     checkout.wait_for("sleeping")
     assert "running in this checkout already" in checkout.run("--only", "whole", code=2)
     process.terminate()
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE)
 
 
 def test_the_table_is_what_the_data_says(checkout):
