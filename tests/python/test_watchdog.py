@@ -154,10 +154,11 @@ def test_processes_that_are_left_behind_are_named_and_ended():
 def test_signals_are_passed_on(number):
     code = f"""
 import signal, sys
-signal.signal({number:d}, lambda *_: sys.exit(9))
+# Whether it comes before the wait for it or during it.
+signal.pthread_sigmask(signal.SIG_BLOCK, [{number:d}])
 print("waits")
-while True:
-    signal.pause()
+signal.sigwait([{number:d}])
+sys.exit(9)
 """
     # Also where nohup has run these tests, or a shell in the background: what is ignored there is not passed on.
     with watchdog("--", *PYTHON, code, preexec_fn=lambda: signal.signal(number, signal.SIG_DFL)) as process:
