@@ -86,14 +86,14 @@ pub use growable::{GrowableBuffer, PooledMemory};
 pub use guard::{Fault, adopt, guard, is_inside, leave_sigbus_alone, lend};
 pub use home::is_moved;
 pub use mapping::Mapping;
-#[doc(hidden)]
-pub use medium::pretend_boot;
 pub use medium::{Act, Medium, PartFile, Witness, boot_id};
+#[doc(hidden)]
+pub use medium::{pretend_boot, pretend_mount};
 pub use memory::free_memory;
 pub use mode::Mode;
 #[doc(hidden)]
 pub use os::ignore_file_size_signal;
-pub use os::{forks, remote};
+pub use os::{Mounted, forks, remote};
 pub use parts::{UnfinishedFile, hidden_files};
 pub use store::Store;
 #[doc(hidden)]

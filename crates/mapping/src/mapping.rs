@@ -10,7 +10,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::error::{Error, Result};
 use crate::guard::guard;
+use crate::medium::mounted;
 use crate::mode::Mode;
+use crate::os::Mounted;
 use crate::sys;
 use crate::unmapped::{FileState, bounded, open_regular, read_file};
 use crate::watch::{self, ChangeCheck, Watch, WatchedFile, watched};
@@ -222,6 +224,12 @@ impl Mapping {
         }
     }
 
+    /// Returns through which mount the file was opened; nothing of a file that is closed.
+    pub fn mounted(&self) -> Mounted {
+        let file = self.0.origin.as_ref().map(|origin| origin.file.read().unwrap_or_else(PoisonError::into_inner));
+        file.as_ref().and_then(|file| file.as_ref()).map_or(Mounted::default(), mounted)
+    }
+
     /// Sets the allowed changes of the file. Only the first call has an effect.
     pub fn watch(&self, rule: Watch) {
         if let Some(origin) = &self.0.origin {
@@ -254,7 +262,7 @@ impl Mapping {
     }
 
     /// Device and inode number of the file; `None` for memory without one.
-    pub(crate) fn identity(&self) -> Option<(u64, u64)> {
+    pub fn identity(&self) -> Option<(u64, u64)> {
         self.0.origin.as_ref().map(|origin| origin.identity)
     }
 

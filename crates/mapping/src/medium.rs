@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::home::Home;
-use crate::os::RelativePath;
+use crate::os::{Mounted, RelativePath};
 use crate::parts::{beside, part_suffix, take_over};
 
 /// One operation on a disk. Files are identified by their inode numbers.
@@ -470,9 +470,29 @@ pub fn boot_id() -> [u8; 16] {
         boot.copy_from_slice(pretended.as_flattened());
         return boot;
     }
-    *BOOT.get_or_init(|| {
-        let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
-        u128::from_str_radix(&digits, 16).unwrap_or(0).to_be_bytes()
-    })
+    if let Some(boot) = BOOT.get() {
+        return *boot;
+    }
+    // A process that has no free descriptor now may have one later: a failure is not remembered.
+    let read = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    let digits = read.map(|text| text.chars().filter(char::is_ascii_hexdigit).collect::<String>());
+    let id = digits.ok().and_then(|digits| u128::from_str_radix(&digits, 16).ok());
+    id.map_or([0; 16], |id| *BOOT.get_or_init(|| id.to_be_bytes()))
+}
+
+/// 0 if no mount is simulated.
+static PRETENDED_MOUNT: AtomicU64 = AtomicU64::new(0);
+
+/// Simulates that all files are opened through the mount with this id, or ends the simulation.
+pub fn pretend_mount(mount: Option<u64>) {
+    PRETENDED_MOUNT.store(mount.unwrap_or_default(), Ordering::Relaxed);
+}
+
+/// Returns through which mount `file` was opened.
+pub(crate) fn mounted(file: &File) -> Mounted {
+    let there = crate::os::mounted(file);
+    match PRETENDED_MOUNT.load(Ordering::Relaxed) {
+        0 => there,
+        mount => Mounted { mount, ..there },
+    }
 }

@@ -214,6 +214,39 @@ const KEEP_SIZE: i32 = 1;
 #[cfg(not(target_os = "linux"))]
 const PUNCH_HOLE: i32 = 2;
 
+/// The mount through which a file was opened, and when the file was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Mounted {
+    /// No other mount has this id, or gets it before the next boot; 0 if the system has none, or does not tell.
+    pub mount: u64,
+    /// Seconds and nanoseconds since 1970, zeros if unknown: later files get inode numbers again.
+    pub made: (i64, u32),
+}
+
+/// Asks through which mount `file` was opened (statx(2), Linux 6.8).
+#[cfg(target_os = "linux")]
+pub(crate) fn mounted(file: &File) -> Mounted {
+    const UNIQUE_MOUNT_ID: u32 = 0x4000;
+    let mut found = std::mem::MaybeUninit::<libc::statx>::zeroed();
+    let (flags, mask) = (libc::AT_EMPTY_PATH, UNIQUE_MOUNT_ID | libc::STATX_BTIME);
+    // Not every C library has that function.
+    // SAFETY: the path is empty and ends in zero, the descriptor is open as long as `file` lives, and `found` has room for
+    // the one structure that the call writes.
+    let done =
+        unsafe { libc::syscall(libc::SYS_statx, file.as_raw_fd(), c"".as_ptr(), flags, mask, found.as_mut_ptr()) };
+    // SAFETY: a structure of numbers, all of which may be zero, as they were before the call.
+    let found = unsafe { found.assume_init() };
+    if done != 0 || found.stx_mask & UNIQUE_MOUNT_ID == 0 {
+        return Mounted::default();
+    }
+    Mounted { mount: found.stx_mnt_id, made: (found.stx_btime.tv_sec, found.stx_btime.tv_nsec) }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn mounted(_file: &File) -> Mounted {
+    Mounted::default()
+}
+
 #[cfg(target_os = "linux")]
 fn fallocate(file: &File, mode: i32, offset: u64, len: u64) -> io::Result<()> {
     let range = (libc::off_t::try_from(offset), libc::off_t::try_from(len));

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::Result;
 use crate::mapping::Mapping;
-use crate::medium::{Act, Medium, inode};
+use crate::medium::{Act, Medium, inode, mounted};
 use crate::mode::Mode;
 use crate::parts::take_over;
 use crate::watch::{ChangeCheck, FixedBytes, Watch, WatchedFile, settle};
@@ -21,6 +21,11 @@ use crate::{os, sys};
 
 /// The bytes in which holes are looked for.
 const BLOCK: usize = 4096;
+
+/// The most bytes that are read through the mapping at once.
+const MAPPED: usize = 1 << 10;
+/// The bytes that are read at once otherwise.
+const CHUNK: u64 = 64 << 10;
 
 /// A file of fixed size, sparse at first, with one writing process.
 #[derive(Debug)]
@@ -147,6 +152,11 @@ impl Store {
         self.part.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns the id of the mount through which the file was opened; see [`Mapping::mounted`].
+    pub fn mount(&self) -> u64 {
+        mounted(&self.file).mount
+    }
+
     /// Whether the file has lost its name.
     pub fn is_removed(&self) -> bool {
         // Unknown without metadata.
@@ -225,6 +235,36 @@ impl Store {
         self.region.copy_out(offset as usize, into);
     }
 
+    /// Continues the CRC-32C `crc` with `len` bytes from `offset` on.
+    ///
+    /// # Errors
+    /// Those of the system, for bytes that are not read through the mapping.
+    #[inline]
+    pub fn crc32c(&self, crc: u32, offset: u64, len: u64) -> io::Result<u32> {
+        if len <= MAPPED as u64 {
+            return Ok(self.region.crc32c(crc, offset as usize, len as usize));
+        }
+        self.crc32c_of_many(crc, offset, len)
+    }
+
+    /// By pread(2): pages that were written, and not stored to, are not mapped.
+    fn crc32c_of_many(&self, mut crc: u32, offset: u64, len: u64) -> io::Result<u32> {
+        let mut chunk = vec![0; len.min(CHUNK) as usize];
+        for at in (0..len).step_by(CHUNK as usize) {
+            let part = &mut chunk[..(len - at).min(CHUNK) as usize];
+            self.read(offset + at, part)?;
+            crc = crc32c::crc32c_append(crc, part);
+        }
+        Ok(crc)
+    }
+
+    /// The byte at `offset`.
+    pub fn byte(&self, offset: u64) -> u8 {
+        let mut byte = [0];
+        self.copy_out(offset, &mut byte);
+        byte[0]
+    }
+
     /// Reserves space, so that writing there can't fail for lack of it. Returns false if the file system can't.
     ///
     /// # Errors
@@ -254,7 +294,7 @@ impl Store {
         Ok(())
     }
 
-    /// Prepares a range for `put`. Returns false if the file system can't reserve space. Nothing has been written from
+    /// Prepares a range for `put`. Returns false if the file system can't: write there. Nothing has been written from
     /// byte `fresh` on, the start of a page.
     ///
     /// # Errors
@@ -266,9 +306,12 @@ impl Store {
             if let Some(rest) = (offset + len).checked_sub(fresh) {
                 self.write(fresh, &vec![0; rest as usize])?;
             }
-            self.region.populate(offset as usize, len as usize);
+            // A store would raise a signal where the file system is full after all: pwrite(2) says so. It would make a file
+            // longer that another process has cut off, and the signal tells of that.
+            let is_cut = || self.file.metadata().map(|metadata| metadata.len() < self.region.len() as u64);
+            return Ok(self.region.populate(offset as usize, len as usize) || is_cut()?);
         }
-        Ok(ready)
+        Ok(false)
     }
 
     /// Releases the blocks of a range that is not in use.

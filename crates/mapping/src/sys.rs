@@ -338,6 +338,22 @@ impl MemoryRegion {
         tail.iter().zip(last).for_each(|(from, byte)| byte.store(*from, Ordering::Relaxed));
     }
 
+    /// Continues the CRC-32C `crc` with `len` bytes from `offset` on. Panics if they are not inside, which callers rule
+    /// out.
+    #[inline]
+    pub(crate) fn crc32c(&self, crc: u32, offset: usize, len: usize) -> u32 {
+        let mut crc = crc;
+        let mut done = 0;
+        while done < len {
+            let mut part = [0; 64];
+            let part = &mut part[..(len - done).min(64)];
+            self.copy_out(offset + done, part);
+            crc = crc32c::crc32c_append(crc, part);
+            done += part.len();
+        }
+        crc
+    }
+
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len
@@ -408,19 +424,22 @@ impl MemoryRegion {
         let _ = offset;
     }
 
-    /// Makes the pages of `len` bytes from `offset` on present and writable, so that stores there do not fault. A hint:
-    /// if refused, pages are made on first touch.
-    pub(crate) fn populate(&self, offset: usize, len: usize) {
+    /// Makes the pages of `len` bytes from `offset` on present and writable, so that stores there do not fault. Returns
+    /// false if a store would raise a signal. Where the system has no such call, pages are made on first touch.
+    pub(crate) fn populate(&self, offset: usize, len: usize) -> bool {
         #[cfg(target_os = "linux")]
         if offset.checked_add(len).is_some_and(|end| end <= self.len) {
             let start = offset - offset % page_size();
             // SAFETY: `start <= offset < self.len`, so the sum stays inside the mapped range.
             let at = unsafe { self.base.as_ptr().add(start) };
             // SAFETY: the range is mapped, its start a multiple of the page size; contents don't change.
-            unsafe { libc::madvise(at.cast(), len + (offset - start), libc::MADV_POPULATE_WRITE) };
+            let done = unsafe { libc::madvise(at.cast(), len + (offset - start), libc::MADV_POPULATE_WRITE) };
+            // Every other error is that of a hint that was not taken.
+            let would_fault = [libc::EFAULT, libc::EHWPOISON, libc::EIO, libc::ENOSPC];
+            return done == 0 || !io::Error::last_os_error().raw_os_error().is_some_and(|e| would_fault.contains(&e));
         }
-        #[cfg(not(target_os = "linux"))]
         let _ = (offset, len);
+        true
     }
 
     /// The number of resident bytes.
