@@ -243,12 +243,36 @@ impl fmt::Display for Finding {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Findings {
     path: PathBuf,
-    pub list: Vec<Finding>,
+    list: Vec<Finding>,
+    /// An error of the system: what could not be read is not damaged.
+    failure: Option<Error>,
 }
 
 impl Findings {
     pub(crate) fn of(path: &Path) -> Findings {
-        Findings { path: path.to_path_buf(), list: Vec::new() }
+        Findings { path: path.to_path_buf(), ..Findings::default() }
+    }
+
+    /// Returns what was found.
+    ///
+    /// # Errors
+    /// The first error of the system: then nothing is known.
+    pub(crate) fn into_list(self) -> Result<Vec<Finding>> {
+        self.failure.map_or(Ok(self.list), |e| Err(e.at(self.path)))
+    }
+
+    /// Adds what `error` says, if that is about the bytes.
+    pub(crate) fn error(&mut self, offset: impl Into<Option<u64>>, error: &Error) {
+        self.error_of(offset, "", error);
+    }
+
+    /// As [`Findings::error`], and the message begins with `what`.
+    pub(crate) fn error_of(&mut self, offset: impl Into<Option<u64>>, what: &str, error: &Error) {
+        if error.is_about_bytes() {
+            self.damage(offset, format!("{what}{}", error.message()));
+        } else {
+            self.failure.get_or_insert_with(|| error.clone());
+        }
     }
 
     /// Adds a finding.
@@ -276,5 +300,18 @@ impl Error {
     pub(crate) fn is_about_bytes(&self) -> bool {
         use ErrorKind::*;
         matches!(self.kind(), InvalidData | Unsupported | SchemaMismatch | FileChanged)
+    }
+}
+
+/// What was read; `None` if the bytes are damaged.
+///
+/// # Errors
+/// Those of access to the bytes, which may be sound.
+#[cfg(feature = "check")]
+pub(crate) fn if_sound<T>(read: Result<T>) -> Result<Option<T>> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(e) if e.is_about_bytes() => Ok(None),
+        Err(e) => Err(e),
     }
 }

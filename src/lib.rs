@@ -246,6 +246,6 @@ pub use visible::{visible, visible_json, visible_lines};
 #[cfg(feature = "table")]
 #[doc(hidden)]
 pub mod simulate {
-    pub use crate::map::{Act, Medium, Witness, limit_mappings, pretend_boot};
+    pub use crate::map::{Act, Medium, Witness, limit_mappings, pretend_boot, pretend_mount};
     pub use crate::table::{compact_on, pretend_rest};
 }

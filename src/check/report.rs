@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::array::Bytes;
 use crate::dataset::{Dataset, Source};
-use crate::error::{Error, ErrorKind, Finding, Findings, Result};
+use crate::error::{Error, ErrorKind, Finding, Findings, Result, if_sound};
 use crate::files::{arrow_files, expand, is_glob};
 use crate::ipc::{Format, Ipc, ReadOptions, Sound, WriteOptions};
 use crate::map::{Mapping, Medium, Mode, guard};
@@ -187,7 +187,7 @@ fn of_table(checked: table::TableCheck) -> Report {
 fn check_ipc(bytes: Bytes, path: &Path, progress: OnProgress) -> Result<Report> {
     let mut found = Findings::of(path);
     let (_, sound) = look(bytes, path, &mut found, progress)?;
-    Ok(Report { rows: sound.rows, batches: sound.batches as u64, findings: found.list, ..Report::default() })
+    Ok(Report { rows: sound.rows, batches: sound.batches as u64, findings: found.into_list()?, ..Report::default() })
 }
 
 /// Opens and checks; `None` if it can't be opened.
@@ -199,7 +199,7 @@ fn look(bytes: Bytes, path: &Path, found: &mut Findings, progress: OnProgress) -
             Ok((Some(ipc), sound))
         }
         Err(e) if e.is_about_bytes() => {
-            found.damage(None, e.message());
+            found.error(None, &e);
             Ok((None, Sound::default()))
         }
         Err(e) => Err(e),
@@ -260,12 +260,13 @@ fn repair_file(path: &Path, progress: OnProgress) -> Result<(Report, Option<Repa
     let is_file = bytes.slice(0, 6).is_some_and(|head| head.as_slice() == b"ARROW1");
     let (ipc, sound) = look(bytes.clone(), path, &mut found, progress)?;
     let has_damage = found.has_damage();
-    let report = Report { rows: sound.rows, batches: sound.batches as u64, findings: found.list, ..Report::default() };
+    let report =
+        Report { rows: sound.rows, batches: sound.batches as u64, findings: found.into_list()?, ..Report::default() };
     if !has_damage {
         return Ok((report, None));
     }
     let rows_before = ipc.as_ref().map(|_| sound.rows);
-    let kept = good_rows(ipc, sound, bytes, path);
+    let kept = good_rows(ipc, sound, bytes, path)?;
     let format = if is_file { Format::File } else { Format::Stream };
     let aside = table::beside(path, |name| !name.exists());
     let mut rows = 0;
@@ -288,22 +289,30 @@ fn repair_file(path: &Path, progress: OnProgress) -> Result<(Report, Option<Repa
 
 /// The rows of all batches before the first bad one; a file without its footer is read from the beginning. `None` if
 /// the schema can't be determined.
-fn good_rows(ipc: Option<Ipc>, sound: Sound, bytes: Bytes, path: &Path) -> Option<Dataset> {
+///
+/// # Errors
+/// Those of reading the file, which may be sound.
+fn good_rows(ipc: Option<Ipc>, sound: Sound, bytes: Bytes, path: &Path) -> Result<Option<Dataset>> {
     let (ipc, sound) = match ipc {
         Some(ipc) => (ipc, sound),
         None => {
             let options = ReadOptions { thorough: true, partial: true, ..ReadOptions::default() };
-            let ipc = Ipc::open(bytes, Some(path), options).ok()?;
-            let sound = ipc.check_all(&mut Findings::of(path), &mut |_, _| ());
+            let Some(ipc) = if_sound(Ipc::open(bytes, Some(path), options))? else { return Ok(None) };
+            let mut found = Findings::of(path);
+            let sound = ipc.check_all(&mut found, &mut |_, _| ());
+            found.into_list()?;
             (ipc, sound)
         }
     };
     if sound.is_disputed {
-        return None;
+        return Ok(None);
     }
     let rows = match sound.good.checked_sub(1) {
-        Some(last) => ipc.span(last).ok().flatten()?.end,
+        Some(last) => match if_sound(ipc.span(last))?.flatten() {
+            Some(span) => span.end,
+            None => return Ok(None),
+        },
         None => 0,
     };
-    Dataset::of_source(Arc::new(ipc)).slice(0, rows).ok()
+    if_sound(Dataset::of_source(Arc::new(ipc)).slice(0, rows))
 }

@@ -25,7 +25,7 @@ pub use builder::Builder;
 pub(crate) use children::member_numbers;
 pub(crate) use entries::Entries;
 pub(crate) use plan::{
-    ALIGNMENT, Extent, MOST_COUNTED, Plan, PlanDictionary, PlanNode, PlanZones, Region, Storage, ZONE, ZoneMap,
+    ALIGNMENT, Extent, Growth, MOST_COUNTED, Plan, PlanDictionary, PlanNode, PlanZones, Region, Storage, ZONE, ZoneMap,
     has_zones,
 };
 pub(crate) use row::{check_values, find_keys, has_room, put_row, row_needs};

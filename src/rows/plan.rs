@@ -437,7 +437,72 @@ pub(crate) struct Extent {
     pub bits: Option<u64>,
 }
 
+/// How the length of a buffer follows from a counter, for all counters alike.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Growth {
+    pub region: usize,
+    pub counter: usize,
+    pub unit: GrowthUnit,
+}
+
+/// What one more of a counter adds to a buffer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum GrowthUnit {
+    /// So many bytes; `first` were there before.
+    Bytes { each: u64, first: u64 },
+    /// So many bits.
+    Bits { each: u64 },
+    /// A zone for so many rows.
+    Zones { rows: u32 },
+}
+
+impl Growth {
+    /// Returns the number of whole bytes of the buffer, and that of the bits behind them, less than 8.
+    #[inline]
+    pub fn end(&self, counters: &[u64]) -> (u64, u32) {
+        self.end_at(counters[self.counter])
+    }
+
+    /// As [`Growth::end`], for one value of the counter.
+    #[inline]
+    pub fn end_at(&self, count: u64) -> (u64, u32) {
+        match self.unit {
+            GrowthUnit::Bytes { each, first } => (count * each + first, 0),
+            GrowthUnit::Bits { each } => (count * each / 8, (count * each % 8) as u32),
+            GrowthUnit::Zones { rows } => (count / u64::from(rows.max(1)) * ZONE, 0),
+        }
+    }
+}
+
+impl Growth {
+    /// The most bytes that one more of the counter adds.
+    pub fn most(&self) -> u64 {
+        match self.unit {
+            GrowthUnit::Bytes { each, .. } => each,
+            GrowthUnit::Bits { each } => each / 8 + 1,
+            GrowthUnit::Zones { .. } => ZONE,
+        }
+    }
+}
+
 impl Plan {
+    /// Returns how each buffer grows that can have bytes, in the order of the buffers.
+    pub fn growth(&self) -> Vec<Growth> {
+        let mut found = Vec::with_capacity(self.regions);
+        self.columns.iter().for_each(|column| column.growth((0, 1), &mut found));
+        self.dictionaries.iter().for_each(|entry| entry.values.growth((entry.entries, 1), &mut found));
+        let bytes = |region, counter| Growth { region, counter, unit: GrowthUnit::Bytes { each: 1, first: 0 } };
+        found.push(bytes(self.names.region, self.names.bytes));
+        let zones = |map: &PlanZones| Growth {
+            region: map.region,
+            counter: 0,
+            unit: GrowthUnit::Zones { rows: map.rows as u32 },
+        };
+        found.extend(self.zones.iter().map(zones));
+        found.sort_unstable_by_key(|growth| growth.region);
+        found
+    }
+
     /// Returns how far each buffer is filled for these counters, which are within limits that have a
     /// [`place`](Plan::place).
     pub fn extents(&self, counters: &[u64]) -> Result<Vec<Extent>> {
@@ -616,6 +681,52 @@ impl PlanNode {
             found.push(Extent { region: self.region + number, bytes, bits });
         }
         self.each_child(rows, counters, |child, rows| child.extents(rows, counters, found))
+    }
+
+    /// Adds how the node's buffers grow, of which counter `rows.0` counts `rows.1` rows each.
+    fn growth(&self, rows: (usize, u64), found: &mut Vec<Growth>) {
+        let (counter, each) = rows;
+        let mut add = |number: usize, counter, unit| {
+            found.push(Growth { region: self.region + number, counter, unit });
+        };
+        let bytes = |width: usize| GrowthUnit::Bytes { each: each * width as u64, first: 0 };
+        // The first offset is 0, and is not written.
+        let offsets = |width: usize| GrowthUnit::Bytes { each: each * width as u64, first: width as u64 };
+        let data = GrowthUnit::Bytes { each: 1, first: 0 };
+        if self.nulls.is_some() {
+            add(0, counter, GrowthUnit::Bits { each });
+        }
+        match self.kind {
+            Storage::Fixed { width } | Storage::Keys { width, .. } => add(1, counter, bytes(width)),
+            Storage::Bits => add(1, counter, GrowthUnit::Bits { each }),
+            Storage::Bytes { width, counter: text } => {
+                add(1, counter, offsets(width));
+                add(2, text, data);
+            }
+            Storage::Views { counter: text } => {
+                add(1, counter, bytes(16));
+                add(2, text, data);
+            }
+            Storage::List { width, .. } => add(1, counter, offsets(width)),
+            Storage::ListViews { width, .. } => {
+                [1, 2].into_iter().for_each(|number| add(number, counter, bytes(width)))
+            }
+            Storage::SparseUnion => add(0, counter, bytes(1)),
+            Storage::DenseUnion { .. } => {
+                add(0, counter, bytes(1));
+                add(1, counter, bytes(4));
+            }
+            Storage::Nothing | Storage::FixedList { .. } | Storage::Struct => (),
+        }
+        for (number, child) in self.children.iter().enumerate() {
+            let rows = match self.kind {
+                Storage::List { counter, .. } | Storage::ListViews { counter, .. } => (counter, 1),
+                Storage::DenseUnion { first } => (first + number, 1),
+                Storage::FixedList { size } => (rows.0, rows.1 * size),
+                _ => rows,
+            };
+            child.growth(rows, found);
+        }
     }
 
     /// Sets the size of each buffer of a segment with these limits, and whether it is text.

@@ -43,6 +43,13 @@ pub(super) const WRITER: u64 = 128;
 /// the system may treat pages as written that are not, until the boot ends.
 pub(super) const UNSYNCED: u64 = 192;
 
+/// In the live page: a later proof of the newest visible commit, whose durable record is being written over: the number of
+/// the commit, that of the durable record that this proof is since, and the checksum.
+pub(super) const RENEWED_PROOF: [u64; 3] = [256, 264, 272];
+
+/// The boot of a record that counts after a crash of the machine, or in a page cache that is not that of its writer.
+pub(super) const NO_BOOT: [u8; 16] = [0; 16];
+
 /// Keys of the schema's metadata that hold a dense segment's settings, as the header does for a growable one.
 pub(super) const SORTED_BY: &str = "arrowwood.sorted_by";
 pub(super) const SEGMENT_ROWS: &str = "arrowwood.segment_rows";
@@ -355,16 +362,32 @@ pub struct Record {
     pub sealed: bool,
     /// Whether the commit is valid only once the previous segment is sealed.
     pub provisional: bool,
+    /// Visible records: whether the commit that sealed the segment has rows in the next one, too.
+    pub goes_on: bool,
     /// The system's boot in which it was made.
     pub boot: [u8; 16],
     /// Durable records: the sequence of the previous durable record, 0 if none.
     pub previous: u64,
     /// Durable records: the checksum of the bytes appended since the previous durable record.
     pub delta: u32,
+    /// Visible records: how to tell whether their rows are there. Absent from those of early writers.
+    pub proof: Option<Proof>,
     /// Rows, then the other counters: null counts, bytes of text, items of lists, entries of dictionaries.
     pub counters: Vec<u64>,
     /// The value of each position, in the order of their names.
     pub positions: Vec<i64>,
+}
+
+/// How to tell whether the rows of a visible commit are there, without knowing whether the page cache is the one that they
+/// were written to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Proof {
+    /// The checksum of what was appended since `base`; see `protocol::proof`.
+    pub word: u32,
+    /// The sequence of a durable record that was on the disk when the commit was made; 0 for an empty segment.
+    pub base: u64,
+    /// The mount through which the writer has opened the segment, 0 if unknown.
+    pub mount: u64,
 }
 
 /// Commits are numbered below this.
@@ -385,6 +408,8 @@ pub(super) fn check_sequence(sequence: u64) -> Result<()> {
 
 const SEALED: u32 = 1;
 const PROVISIONAL: u32 = 2;
+const PROVEN: u32 = 4;
+const GOES_ON: u32 = 8;
 
 impl Record {
     /// The first counter; a record that was never written has none.
@@ -392,37 +417,47 @@ impl Record {
         self.counters.first().copied().unwrap_or(0)
     }
 
+    /// Whether more rows may follow, and whether the rows are valid by themselves.
+    pub fn state(&self) -> State {
+        State { sealed: self.sealed, provisional: self.provisional, goes_on: self.goes_on }
+    }
+
     /// Encodes the record into `bytes`.
     pub fn encode(&self, bytes: &mut Vec<u8>) {
         bytes.clear();
         bytes.extend(self.sequence.to_le_bytes());
-        let state = if self.sealed { SEALED } else { 0 } | if self.provisional { PROVISIONAL } else { 0 };
-        bytes.extend(state.to_le_bytes());
+        debug_assert!(self.proof.is_none() || self.delta == 0, "the two have the same place");
+        let proof = self.proof.unwrap_or_default();
+        bytes.extend((self.state().bits() | if self.proof.is_some() { PROVEN } else { 0 }).to_le_bytes());
         bytes.extend([0; 4]);
         bytes.extend(self.boot);
         bytes.extend(self.previous.to_le_bytes());
-        bytes.extend(self.delta.to_le_bytes());
+        bytes.extend((self.delta | proof.word).to_le_bytes());
         bytes.extend((self.positions.len() as u32).to_le_bytes());
-        bytes.resize(RECORD, 0);
+        bytes.extend(proof.base.to_le_bytes());
+        bytes.extend(proof.mount.to_le_bytes());
+        debug_assert_eq!(bytes.len(), RECORD, "the fixed part");
         self.counters.iter().for_each(|counter| bytes.extend(counter.to_le_bytes()));
         self.positions.iter().for_each(|position| bytes.extend(position.to_le_bytes()));
         let crc = crc32c::crc32c(bytes);
         bytes[12..16].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// Overwrites an encoded record with another commit that has as many positions.
+    /// Overwrites an encoded record with another commit, of the same boot and with as many positions.
     #[inline]
-    pub fn renew(bytes: &mut [u8], sequence: u64, state: State, counters: &[u64], positions: &[i64]) {
+    pub fn renew(bytes: &mut [u8], (sequence, state, proof): (u64, State, Proof), counters: &[u64], positions: &[i64]) {
         debug_assert_eq!(bytes.len(), record_len(counters.len(), positions.len()), "as many numbers as before");
-        let state = if state.sealed { SEALED } else { 0 } | if state.provisional { PROVISIONAL } else { 0 };
         bytes[..8].copy_from_slice(&sequence.to_le_bytes());
-        bytes[8..12].copy_from_slice(&state.to_le_bytes());
+        bytes[8..12].copy_from_slice(&(state.bits() | PROVEN).to_le_bytes());
         bytes[12..16].fill(0);
+        bytes[40..44].copy_from_slice(&proof.word.to_le_bytes());
+        bytes[48..56].copy_from_slice(&proof.base.to_le_bytes());
+        bytes[56..64].copy_from_slice(&proof.mount.to_le_bytes());
         let (words, _) = bytes[RECORD..].as_chunks_mut::<8>();
         let positions = positions.iter().map(|position| position.to_le_bytes());
         let numbers = counters.iter().map(|counter| counter.to_le_bytes()).chain(positions);
         words.iter_mut().zip(numbers).for_each(|(place, number)| *place = number);
-        let crc = crc32c::crc32c(bytes);
+        let crc = crate::map::crc32c(bytes);
         bytes[12..16].copy_from_slice(&crc.to_le_bytes());
     }
 
@@ -442,14 +477,18 @@ impl Record {
             return None;
         }
         let state = word.u32(8);
+        let is_proven = state & PROVEN != 0;
+        let proof = Proof { word: word.u32(40), base: word.u64(48), mount: word.u64(56) };
         let (counters, positions) = bytes[RECORD..].split_at(8 * counters);
         Some(Record {
             sequence: word.u64(0),
             sealed: state & SEALED != 0,
             provisional: state & PROVISIONAL != 0,
+            goes_on: state & GOES_ON != 0,
             boot: bytes.get(16..32)?.try_into().ok()?,
             previous: word.u64(32),
-            delta: word.u32(40),
+            delta: if is_proven { 0 } else { word.u32(40) },
+            proof: is_proven.then_some(proof),
             counters: counters.as_chunks().0.iter().map(|&raw| u64::from_le_bytes(raw)).collect(),
             positions: positions.as_chunks().0.iter().map(|&raw| i64::from_le_bytes(raw)).collect(),
         })
@@ -463,6 +502,15 @@ pub struct State {
     pub sealed: bool,
     /// As [`Record::provisional`].
     pub provisional: bool,
+    /// As [`Record::goes_on`].
+    pub goes_on: bool,
+}
+
+impl State {
+    fn bits(self) -> u32 {
+        let State { sealed, provisional, goes_on } = self;
+        SEALED * u32::from(sealed) | PROVISIONAL * u32::from(provisional) | GOES_ON * u32::from(goes_on)
+    }
 }
 
 /// Reads little-endian words from bytes; 0 past the end.
@@ -594,16 +642,27 @@ mod tests {
         }
         assert_eq!(bytes.len(), HEADER + 16 + 3 * 8 + 2 * 8);
         let live: Vec<_> = fields_of_page("Live page").into_iter().map(|(at, _, name)| (at as u64, name)).collect();
-        let expected = [(SEQUENCE, "sequence"), (WAITING, "waiting"), (WRITER, "writer"), (UNSYNCED, "unsynced")];
+        let [renewed, base, proof] = RENEWED_PROOF;
+        let expected = [
+            (SEQUENCE, "sequence"),
+            (WAITING, "waiting"),
+            (WRITER, "writer"),
+            (UNSYNCED, "unsynced"),
+            (renewed, "renewed"),
+            (base, "renewed base"),
+            (proof, "renewed proof"),
+        ];
         assert_eq!(live, expected.map(|(at, name)| (at, name.to_string())));
         let boot = *b"the boot's bytes";
         let record = Record {
             sequence: 5,
             sealed: true,
             provisional: true,
+            goes_on: true,
             boot,
             previous: 32,
-            delta: 40,
+            delta: 0,
+            proof: Some(Proof { word: 40, base: 48, mount: 56 }),
             counters: vec![64],
             positions: vec![72],
         };
@@ -613,11 +672,13 @@ mod tests {
             let got = &bytes[at..at + size];
             match &name[..] {
                 "sequence" => assert_eq!(got, 5u64.to_le_bytes()),
-                "state" => assert_eq!(got, 3u32.to_le_bytes()),
+                "state" => assert_eq!(got, 15u32.to_le_bytes()),
                 "crc" => assert_eq!(got, crc32c::crc32c(&[&bytes[..12], &[0; 4], &bytes[16..]].concat()).to_le_bytes()),
                 "boot" => assert_eq!(got, boot),
                 "previous" => assert_eq!(got, 32u64.to_le_bytes()),
                 "delta" => assert_eq!(got, 40u32.to_le_bytes()),
+                "base" => assert_eq!(got, 48u64.to_le_bytes()),
+                "mount" => assert_eq!(got, 56u64.to_le_bytes()),
                 "positions" => assert_eq!(got, 1u32.to_le_bytes()),
                 other => panic!("{other} is not tested"),
             }

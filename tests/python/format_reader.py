@@ -18,9 +18,9 @@ from collections import namedtuple
 
 import pyarrow as pa
 
-SEALED = 1
+SEALED, PROVISIONAL, PROVEN, GOES_ON = 1, 2, 4, 8
 HEADER = struct.Struct("<8sHHIII9Q3IHH2Q")
-RECORD = struct.Struct("<QII16sQII16x")
+RECORD = struct.Struct("<QII16sQIIQQ")
 ZONE = struct.Struct("<IBBBB32s32s")
 
 Header = namedtuple(
@@ -28,7 +28,8 @@ Header = namedtuple(
     "magic major minor length crc slots first_row capacity live record ring slot tail footer "
     "file buffers counters sorted_by zones flags segment_rows log",
 )
-Record = namedtuple("Record", "sequence state crc boot previous delta count counters positions")
+Record = namedtuple("Record", "sequence state crc boot previous delta count base mount counters positions")
+NOTHING = Record(0, 0, 0, b"", 0, 0, 0, 0, 0, (), ())
 # An entry of the log: the counters before it, and pairs of offsets in the file and bytes.
 Entry = namedtuple("Entry", "record before pieces")
 # What a buffer holds: `kind` is "bits", "offsets" or "values"; `width` bits of each of `n` elements.
@@ -62,6 +63,11 @@ def crc32c(data, crc=0):
 def boot_id():
     with open("/proc/sys/kernel/random/boot_id") as file:
         return uuid.UUID(file.read().strip()).bytes
+
+
+def mount_id(path):
+    """The mount that a file is opened through: 0 where nobody says, and no writer has that."""
+    return 0
 
 
 BYTES = {pa.string(): 32, pa.binary(): 32, pa.large_string(): 64, pa.large_binary(): 64}  # width of their offsets
@@ -276,6 +282,7 @@ class Segment:
             self.map = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
             self.inode = os.fstat(file.fileno()).st_ino
         self.bytes, self.sequence, self.record, self.dense = memoryview(self.map), 0, None, None
+        self.lost = None  # the commits up to this one are not there as they were made; None if nothing is known
         schema, at = self._frame(8)
         empty, at = self._frame(at)
         start = up(at, 4096)
@@ -321,13 +328,13 @@ class Segment:
     def parse(self, raw):
         """The record that bytes begin with, None if it is not whole."""
         fixed, counters = RECORD.unpack_from(raw), self.header.counters
-        end = 64 + 8 * (counters + fixed[-1])
-        if not fixed[0] or fixed[-1] > 256 or end > len(raw):
+        end = 64 + 8 * (counters + fixed[6])
+        if not fixed[0] or fixed[6] > 256 or end > len(raw):
             return None
         record = Record(
             *fixed,
             struct.unpack_from(f"<{counters}Q", raw, 64),
-            struct.unpack_from(f"<{fixed[-1]}q", raw, 64 + 8 * counters),
+            struct.unpack_from(f"<{fixed[6]}q", raw, 64 + 8 * counters),
         )
         raw = bytearray(raw[:end])
         raw[12:16] = bytes(4)
@@ -343,11 +350,79 @@ class Segment:
             if self.word[0] == self.sequence:  # no writer was at work meanwhile: it is not there
                 return None
 
+    def is_current(self, record):
+        """Whether a visible record is of this boot, and its rows are there."""
+        if not record or record.boot != boot_id():
+            return False
+        if self.lost is None:
+            is_there = not record.state & PROVEN or record.mount == mount_id(self.path) != 0
+            is_there = is_there or self.is_proven(record) and self.is_whole(record) and self.is_newest(record)
+            newer = self.record_at(self.word[0] % 2)
+            is_there = is_there or newer and newer.sequence > record.sequence  # a writer goes on in this page cache
+            entries = [entry.record for entry in self.entries()]
+            others = [self.word[0], *(r.sequence for r in [*map(self.record_at, range(4)), *entries] if r)]
+            self.lost = 0 if is_there else max(others)
+        return record.sequence > self.lost
+
+    def is_proven(self, record):
+        """Whether the rows of a visible record are those that it was made of."""
+        nothing = NOTHING._replace(counters=(0,) * self.header.counters)
+        bases = {r.sequence: r for r in [nothing, *filter(None, map(self.record_at, (2, 3)))]}
+        number, renewed, word = struct.unpack_from("<QQI", self.bytes, self.header.live + 256)
+        if record.base in bases:
+            return self.proof(bases[record.base], record) == record.delta
+        if number == record.sequence and renewed in bases:
+            return self.proof(bases[renewed], record) == word
+        last = self.durable()
+        return last is not None and (last.counters, last.positions) == (record.counters, record.positions)
+
+    def proof(self, base, record):
+        """The checksums of what was appended to each buffer, in one."""
+        proof, olds = 0, layout(self.schema, base.counters, self.zones)[2]
+        buffers = zip(self.buffers, olds, self.parts(record), strict=True)
+        for number, ((at, _), old, new) in enumerate(buffers):
+            start = old.n // 8 if new.kind == "bits" else size(old)
+            data = bytearray(self.bytes[at + start : at + size(new)])
+            if data and new.kind == "bits" and new.n % 8:
+                data[-1] &= (1 << new.n % 8) - 1
+            crc, turn = crc32c(data), number % 32
+            proof ^= (crc << turn | crc >> 32 - turn) & 0xFFFFFFFF
+        return proof
+
+    def is_whole(self, record):
+        """Whether the rows of a commit in later segments are there, too."""
+        if not record.state & GOES_ON:
+            return True
+        last = self.durable()
+        if last and last.state & 3 == SEALED and last.counters == record.counters:
+            return True
+        try:
+            after = Segment(os.path.join(os.path.dirname(self.path), f"{self.name + record.counters[0]:020}.arrow"))
+        except FileNotFoundError:
+            return False
+        if after.dense is not None or after.durable():
+            return True
+        newest = after.visible() or max(filter(None, map(after.record_at, (0, 1))), key=lambda r: r.sequence)
+        is_of_commit = newest.boot == boot_id() and (not newest.state & PROVISIONAL or newest.counters[0] > 0)
+        return is_of_commit and after.is_proven(newest) and after.is_whole(newest)
+
+    def is_newest(self, record):
+        """Whether no durable commit has more than a visible one."""
+        last = self.durable()
+        for entry in self.following(last):
+            last = entry.record
+        if not last:
+            return True
+        pairs = list(zip(last.counters, record.counters, strict=True))
+        has_more = any(new > old for new, old in pairs) or last.state & SEALED > record.state & SEALED
+        moved = last.sequence > record.sequence and last.positions != record.positions
+        return not has_more and not (moved and all(new >= old for new, old in pairs))
+
     def other_visible(self):
         """Where the newest visible record is torn: the other one, if it is whole and of this boot."""
         found = [record for record in map(self.record_at, (0, 1)) if record and record.boot == boot_id()]
         record = max(found, key=lambda record: record.sequence, default=None)
-        return record and self.behind(self.check(record))
+        return record and self.is_current(self.check(record)) and self.behind(record)
 
     def behind(self, seen):
         """The newest durable commit of this boot that was synced, where it has more than `seen`, a visible one."""
@@ -403,11 +478,8 @@ class Segment:
             done += end - start
         return Entry(record, before, pieces), 1 + -(-max(0, len(whole) - 4096) // 4088)
 
-    def following(self, base, upto=2**32 - 1):
-        """The entries of the log that follow durable record `base`, in their order;
-        those from page `upto` on don't count."""
-        if base and base.state & SEALED:
-            return
+    def entries(self, upto=2**32 - 1):
+        """The whole entries of the log before page `upto`."""
         start, at, entries = self.header.live + 4096 + 4 * self.header.record, 0, []
         log = bytes(self.bytes[start : start + self.header.log])
         while at < len(log):
@@ -415,7 +487,15 @@ class Segment:
             if entry and at // 4096 < upto:
                 entries.append(entry[0])
             at += 4096 * (entry[1] if entry else 1)
-        last, boot = base or Record(0, 0, 0, b"", 0, 0, 0, (0,) * self.header.counters, ()), base and base.boot
+        return entries
+
+    def following(self, base, upto=2**32 - 1):
+        """The entries of the log that follow durable record `base`, in their order;
+        those from page `upto` on don't count."""
+        if base and base.state & SEALED:
+            return
+        entries = self.entries(upto)
+        last, boot = base or NOTHING._replace(counters=(0,) * self.header.counters), base and base.boot
         for entry in sorted(entries, key=lambda entry: entry.record.sequence):
             new = entry.record
             boot = boot or new.boot
@@ -462,7 +542,7 @@ class Segment:
 
     def is_on_disk(self, record):
         """Whether the bytes of a durable record are there."""
-        nothing = Record(0, 0, 0, b"", 0, 0, 0, (0,) * self.header.counters, ())
+        nothing = NOTHING._replace(counters=(0,) * self.header.counters)
         records = [*filter(None, map(self.record_at, (2, 3))), nothing]
         base = next((r for r in records if r.sequence == record.previous), None)
         # With the record before overwritten, a newer one had been begun: this one was on the disk.
@@ -526,7 +606,7 @@ class Segment:
             record = self.visible() or self.other_visible()
             if record:
                 self.check(record)
-            self.record = record if record and record.boot == boot_id() else self.replay(self.durable())
+            self.record = record if record and self.is_current(record) else self.replay(self.durable())
 
     @property
     def positions(self):

@@ -270,6 +270,7 @@ def test_golden_vectors(tmp_path, monkeypatch, name):
     with open(os.path.join(folder, "expected.json"), encoding="utf-8") as file:
         expected = json.load(file)
     monkeypatch.setattr(format_reader, "boot_id", lambda: bytes.fromhex(expected["boot"]))
+    monkeypatch.setattr(format_reader, "mount_id", lambda path: expected["mount"])
     if "refused" in expected:
         with pytest.raises(Malformed):
             open_table(tmp_path)

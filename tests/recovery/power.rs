@@ -1,5 +1,6 @@
 //! Power cuts: random runs of a writer on a disk that is watched, and the table opened again from what the disk may hold
-//! after a cut at each moment of the run. `ARROWWOOD_POWER_RUNS` makes it take longer, `ARROWWOOD_POWER_SEED` is
+//! after a cut at each moment of the run; once as after a cut of the power, and once on a machine that was not booted again
+//! and has lost its page cache, as where a snapshot of the volume is mounted. `ARROWWOOD_POWER_RUNS` makes it take longer, `ARROWWOOD_POWER_SEED` is
 //! the first seed: see `make torture`.
 #![cfg(target_os = "linux")]
 
@@ -10,8 +11,8 @@ use std::sync::{Arc, Mutex};
 
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, ListArray, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use arrowwood::simulate::{Act, Medium, Witness, compact_on, pretend_boot};
-use arrowwood::{Compaction, Dataset, Late, Sync, Value, Writer, WriterOptions, col, open, table_stat};
+use arrowwood::simulate::{Act, Medium, Witness, compact_on, pretend_boot, pretend_mount};
+use arrowwood::{Compaction, Dataset, Late, Sync, Value, Writer, WriterOptions, col, open, segment_stat, table_stat};
 
 mod stories;
 
@@ -290,6 +291,8 @@ impl Run {
         let done = commit(writer, self.has_positions, self.twin.mark.intended);
         if done.is_ok() || writer.committed_rows() == self.twin.mark.intended {
             self.twin.rows.append(&mut self.twin.pending);
+            self.twin.mark.committed = self.twin.rows.len() as u64;
+            self.note();
         }
         done?;
         if self.options.sync == Sync::Commit {
@@ -455,6 +458,26 @@ struct Case<'a> {
     options: &'a WriterOptions,
     /// The folder that the table is in.
     from: &'a Path,
+    loss: Loss,
+}
+
+/// What has lost the pages that were not synced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loss {
+    /// The machine: it is booted again.
+    Power,
+    /// The page cache of a file system: it is mounted again, in the same boot.
+    PageCache,
+}
+
+impl Loss {
+    /// Everything from now on is behind the loss.
+    fn happens(self) {
+        match self {
+            Loss::Power => another_boot(),
+            Loss::PageCache => another_mount(),
+        }
+    }
 }
 
 impl Case<'_> {
@@ -466,7 +489,10 @@ impl Case<'_> {
             false if depth == 0 && dice.below(8) == 0 => Then::CutAgain,
             false => Then::WriteOn,
         };
-        self.judge_image(disk.mark, &image, then, dice, count, depth)
+        // The very page cache, through another mount: nothing is lost.
+        let is_all = self.loss == Loss::PageCache && luck == Luck::Everything && !disk.has_failed();
+        let committed = if is_all { disk.mark.committed } else { 0 };
+        self.judge_image(Mark { committed, ..disk.mark }, &image, then, dice, count, depth)
     }
 
     fn judge_image(
@@ -482,6 +508,10 @@ impl Case<'_> {
         image.write(self.from, home.path());
         count.images += 1;
         let table = home.path().join("ticks");
+        if self.loss == Loss::PageCache {
+            // No other image has been read through this mount.
+            another_mount();
+        }
         let rows = match open(&table) {
             Ok(dataset) => self.read(&dataset, mark)?,
             Err(e) if mark.exists => return Err(format!("can't be opened: {e}")),
@@ -494,7 +524,9 @@ impl Case<'_> {
         count.reopened += 1;
         let recorder = Arc::new(Recorder::default());
         let options = WriterOptions { medium: Medium::watched(recorder.clone()), ..self.options.clone() };
-        let said = Mark { durable: end.max(mark.durable), intended: end, orders: [0; 2], ..mark };
+        // What is read after a cut of the power was durable. What is proven is there, and is durable when it is synced.
+        let durable = if self.loss == Loss::Power { end.max(mark.durable) } else { mark.durable };
+        let said = Mark { durable, committed: 0, intended: end, orders: [0; 2], ..mark };
         let home_path = std::fs::canonicalize(home.path()).unwrap();
         let second = image.disk(self.from, &home_path, said);
         let ticks = home_path.join("ticks");
@@ -507,7 +539,8 @@ impl Case<'_> {
             let mut ends = self.ends.clone();
             ends.extend([end + 2, end + 3]);
             let (from, has_positions) = (home_path.as_path(), self.has_positions);
-            let case = Case { orders: &[rows], from, options: self.options, width: self.width, ends, has_positions };
+            let (options, width, loss) = (self.options, self.width, self.loss);
+            let case = Case { orders: &[rows], from, options, width, ends, has_positions, loss };
             let before = count.images;
             judge_all(&case, second, marks, dice, count, depth + 1)?;
             count.twice += count.images - before;
@@ -521,8 +554,9 @@ impl Case<'_> {
         dataset.validate(|_, _| ()).map_err(failed)?;
         let (first, rows) = (dataset.first_row(), dataset.len().map_err(failed)?);
         let end = first + rows;
-        if first > mark.dropped || end < mark.durable || end > mark.intended {
-            return Err(format!("rows {first} .. {end}, and {mark:?}"));
+        if first > mark.dropped || end < mark.durable.max(mark.committed) || end > mark.intended {
+            let files = records_of(dataset.path().unwrap_or(Path::new("")));
+            return Err(format!("rows {first} .. {end}, and {mark:?}, of{files}"));
         }
         if end > 0 && !self.ends.contains(&end) {
             return Err(format!("rows {first} .. {end} are a part of a commit, which end at {:?}", self.ends));
@@ -530,7 +564,8 @@ impl Case<'_> {
         let positions = dataset.positions().map_err(failed)?;
         let expected = (self.has_positions && end > 0).then_some(end as i64);
         if positions.get("rows").copied().filter(|&rows| rows > 0) != expected {
-            return Err(format!("rows {first} .. {end}, and positions {positions:?}"));
+            let files = records_of(dataset.path().unwrap_or(Path::new("")));
+            return Err(format!("rows {first} .. {end}, and positions {positions:?}, of{files}"));
         }
         let mut found = Err("no order of rows is known".into());
         for order in self.orders[mark.orders[0]..=mark.orders[1]].iter().filter(|order| order.len() as u64 >= end) {
@@ -614,13 +649,31 @@ impl Case<'_> {
         drop(writer);
         let (ends, has_positions) = ([rows.len() as u64].into(), self.has_positions);
         let orders = [rows];
-        let whole = Case { orders: &orders, width: self.width, options, from: self.from, ends, has_positions };
+        let (width, from, loss) = (self.width, self.from, self.loss);
+        let whole = Case { orders: &orders, width, options, from, ends, has_positions, loss };
         let len = orders[0].len() as u64;
         let all = Mark { durable: len, intended: len, ..mark };
         whole.read(&open(table).map_err(failed)?, all)?;
         let [rows] = orders;
         Ok((rows, recorder.take(), dropped))
     }
+}
+
+/// The records of a table's segments, for a message.
+fn records_of(table: &Path) -> String {
+    let files = std::fs::read_dir(table).into_iter().flatten().map(|file| file.unwrap().path());
+    let stats = files.filter_map(|file| segment_stat(&file).ok().flatten());
+    let record = |record: &arrowwood::RecordStat| {
+        let (sealed, provisional) = (record.sealed, record.provisional);
+        let (place, number, end) = (record.place, record.sequence, record.end);
+        format!(" [{place:?} {number} up to {end}, sealed: {sealed}, provisional: {provisional}]")
+    };
+    stats
+        .map(|stat| {
+            let records: String = stat.records.iter().map(record).collect();
+            format!("\n  {} at {}:{records}", stat.first_row, stat.sequence)
+        })
+        .collect()
 }
 
 /// Cuts the power before each of the events, and after the last.
@@ -636,7 +689,7 @@ fn judge_all(
         let event = events.get(number);
         let is_act = event.is_some_and(|event| !matches!(event, Event::Mark(_)));
         if event.is_none() || (is_act && !disk.is_synced()) {
-            another_boot();
+            case.loss.happens();
             // All of them where something reaches the disk, and one by turns at each store.
             let turn = number % Luck::ALL.len();
             let is_store = matches!(event, Some(Event::Put(..)));
@@ -666,8 +719,15 @@ fn another_boot() {
     pretend_boot(Some(u128::from(BOOTS.fetch_add(1, Ordering::Relaxed)).to_be_bytes()));
 }
 
-fn run(seed: u64, count: &mut Count) -> Result<(), String> {
+/// The file system is mounted again.
+fn another_mount() {
+    static MOUNTS: AtomicU64 = AtomicU64::new(1);
+    pretend_mount(Some(MOUNTS.fetch_add(1, Ordering::Relaxed)));
+}
+
+fn run(seed: u64, loss: Loss, count: &mut Count) -> Result<(), String> {
     another_boot();
+    another_mount();
     let mut run = Run::new(seed);
     run.recorder.ask(run.table());
     let steps = 4 + run.dice.below(30);
@@ -682,6 +742,7 @@ fn run(seed: u64, count: &mut Count) -> Result<(), String> {
         has_positions: run.has_positions,
         options: &run.options,
         from: &from,
+        loss,
     };
     judge_all(&case, Disk::default(), events, &mut run.dice, count, 0)
 }
@@ -693,6 +754,16 @@ fn number(name: &str, default: u64) -> u64 {
 #[test]
 fn a_power_cut_costs_no_durable_row() {
     alone!();
+    lose_at_each_moment(Loss::Power);
+}
+
+#[test]
+fn a_lost_page_cache_costs_no_durable_row() {
+    alone!();
+    lose_at_each_moment(Loss::PageCache);
+}
+
+fn lose_at_each_moment(loss: Loss) {
     let (first, runs) = (number("ARROWWOOD_POWER_SEED", 0), number("ARROWWOOD_POWER_RUNS", 6));
     let mut count = Count::default();
     // One that has found a fault comes first.
@@ -701,12 +772,13 @@ fn a_power_cut_costs_no_durable_row() {
         if seed % 50 == 0 && runs > 50 {
             eprintln!("  seed {seed}: {count:?}");
         }
-        if let Err(e) = run(seed, &mut count) {
+        if let Err(e) = run(seed, loss, &mut count) {
             panic!("seed {seed}: {e}; repeat it with ARROWWOOD_POWER_SEED={seed} ARROWWOOD_POWER_RUNS=1");
         }
     }
     pretend_boot(None);
-    eprintln!("  {runs} runs: {count:?}");
+    pretend_mount(None);
+    eprintln!("  {runs} runs, {loss:?}: {count:?}");
     assert!(count.images > 1000 && count.reopened > 0 && count.dropped > 0);
 }
 
@@ -747,7 +819,8 @@ fn suffer(seed: u64, after: u64, errno: i32, lasting: bool, steps: u64) -> Resul
 fn look(run: &Run) -> Result<(), String> {
     let orders = run.twin.orders();
     let (ends, has_positions, from) = (run.twin.ends.clone(), run.has_positions, run.home.path());
-    let case = Case { width: run.width, orders: &orders, options: &run.options, from, ends, has_positions };
+    let (width, options, loss) = (run.width, &run.options, Loss::Power);
+    let case = Case { width, orders: &orders, options, from, ends, has_positions, loss };
     let committed = run.twin.rows.len() as u64;
     match open(run.table()) {
         Ok(dataset) => {
@@ -836,9 +909,12 @@ impl Witness for Onlooker {
             let (durable, intended) = (twin.rows.len() as u64, orders[0].len() as u64);
             let ends = [durable, intended].into();
             let has_positions = *has_positions;
-            let case = Case { width: *width, orders: &orders, options: &options, from: table, ends, has_positions };
-            let read =
-                case.read(&dataset, Mark { durable, intended, dropped: intended, exists: true, orders: [0, last] });
+            let (width, options, loss) = (*width, &options, Loss::Power);
+            let case = Case { width, orders: &orders, options, from: table, ends, has_positions, loss };
+            let read = case.read(
+                &dataset,
+                Mark { durable, committed: 0, intended, dropped: intended, exists: true, orders: [0, last] },
+            );
             self.wrong.lock().unwrap().extend(read.err().map(|e| format!("before {act:.100?}: {e}")));
         }
         self.recorder.hear(act)

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use arrowwood::simulate::{Act, Medium, Witness, pretend_boot};
+use arrowwood::simulate::{Act, Medium, Witness, pretend_boot, pretend_mount};
 use arrowwood::{ErrorKind, Late, Value, Writer, WriterOptions, open, parse_schema};
 use flate2::Compression;
 use flate2::read::GzDecoder;
@@ -31,6 +31,9 @@ use rows::{every_type, json_rows, simple, types_that_refer, with_long_text};
 /// The boots in which vectors are written, and in which those of another boot are read.
 const WRITING: [u8; 16] = *b"boot of a writer";
 const LATER: [u8; 16] = *b"boot of a reader";
+/// The mounts through which vectors are written, and through which those of another mount are read.
+const WRITERS_MOUNT: u64 = 4242;
+const READERS_MOUNT: u64 = 4243;
 
 /// What a reader makes of a vector.
 enum Expected {
@@ -57,6 +60,8 @@ struct Vector {
     shows: &'static str,
     /// The boot that a reader takes for the present one.
     boot: [u8; 16],
+    /// The mount through which a reader takes the table to be opened.
+    mount: u64,
     /// Makes the table at a path.
     make: fn(&Path) -> Expected,
     check: Check,
@@ -65,7 +70,7 @@ struct Vector {
 }
 
 const fn vector(name: &'static str, shows: &'static str, boot: [u8; 16], make: fn(&Path) -> Expected) -> Vector {
-    Vector { name, shows, boot, make, check: Check::Good, next_writer: None }
+    Vector { name, shows, boot, mount: WRITERS_MOUNT, make, check: Check::Good, next_writer: None }
 }
 
 const VECTORS: &[Vector] = &[
@@ -217,6 +222,33 @@ const VECTORS: &[Vector] = &[
             table_of(json_rows(&simple(0..3)))
         },
     ),
+    Vector {
+        mount: READERS_MOUNT,
+        ..vector(
+            "other_mount",
+            "The table is read through another mount than it was written through: the rows are compared with the proof of \
+             the newest visible record, and count.",
+            WRITING,
+            |table| {
+                synced_by_a_record(table);
+                table_of(json_rows(&simple(0..7)))
+            },
+        )
+    },
+    Vector {
+        mount: READERS_MOUNT,
+        ..vector(
+            "other_mount_lost",
+            "As other_mount, but the pages of the last two rows did not reach the disk, as in a snapshot of the volume: \
+             the newest durable record counts, though its boot is this one.",
+            WRITING,
+            |table| {
+                synced_by_a_record(table);
+                edit(table, 0, |segment| segment.clear_values(0, 8 * 5..8 * 7));
+                table_of(json_rows(&simple(0..5)))
+            },
+        )
+    },
     vector(
         "other_boot_overwritten",
         "The newest durable record is torn, and was written over the one that `previous` of the other names: that one was \
@@ -580,8 +612,12 @@ fn vectors() -> PathBuf {
 
 /// The files of a vector, unpacked, by name.
 fn unpacked(name: &str) -> BTreeMap<String, Vec<u8>> {
+    unpacked_from(&vectors().join(name))
+}
+
+fn unpacked_from(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
-    for entry in fs::read_dir(vectors().join(name)).unwrap() {
+    for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|end| end == "gz") {
             let mut bytes = Vec::new();
@@ -597,6 +633,7 @@ fn made(vector: &Vector) -> (BTreeMap<String, Vec<u8>>, String) {
     let home = tempfile::tempdir().unwrap();
     let table = home.path().join(vector.name);
     pretend_boot(Some(WRITING));
+    pretend_mount(Some(WRITERS_MOUNT));
     let expected = (vector.make)(&table);
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(&table).unwrap() {
@@ -611,7 +648,9 @@ fn made(vector: &Vector) -> (BTreeMap<String, Vec<u8>>, String) {
 /// `expected.json`, a row a line.
 fn expected_json(vector: &Vector, expected: &Expected) -> String {
     let boot: String = vector.boot.iter().map(|byte| format!("{byte:02x}")).collect();
-    let mut lines = vec![format!("\"shows\": {}", Json::from(vector.shows)), format!("\"boot\": \"{boot}\"")];
+    let shows = Json::from(vector.shows);
+    let mount = vector.mount;
+    let mut lines = vec![format!("\"shows\": {shows}"), format!("\"boot\": \"{boot}\""), format!("\"mount\": {mount}")];
     match expected {
         Expected::Refused(why) => lines.push(format!("\"refused\": {}", Json::from(*why))),
         Expected::Table { rows, first_row, positions } => {
@@ -661,6 +700,7 @@ fn laid_out(vector: &Vector) -> (tempfile::TempDir, PathBuf) {
         fs::write(table.join(name), bytes).unwrap();
     }
     pretend_boot(Some(vector.boot));
+    pretend_mount(Some(vector.mount));
     (home, table)
 }
 
@@ -703,6 +743,7 @@ fn tables_are_read_as_their_vectors_say() {
         }
     }
     pretend_boot(None);
+    pretend_mount(None);
 }
 
 #[test]
@@ -723,6 +764,7 @@ fn check_says_what_is_wrong_with_each_vector() {
         assert!(is_right, "{}: {:#?}", vector.name, report.findings);
     }
     pretend_boot(None);
+    pretend_mount(None);
 }
 
 /// What the next writer finds is what readers see, but for a commit that a killed writer has prepared; and goes on there.
@@ -753,6 +795,40 @@ fn writers_go_on_from_what_readers_see() {
         }
     }
     pretend_boot(None);
+    pretend_mount(None);
+}
+
+/// Tables of before there were proofs: their commits count in their boot, through any mount.
+#[test]
+fn tables_of_early_writers_are_read() {
+    alone!();
+    let early = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/early");
+    for entry in fs::read_dir(early).unwrap() {
+        let folder = entry.unwrap().path();
+        let expected: Json = serde_json::from_str(&fs::read_to_string(folder.join("expected.json")).unwrap()).unwrap();
+        let home = tempfile::tempdir().unwrap();
+        let table = home.path().join("table");
+        fs::create_dir(&table).unwrap();
+        for (name, bytes) in unpacked_from(&folder) {
+            fs::write(table.join(name), bytes).unwrap();
+        }
+        let boot = u128::from_str_radix(expected["boot"].as_str().unwrap(), 16).unwrap().to_be_bytes();
+        pretend_boot(Some(boot));
+        pretend_mount(Some(READERS_MOUNT));
+        let found = read(&table).unwrap();
+        for key in ["first_row", "positions", "rows"] {
+            assert_eq!(found[key], expected[key], "{}: {key}", folder.display());
+        }
+        let mut writer = Writer::open(&table, None, &unsynced(8)).unwrap();
+        let end = writer.rows();
+        assert_eq!(end, found["first_row"].as_u64().unwrap() + found["rows"].as_array().unwrap().len() as u64);
+        writer.sync().unwrap();
+        drop(writer);
+        pretend_boot(Some(LATER));
+        assert_eq!(read(&table).unwrap()["rows"], expected["rows"], "{}", folder.display());
+    }
+    pretend_boot(None);
+    pretend_mount(None);
 }
 
 /// The vectors in the repository are those that the writer of today makes, byte for byte but for what it publishes to other
@@ -775,6 +851,7 @@ fn vectors_are_what_writers_make() {
         }
     }
     pretend_boot(None);
+    pretend_mount(None);
 }
 
 #[test]

@@ -52,6 +52,8 @@ pub struct Mark {
     pub exists: bool,
     /// No row below this one may be lost, but for those below `dropped`.
     pub durable: u64,
+    /// No row below this one may be lost as long as the page cache is there, but for those below `dropped`.
+    pub committed: u64,
     /// No row from this one on can be there.
     pub intended: u64,
     /// Rows below this one may have been dropped.
@@ -388,6 +390,11 @@ impl Disk {
     /// Whether there is anything that a crash may lose.
     pub fn is_synced(&self) -> bool {
         self.namings.is_empty() && self.inodes.values().all(|inode| inode.since.is_empty() && inode.lens.is_empty())
+    }
+
+    /// Whether a sync has failed, and the system takes pages for written that are not.
+    pub fn has_failed(&self) -> bool {
+        self.inodes.values().any(|inode| !inode.stuck.is_empty())
     }
 
     fn inode(&mut self, number: u64) -> (u64, &mut Inode) {

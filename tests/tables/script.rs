@@ -68,6 +68,8 @@ impl Places {
             let start = live + PAGE + number * record;
             places.push((name.into(), start..start + record));
             masks.push(start + 12..start + 32);
+            // The mount.
+            masks.push(start + 56..start + 64);
         }
         places.extend((0..slots).map(|k| (format!("slot {k}"), ring + k * slot..ring + (k + 1) * slot)));
         places.extend((0..regions).map(|k| {

@@ -98,7 +98,7 @@ pub use parts::{UnfinishedFile, hidden_files};
 pub use store::Store;
 #[doc(hidden)]
 pub use sys::limit_mappings;
-pub use sys::{copy_past_caches, load_soon, mapped_files, mappings_are_scarce, prefetch, settle};
+pub use sys::{Run, RunEnd, copy_past_caches, crc32c, load_soon, mapped_files, mappings_are_scarce, prefetch, settle};
 pub use unmapped::{FileState, UnmappedFile};
 pub use view::View;
 pub use wait::{AwaitedWord, WaitAny};

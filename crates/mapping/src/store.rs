@@ -17,14 +17,13 @@ use crate::medium::{Act, Medium, inode, mounted};
 use crate::mode::Mode;
 use crate::parts::take_over;
 use crate::watch::{ChangeCheck, FixedBytes, Watch, WatchedFile, settle};
+use crate::sys::{Run, RunEnd};
 use crate::{os, sys};
 
 /// The bytes in which holes are looked for.
 const BLOCK: usize = 4096;
 
-/// The most bytes that are read through the mapping at once.
-const MAPPED: usize = 1 << 10;
-/// The bytes that are read at once otherwise.
+/// The bytes that are read at once for a checksum.
 const CHUNK: u64 = 64 << 10;
 
 /// A file of fixed size, sparse at first, with one writing process.
@@ -235,20 +234,18 @@ impl Store {
         self.region.copy_out(offset as usize, into);
     }
 
-    /// Continues the CRC-32C `crc` with `len` bytes from `offset` on.
-    ///
-    /// # Errors
-    /// Those of the system, for bytes that are not read through the mapping.
+    /// Takes the bytes up to `end` of each run into its checksum, and returns what that changes of their combination.
     #[inline]
-    pub fn crc32c(&self, crc: u32, offset: u64, len: u64) -> io::Result<u32> {
-        if len <= MAPPED as u64 {
-            return Ok(self.region.crc32c(crc, offset as usize, len as usize));
-        }
-        self.crc32c_of_many(crc, offset, len)
+    pub fn checksum(&self, runs: &mut [Run], end: impl Fn(usize) -> RunEnd) -> u32 {
+        self.region.checksum(runs, end)
     }
 
-    /// By pread(2): pages that were written, and not stored to, are not mapped.
-    fn crc32c_of_many(&self, mut crc: u32, offset: u64, len: u64) -> io::Result<u32> {
+    /// Continues the CRC-32C `crc` with `len` bytes from `offset` on, by pread(2): pages that were written, and not stored
+    /// to, are not mapped.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn crc32c(&self, mut crc: u32, offset: u64, len: u64) -> io::Result<u32> {
         let mut chunk = vec![0; len.min(CHUNK) as usize];
         for at in (0..len).step_by(CHUNK as usize) {
             let part = &mut chunk[..(len - at).min(CHUNK) as usize];

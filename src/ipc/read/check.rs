@@ -41,7 +41,7 @@ impl Ipc {
             Some(footer) => self.check_footer(footer, found),
             None => {
                 if let Err(e) = self.walk(u64::MAX) {
-                    found.damage(None, e.message());
+                    found.error(None, &e);
                 }
                 let batches = self.entries.len();
                 Sound { rows: 0, batches, good: batches, is_disputed: false }
@@ -72,11 +72,11 @@ impl Ipc {
             let at = self.frame_of(batch).map(|frame| frame.offset as u64).ok();
             match header {
                 Ok(rows) => sound.rows = sound.rows.saturating_add(*rows as u64),
-                Err(e) => found.damage(at, e.message()),
+                Err(e) => found.error(at, e),
             }
             for e in checked[columns * number..columns * (number + 1)].iter().filter_map(|done| done.as_ref().err()) {
                 is_good = false;
-                found.damage(at, e.message());
+                found.error(at, e);
             }
             if !is_good {
                 sound.good = sound.good.min(batch);
@@ -110,7 +110,7 @@ impl Ipc {
                     Err(e) => {
                         dictionaries_are_good &= kind == Kind::RecordBatch;
                         ends.extend((kind == Kind::RecordBatch).then_some(usize::MAX));
-                        found.damage(at, format!("block {number} of the footer: {}", e.message()));
+                        found.error_of(at, &format!("block {number} of the footer: "), &e);
                     }
                 }
             }
@@ -134,7 +134,7 @@ impl Ipc {
             Ok((at, false)) => found.damage(at, "the schema in front of the file is not the one in its footer"),
             Err(_) if self.has_bare_schema() => return false,
             Err(e) => {
-                found.damage(8, format!("the schema in front of the file: {}", e.message()));
+                found.error_of(8, "the schema in front of the file: ", &e);
                 return false;
             }
         }

@@ -24,7 +24,7 @@ use super::footer_check::has_witness;
 use super::segments::{Looked, TableCheck, look_at_all, schema_of, trusted};
 use crate::array::{Bytes, to_array};
 use crate::dataset::{Dataset, Source, order};
-use crate::error::{Error, Findings, Result};
+use crate::error::{Error, Findings, Result, if_sound};
 use crate::ipc::{Ipc, ReadOptions, WriteOptions, zeros};
 use crate::map::{Lock, Mapping, Medium, Mode, remove_parts};
 use crate::rows::{Plan, PlanNode, Storage, has_zones};
@@ -247,16 +247,17 @@ impl Replacement {
             return Ok((Replacement::Nothing, 0));
         }
         let path = chain::path(folder, start);
-        let segment = open_segment(&path).ok().flatten();
+        let segment = if_sound(open_segment(&path))?.flatten();
         let all = checked.segments.iter().map(|segment| chain::path(folder, segment.start));
-        let others: Vec<SchemaRef> = all.filter(|other| *other != path).filter_map(|path| schema_of(&path)).collect();
+        let others = all.filter(|other| *other != path).filter_map(|path| schema_of(&path).transpose());
+        let others = others.collect::<Result<Vec<SchemaRef>>>()?;
         // The segment's copies of its schema may disagree; another segment can decide.
         let is_known =
             |schema: &SchemaRef| others.iter().any(|other| without_settings(other) == without_settings(schema));
         let found = match &segment {
             Some(segment) if !has_witness(segment) && !is_known(&segment.plan.schema.schema) => None,
-            Some(segment) => rows_of_growing(segment),
-            None => rows_of_dense(&path, is_known),
+            Some(segment) => rows_of_growing(segment)?,
+            None => rows_of_dense(&path, is_known)?,
         };
         // Readers take no more of a dense segment than up to the next name, and find the rest there.
         let most = checked.rows_to_next(first).filter(|_| segment.is_none()).unwrap_or(u64::MAX);
@@ -269,7 +270,7 @@ impl Replacement {
             return Ok((Replacement::Nothing, 0));
         }
         let header = segment.as_ref().map(|segment| &segment.header);
-        let schema = others.into_iter().next_back().or_else(|| schema_of(&path));
+        let schema = others.into_iter().next_back().map_or_else(|| schema_of(&path), |schema| Ok(Some(schema)))?;
         // The rest of a damaged schema may contain types that can't grow.
         let empty = schema.and_then(|schema| empty_segment(medium, folder, start, &schema, header).transpose());
         Ok((empty.transpose()?.map_or(Replacement::Nothing, |empty| Replacement::Empty(Box::new(empty))), 0))
@@ -310,20 +311,23 @@ fn empty_segment(
 }
 
 /// The rows before the first damaged one.
-fn rows_of_growing(segment: &Segment) -> Option<Dataset> {
+///
+/// # Errors
+/// Those of reading the segment, which may be sound.
+fn rows_of_growing(segment: &Segment) -> Result<Option<Dataset>> {
     // Damaged bytes of small durable commits are still good in the log.
-    let logged = segment.with_log().ok().flatten();
+    let logged = if_sound(segment.with_log())?.flatten();
     let segment = logged.as_ref().unwrap_or(segment);
-    let mut newest = trusted(segment);
+    let mut newest = trusted(segment)?;
     cut_dictionaries(segment, &mut newest);
     let rows = longest(newest.rows(), |rows| is_good(segment, &newest, rows));
-    let record = record_of(segment, &newest, rows)?;
+    let Some(record) = record_of(segment, &newest, rows) else { return Ok(None) };
     let column = |number: usize| segment.column(number, &record)?.checked(&[]);
     let columns = (0..segment.plan.columns.len()).map(column);
-    let columns = columns.collect::<Result<Vec<_>>>().ok()?;
-    let dataset = dataset_of(&segment.plan.schema.schema, columns, rows)?;
+    let Some(columns) = if_sound(columns.collect::<Result<Vec<_>>>())? else { return Ok(None) };
+    let dataset = dataset_of(&segment.plan.schema.schema, columns, rows);
     // The positions of the remaining rows are unknown.
-    Some(with_settings(dataset, &segment.header.settings(), &BTreeMap::new()))
+    Ok(dataset.map(|dataset| with_settings(dataset, &segment.header.settings(), &BTreeMap::new())))
 }
 
 fn dataset_of(schema: &SchemaRef, columns: Vec<ArrayData>, rows: u64) -> Option<Dataset> {
@@ -405,15 +409,21 @@ fn cut_dictionaries(segment: &Segment, newest: &mut Record) {
 }
 
 /// The same for a dense file: the good part of its batch.
-fn rows_of_dense(path: &Path, is_known: impl Fn(&SchemaRef) -> bool) -> Option<Dataset> {
-    let bytes = Bytes::of_mapping(Mapping::open(path, Mode::Read).ok()?).ok()?;
+fn rows_of_dense(path: &Path, is_known: impl Fn(&SchemaRef) -> bool) -> Result<Option<Dataset>> {
+    let bytes = Bytes::of_mapping(Mapping::open(path, Mode::Read)?)?;
     // Without a footer it is read from the front.
     let options = ReadOptions { thorough: true, partial: true, ..ReadOptions::default() };
-    let ipc = Ipc::open(bytes, Some(path), options).ok()?;
-    if ipc.check_all(&mut Findings::of(path), &mut |_, _| ()).is_disputed && !is_known(ipc.schema()) {
-        return None;
+    let Some(ipc) = if_sound(Ipc::open(bytes, Some(path), options))? else { return Ok(None) };
+    let mut found = Findings::of(path);
+    let sound = ipc.check_all(&mut found, &mut |_, _| ());
+    found.into_list()?;
+    if sound.is_disputed && !is_known(ipc.schema()) {
+        return Ok(None);
     }
-    let arrays = ipc.columns_of(0).ok()?;
+    if ipc.num_batches()? == 0 {
+        return Ok(None);
+    }
+    let Some(arrays) = if_sound(ipc.columns_of(0))? else { return Ok(None) };
     let sorted_by = settings_of(ipc.schema()).ok().and_then(|settings| settings.order()).map(|column| column as usize);
     let is_good = |rows: u64| {
         arrays.iter().enumerate().all(|(number, array)| {
@@ -421,7 +431,9 @@ fn rows_of_dense(path: &Path, is_known: impl Fn(&SchemaRef) -> bool) -> Option<D
             sorted_by != Some(number) || order::follow("", &array, None).is_ok()
         })
     };
-    let rows = longest(ipc.span(0).ok().flatten()?.end, is_good);
+    let Some(span) = if_sound(ipc.span(0))?.flatten() else { return Ok(None) };
+    let rows = longest(span.end, is_good);
     let columns = arrays.iter().map(|array| array.slice(0, rows as usize).checked(&[]));
-    dataset_of(ipc.schema(), columns.collect::<Result<_>>().ok()?, rows)
+    let columns = if_sound(columns.collect::<Result<_>>())?;
+    Ok(columns.and_then(|columns| dataset_of(ipc.schema(), columns, rows)))
 }

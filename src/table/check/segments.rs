@@ -14,9 +14,9 @@ use arrow_schema::SchemaRef;
 use super::footer_check::{self, FooterCheck, first_difference};
 use crate::array::{Bytes, slice};
 use crate::dataset::{Fit, Source, order};
-use crate::error::{Error, ErrorKind, Finding, Findings, Result};
+use crate::error::{Error, ErrorKind, Finding, Findings, Result, if_sound};
 use crate::ipc::{Ipc, IpcSchema, ReadOptions, Sound};
-use crate::map::{Mapping, Mode, boot_id};
+use crate::map::{Mapping, Mode};
 use crate::parallel;
 use crate::rows::{PlanZones, ZONE};
 use crate::table::format::{Record, SEQUENCE, record_len};
@@ -136,8 +136,11 @@ pub(crate) fn check_table(folder: &Path, progress: &mut dyn FnMut(u64, u64)) -> 
 
 /// Checks the file at `path` if it is a growable segment; returns its number of rows, and the findings.
 pub(crate) fn check_segment(path: &Path) -> Result<Option<(u64, Vec<Finding>)>> {
-    if open_segment(path).is_ok_and(|segment| segment.is_none()) || !is_growable(path)? {
-        return Ok(None);
+    match open_segment(path) {
+        Ok(None) => return Ok(None),
+        Err(e) if !e.is_about_bytes() => return Err(e),
+        _ if !is_growable(path)? => return Ok(None),
+        _ => (),
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let looked = look(path, None, is_locked(folder)?)?;
@@ -147,7 +150,11 @@ pub(crate) fn check_segment(path: &Path) -> Result<Option<(u64, Vec<Finding>)>> 
 
 fn is_growable(path: &Path) -> Result<bool> {
     let mapping = Mapping::open(path, Mode::Read)?;
-    Ok(!matches!(segment::front(&mapping), Ok(None)))
+    match segment::front(&mapping) {
+        Ok(front) => Ok(front.is_some()),
+        Err(e) if e.is_about_bytes() => Ok(true),
+        Err(e) => Err(e),
+    }
 }
 
 /// Checks everything once.
@@ -168,14 +175,19 @@ pub(super) fn look_at_all(
         }
     }
     progress(starts.len() as u64, starts.len() as u64);
-    let orphans = Chain::open(folder).ok().flatten().map_or(Vec::new(), |chain| chain.orphans);
-    check_orphans(folder, &orphans, &mut checked);
-    check_chain(folder, is_live, &mut checked);
+    let orphans = match Chain::open(folder) {
+        Ok(chain) => chain.map_or(Vec::new(), |chain| chain.orphans),
+        // Damage was found in the segment.
+        Err(e) if e.is_about_bytes() || e.kind() == ErrorKind::NotFound => Vec::new(),
+        Err(e) => return Err(e),
+    };
+    check_orphans(folder, &orphans, &mut checked)?;
+    check_chain(folder, is_live, &mut checked)?;
     check_folder(folder, &mut checked)?;
     Ok(Some(checked))
 }
 
-fn check_orphans(folder: &Path, orphans: &[u64], checked: &mut TableCheck) {
+fn check_orphans(folder: &Path, orphans: &[u64], checked: &mut TableCheck) -> Result<()> {
     let (kept, unfinished) = std::mem::take(&mut checked.segments)
         .into_iter()
         .partition(|segment: &Looked| !orphans.contains(&segment.start));
@@ -183,14 +195,15 @@ fn check_orphans(folder: &Path, orphans: &[u64], checked: &mut TableCheck) {
     for segment in unfinished {
         let mut found = Findings::of(&chain::path(folder, segment.start));
         found.note(None, "begun by a commit that never came about; the next writer removes it");
-        checked.folder.append(&mut found.list);
+        checked.folder.append(&mut found.into_list()?);
     }
+    Ok(())
 }
 
 /// Checks that all segments have the schema of the last one, or an older one that can be changed into it.
-fn check_schemas(folder: &Path, segments: &mut [Looked]) {
+fn check_schemas(folder: &Path, segments: &mut [Looked]) -> Result<()> {
     let schemas: Vec<SchemaRef> = segments.iter().filter_map(|segment| segment.schema.clone()).collect();
-    let Some((newest, others)) = schemas.split_last() else { return };
+    let Some((newest, others)) = schemas.split_last() else { return Ok(()) };
     let differ = |newest: &SchemaRef, others: &[SchemaRef]| others.iter().any(|own| Fit::of(newest, own).is_err());
     // If all others agree, the last one is wrong.
     let newest = match others.split_last() {
@@ -203,13 +216,14 @@ fn check_schemas(folder: &Path, segments: &mut [Looked]) {
             segment.is_foreign = true;
             found.damage(8, format!("the schemas of the table and of this segment differ: {}", e.message()));
         }
-        segment.findings.append(&mut found.list);
+        segment.findings.append(&mut found.into_list()?);
     }
+    Ok(())
 }
 
 /// Checks that each segment ends where the next one begins.
-fn check_chain(folder: &Path, is_live: bool, checked: &mut TableCheck) {
-    check_schemas(folder, &mut checked.segments);
+fn check_chain(folder: &Path, is_live: bool, checked: &mut TableCheck) -> Result<()> {
+    check_schemas(folder, &mut checked.segments)?;
     for number in 1..checked.segments.len() {
         let next = checked.segments[number].start;
         let before = &mut checked.segments[number - 1];
@@ -230,8 +244,9 @@ fn check_chain(folder: &Path, is_live: bool, checked: &mut TableCheck) {
             Some(_) if !before.sealed => found.add(!is_live, None, "a segment follows, and this one is not sealed"),
             _ => (),
         }
-        before.findings.append(&mut found.list);
+        before.findings.append(&mut found.into_list()?);
     }
+    Ok(())
 }
 
 fn check_folder(folder: &Path, checked: &mut TableCheck) -> Result<()> {
@@ -241,7 +256,7 @@ fn check_folder(folder: &Path, checked: &mut TableCheck) -> Result<()> {
         if path.extension().is_none_or(|extension| extension != "arrow") {
             let mut found = Findings::of(&path);
             found.note(None, "no segment; a table's directory should hold nothing else, as many readers take it whole");
-            checked.folder.append(&mut found.list);
+            checked.folder.append(&mut found.into_list()?);
         }
     }
     Ok(())
@@ -278,7 +293,7 @@ fn look(path: &Path, start: Option<u64>, is_live: bool) -> Result<Looked> {
         }
         Err(e) => return Err(e),
     }
-    looked.findings = found.list;
+    looked.findings = found.into_list()?;
     Ok(looked)
 }
 
@@ -320,7 +335,7 @@ fn look_at_dense(mapping: Mapping, path: &Path, found: &mut Findings, looked: &m
 fn check_settings(ipc: &Ipc, found: &mut Findings) {
     let settings = match settings_of(ipc.schema()) {
         Ok(settings) => settings,
-        Err(e) => return found.damage(8, e.message()),
+        Err(e) => return found.error(8, &e),
     };
     settings.index.iter().for_each(|&column| check_dense_zones(ipc, column as usize, found));
     let Some(column) = settings.order().map(|column| column as usize) else { return };
@@ -337,7 +352,7 @@ fn check_dense_zones(ipc: &Ipc, column: usize, found: &mut Findings) {
     let (rows, zones) = match dense_zones(ipc, column) {
         Ok(Some(zones)) => zones,
         Ok(None) => return,
-        Err(e) => return found.damage(None, e.message()),
+        Err(e) => return found.error(None, &e),
     };
     let Ok(array) = ipc.checked(0, column) else { return };
     let block = |start: usize| zone_of(&slice(array, start, (array.len() - start).min(rows as usize)));
@@ -353,12 +368,15 @@ fn look_at_growing(segment: &Segment, is_live: bool, found: &mut Findings, looke
     check_front(segment, found);
     // Before the records: the published rows were committed earlier.
     let footer = footer_check::read(segment);
-    let is_of_today = check_records(segment, is_live, footer.as_ref().ok(), found);
+    let is_of_today = match check_records(segment, is_live, footer.as_ref().ok(), found) {
+        Ok(is_of_today) => is_of_today,
+        Err(e) => return found.error(segment.header.live, &e),
+    };
     let record = match segment.newest() {
         Ok(record) => record,
         // The damaged record was reported before.
-        Err(_) if found.has_damage() => return,
-        Err(e) => return found.damage(segment.header.live, e.message()),
+        Err(e) if e.is_about_bytes() && found.has_damage() => return,
+        Err(e) => return found.error(segment.header.live, &e),
     };
     (looked.rows, looked.sealed) = (Some(record.rows()), record.sealed);
     check_values(segment, &record, found);
@@ -367,7 +385,7 @@ fn look_at_growing(segment: &Segment, is_live: bool, found: &mut Findings, looke
     });
     check_dictionaries(segment, &record, found);
     if let Err(e) = segment.position_names(&record) {
-        found.damage(segment.header.regions[segment.plan.names.region].offset, e.message());
+        found.error(segment.header.regions[segment.plan.names.region].offset, &e);
     }
     check_log(segment, &record, found);
     match footer {
@@ -380,9 +398,10 @@ fn look_at_growing(segment: &Segment, is_live: bool, found: &mut Findings, looke
 fn check_front(segment: &Segment, found: &mut Findings) {
     let expected = front_of(&segment.plan);
     let mut there = vec![0; expected.len()];
-    if segment.mapping.read_at(0, &mut there).is_ok()
-        && let Some((at, message)) = footer_check::first_difference(0, &expected, &there)
-    {
+    if let Err(e) = segment.mapping.read_at(0, &mut there) {
+        return found.error(0, &e.into());
+    }
+    if let Some((at, message)) = footer_check::first_difference(0, &expected, &there) {
         found.note(at, format!("the front of the file: {message}"));
     }
 }
@@ -396,15 +415,15 @@ struct Records {
 }
 
 impl Records {
-    fn of(segment: &Segment) -> Records {
+    fn of(segment: &Segment) -> Result<Records> {
         let mut looks = 0;
         loop {
             let word = segment.sequence();
-            let visible = [word, word ^ 1].map(|number| segment.record_at(segment.header.page().record(number)));
-            let durable = [0, 1].map(|number| segment.durable(number));
+            let visible = segment.records_at([word, word ^ 1].map(|number| segment.header.page().record(number)))?;
+            let durable = segment.both_durable()?;
             looks += 1;
             if segment.sequence() == word || looks > 1000 {
-                return Records { word, visible, durable };
+                return Ok(Records { word, visible, durable });
             }
         }
     }
@@ -413,8 +432,8 @@ impl Records {
     /// number of. The footer for other readers shows rows of a prepared commit, but else of committed ones only.
     fn uncommitted(&self, segment: &Segment, footer: Option<&FooterCheck>) -> Option<&Record> {
         let [current, other] = &self.visible;
-        let current = current.as_ref().filter(|now| now.sequence == self.word && now.boot == boot_id())?;
-        let next = other.as_ref().filter(|other| other.sequence == self.word + 1 && other.boot == boot_id())?;
+        let current = current.as_ref().filter(|now| now.sequence == self.word && segment.is_there(now))?;
+        let next = other.as_ref().filter(|other| other.sequence == self.word + 1 && segment.is_there(other))?;
         let is_shown =
             footer.is_some_and(|footer| !is_up_to(&footer.with_names_of(segment, current), &current.counters));
         Some(next).filter(|next| next.sealed && !current.sealed || !is_shown)
@@ -450,15 +469,20 @@ impl Records {
 }
 
 /// Returns whether the newest commits are of this boot: otherwise the effects of a system crash are not damage.
-fn check_records(segment: &Segment, is_live: bool, footer: Option<&FooterCheck>, found: &mut Findings) -> bool {
-    let records = Records::of(segment);
-    let is_of_today = records.all().any(|record| record.boot == boot_id());
+///
+/// # Errors
+/// Those of reading the records.
+fn check_records(segment: &Segment, is_live: bool, footer: Option<&FooterCheck>, found: &mut Findings) -> Result<bool> {
+    let records = Records::of(segment)?;
+    // Whether the page cache is that of the writer is known when the newest commit is.
+    let newest = segment.newest();
+    let is_of_today = records.all().any(|record| segment.is_there(record));
     let header = &segment.header;
     let word = records.word;
     let [current, other] = &records.visible;
     if current.as_ref().is_none_or(|record| record.sequence != word) {
         let got = current.as_ref().map_or("none that is whole".into(), |record| format!("that of {}", record.sequence));
-        let back = match segment.newest() {
+        let back = match &newest {
             Ok(record) => format!("readers go back to {} rows", record.rows()),
             Err(_) => "readers refuse the segment".into(),
         };
@@ -471,7 +495,7 @@ fn check_records(segment: &Segment, is_live: bool, footer: Option<&FooterCheck>,
         }
     }
     match other {
-        Some(other) if other.sequence > word && other.boot == boot_id() => {
+        Some(other) if other.sequence > word && segment.is_there(other) => {
             let number = other.sequence;
             let rows = other.rows();
             let message = format!(
@@ -482,33 +506,38 @@ fn check_records(segment: &Segment, is_live: bool, footer: Option<&FooterCheck>,
                 now.counters == other.counters && now.positions == other.positions && now.sealed == other.sealed
             });
             // The first one after a crash of the machine lacks what was lost.
-            let is_first = current.as_ref().is_some_and(|now| now.boot != boot_id());
+            let is_first = current.as_ref().is_some_and(|now| !segment.is_there(now));
             let is_damage = !is_live && !is_same && !is_first && records.uncommitted(segment, footer).is_none();
             found.add(is_damage, header.live + SEQUENCE, message);
         }
-        None if !is_blank(segment, header.page().record(word ^ 1)) => {
+        None if !is_blank(segment, header.page().record(word ^ 1))? => {
             found.note(header.page().record(word ^ 1), "the commit record that nobody reads is not whole");
         }
         _ => (),
     }
     for number in 0..2 {
-        if records.durable[number].is_none() && !is_blank(segment, header.durable(number as u64)) {
+        if records.durable[number].is_none() && !is_blank(segment, header.durable(number as u64))? {
             found.add(is_of_today && !is_live, header.durable(number as u64), "a durable record is not whole");
         }
     }
     check_durable(segment, &records, is_of_today, found);
-    is_of_today
+    Ok(is_of_today)
 }
 
-fn is_blank(segment: &Segment, at: u64) -> bool {
+fn is_blank(segment: &Segment, at: u64) -> Result<bool> {
     let mut bytes = vec![0; record_len(segment.header.limits.len(), 0)];
-    segment.mapping.read_at(at as usize, &mut bytes).is_ok() && bytes.iter().all(|&byte| byte == 0)
+    segment.mapping.read_at(at as usize, &mut bytes)?;
+    Ok(bytes.iter().all(|&byte| byte == 0))
 }
 
 /// Checks that durable records are not ahead of the newest commit, and that the appended bytes match their checksums.
 fn check_durable(segment: &Segment, records: &Records, is_of_today: bool, found: &mut Findings) {
-    // Other damage of the newest commit was reported before.
-    let Ok(newest) = segment.newest() else { return };
+    let newest = match segment.newest() {
+        Ok(newest) => newest,
+        // Other damage of the newest commit was reported before.
+        Err(e) if e.is_about_bytes() => return,
+        Err(e) => return found.error(segment.header.live, &e),
+    };
     for (number, record) in records.durable.iter().enumerate() {
         let Some(record) = record.as_ref().filter(|record| segment.check_record(record).is_ok()) else { continue };
         let at = segment.header.durable(number as u64);
@@ -532,7 +561,7 @@ fn check_durable(segment: &Segment, records: &Records, is_of_today: bool, found:
                     format!("rows {from} to {to} of the segment: expected checksum {expected:08x}, got {got:08x}");
                 found.add(is_of_today, at, message);
             }
-            Err(e) => found.damage(at, e.message()),
+            Err(e) => found.error(at, &e),
         }
     }
 }
@@ -542,36 +571,45 @@ fn is_up_to(counters: &[u64], others: &[u64]) -> bool {
 }
 
 /// The rows up to which no damage is found except, possibly, in the values themselves.
-pub(super) fn trusted(segment: &Segment) -> Record {
-    let records = Records::of(segment);
+///
+/// # Errors
+/// Those of the system.
+pub(super) fn trusted(segment: &Segment) -> Result<Record> {
+    let records = Records::of(segment)?;
+    let seen = match segment.newest() {
+        Err(e) if !e.is_about_bytes() => return Err(e),
+        seen => seen.ok(),
+    };
     // A part of a commit must not stay: its other segments have no names, or don't count.
     let footer = footer_check::read(segment).ok();
     let uncommitted = records.uncommitted(segment, footer.as_ref());
     let committed = records.all().filter(|&record| uncommitted.is_none_or(|other| !std::ptr::eq(record, other)));
     let mut sound: Vec<&Record> = committed.filter(|record| segment.check_record(record).is_ok()).collect();
-    sound.retain(|record| record.boot == boot_id());
+    sound.retain(|record| segment.is_there(record));
     sound.sort_by_key(|record| std::cmp::Reverse(record.rows()));
     let zeros = || Record { counters: vec![0; segment.header.limits.len()], ..Record::default() };
-    let newest = sound.first().map(|record| (*record).clone()).or_else(|| segment.newest().ok());
+    let newest = sound.first().map(|record| (*record).clone()).or(seen);
     // If an invalid record hides the newest valid one, use the newest durable one.
     let durable = || records.sound_durable(segment).max_by_key(|record| record.rows()).cloned();
     let mut newest = newest.or_else(durable).unwrap_or_else(zeros);
     for record in records.sound_durable(segment) {
         let Some(before) = records.before(segment, record) else { continue };
-        if record.rows() <= newest.rows() && checksum(segment, &before, record).is_ok_and(|got| got != record.delta) {
+        if record.rows() <= newest.rows() && checksum(segment, &before, record)? != record.delta {
             newest = Record { counters: before, ..record.clone() };
         }
     }
-    if let Ok(Some((entry, _))) = against_log(segment, &newest) {
-        newest = Record { counters: entry.before, ..newest };
+    match against_log(segment, &newest) {
+        Ok(Some((entry, _))) => newest = Record { counters: entry.before, ..newest },
+        Err(e) if !e.is_about_bytes() => return Err(e),
+        _ => (),
     }
     // Null counts have no location; the best known counts are those of an older record that match its bitmaps.
     let agrees = |record: &Record| nulls_agree(segment, &record.counters);
     if agrees(&newest) {
-        return newest;
+        return Ok(newest);
     }
     let older = sound.into_iter().find(|record| record.rows() <= newest.rows() && agrees(record));
-    older.cloned().unwrap_or_else(zeros)
+    Ok(older.cloned().unwrap_or_else(zeros))
 }
 
 fn nulls_agree(segment: &Segment, counters: &[u64]) -> bool {
@@ -595,7 +633,7 @@ fn check_values(segment: &Segment, record: &Record, found: &mut Findings) {
             } else {
                 Some(at)
             };
-            found.damage(at, format!("column '{name}': {}", e.message()));
+            found.error_of(at, &format!("column '{name}': "), e);
         }
     }
     let sorted = segment.header.order().map(|column| column as usize);
@@ -607,23 +645,21 @@ fn check_values(segment: &Segment, record: &Record, found: &mut Findings) {
     }
     for map in &segment.plan.zones {
         if let Some(Ok(array)) = checked.get(map.column)
-            && let Some((at, message)) = wrong_zone(segment, record, map, array)
+            && let Err((at, e)) = check_zones(segment, record, map, array)
         {
-            found.damage(segment.header.regions[map.region].offset + at, message);
+            found.error(segment.header.regions[map.region].offset + at, &e);
         }
     }
 }
 
-/// The first zone of a column that does not match its rows: its offset in the buffer, and the problem.
-fn wrong_zone(segment: &Segment, record: &Record, map: &PlanZones, array: &ArrayData) -> Option<(u64, String)> {
-    let zones = match segment.zones(map, record) {
-        Ok(zones) => zones,
-        Err(e) => return Some((0, e.message().into())),
-    };
+/// Checks that the zones of a column are those of its rows; the error comes with the offset of the first other one.
+fn check_zones(segment: &Segment, record: &Record, map: &PlanZones, array: &ArrayData) -> Result<(), (u64, Error)> {
+    let zones = segment.zones(map, record).map_err(|e| (0, e))?;
     let expected = |number: usize| zone_of(&slice(array, number * map.rows as usize, map.rows as usize));
-    let wrong = (0..zones.len()).find(|&number| !expected(number).is_ok_and(|zone| zone == zones[number]))?;
+    let wrong = (0..zones.len()).find(|&number| !expected(number).is_ok_and(|zone| zone == zones[number]));
+    let Some(wrong) = wrong else { return Ok(()) };
     let name = segment.plan.columns[map.column].field.name();
-    Some((wrong as u64 * ZONE, format!("zone {wrong} of column '{name}' is not that of its rows")))
+    Err((wrong as u64 * ZONE, Error::invalid(format!("zone {wrong} of column '{name}' is not that of its rows"))))
 }
 
 /// Checks that the values of a dictionary are distinct: otherwise equal values could have different keys.
@@ -665,7 +701,12 @@ fn check_footer(segment: &Segment, record: &Record, footer: &FooterCheck, is_ope
         for (at, message) in recount(segment, &counters) {
             found.damage(at, format!("{message}, as other readers see it with {rows} rows"));
         }
-        let is_closed = (0..2).all(|n| segment.durable(n).is_some_and(|durable| durable.counters == record.counters));
+        let there = match segment.both_durable() {
+            Ok(there) => there,
+            Err(e) => return found.error(tail, &e),
+        };
+        let is_closed =
+            there.iter().all(|durable| durable.as_ref().is_some_and(|durable| durable.counters == record.counters));
         if !is_open && (record.sealed || is_closed) {
             return found.damage(tail, format!("other readers see {rows} rows, expected {newest}"));
         }
@@ -685,14 +726,14 @@ fn check_log(segment: &Segment, record: &Record, found: &mut Findings) {
             let sequence = entry.record.sequence;
             found.damage(at, format!("rows up to {rows} of the segment: the log of commit {sequence} has other bytes"));
         }
-        Err(e) => found.damage(segment.header.log_start(), format!("an entry of the log: {}", e.message())),
+        Err(e) => found.error_of(segment.header.log_start(), "an entry of the log: ", &e),
     }
 }
 
 /// The first entry of the log whose bytes differ from the columns, and the offset of the difference.
 fn against_log(segment: &Segment, record: &Record) -> Result<Option<(LogEntry, u64)>> {
     let mut entries = segment.log_entries()?;
-    entries.retain(|entry| entry.record.boot == boot_id() && is_up_to(&entry.record.counters, &record.counters));
+    entries.retain(|entry| segment.is_there(&entry.record) && is_up_to(&entry.record.counters, &record.counters));
     entries.sort_by_key(|entry| entry.record.sequence);
     for entry in entries {
         let mut other = None;
@@ -710,14 +751,18 @@ fn against_log(segment: &Segment, record: &Record) -> Result<Option<(LogEntry, u
     Ok(None)
 }
 
-/// The schema of a readable segment, growable or not.
-pub(super) fn schema_of(path: &Path) -> Option<SchemaRef> {
-    match open_segment(path).ok()? {
-        Some(segment) => Some(segment.plan.schema.schema.clone()),
-        None => {
-            let bytes = Bytes::of_mapping(Mapping::open(path, Mode::Read).ok()?).ok()?;
+/// The schema of a segment, growable or not; `None` if it is damaged.
+///
+/// # Errors
+/// Those of reading the file, which may be sound.
+pub(super) fn schema_of(path: &Path) -> Result<Option<SchemaRef>> {
+    match if_sound(open_segment(path))? {
+        Some(Some(segment)) => Ok(Some(segment.plan.schema.schema.clone())),
+        Some(None) => {
+            let bytes = Bytes::of_mapping(Mapping::open(path, Mode::Read)?)?;
             let options = ReadOptions { partial: true, ..ReadOptions::default() };
-            Some(Ipc::open(bytes, Some(path), options).ok()?.schema().clone())
+            Ok(if_sound(Ipc::open(bytes, Some(path), options))?.map(|ipc| ipc.schema().clone()))
         }
+        None => Ok(None),
     }
 }

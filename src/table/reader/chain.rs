@@ -211,12 +211,12 @@ impl Chain {
         let mut lost_end = 0;
         let last = loop {
             let Some((segment, record)) = open_last(&path(folder, starts[kept - 1]))? else { break None };
-            let is_doubtful = record.provisional || record.boot != boot_id();
-            if kept == 1 || !is_doubtful || is_reached(folder, &starts[..kept])? {
+            let is_doubtful = record.provisional || record.boot != boot_id() || segment.is_doubtful();
+            if kept == 1 || !is_doubtful || is_reached(folder, &starts[..kept], (&segment, &record))? {
                 break Some((segment, record));
             }
             kept -= 1;
-            if record.boot != boot_id() {
+            if record.boot != boot_id() || segment.is_doubtful() {
                 lost_end = lost_end.max(starts[kept] + segment.visible()?.map_or(0, |visible| visible.rows()));
             }
         };
@@ -256,7 +256,7 @@ pub(in crate::table) fn not_durable(folder: &Path, starts: &[u64]) -> Result<Vec
     let mut found = Vec::new();
     for &start in starts.iter().rev() {
         let on_disk = match open_newest(&path(folder, start))? {
-            Some((segment, record)) if record.boot == boot_id() => segment.durability(&record),
+            Some((segment, record)) if record.boot == boot_id() => segment.durability(&record)?,
             // Segments that survived a system crash, or were made dense.
             _ => OnDisk::Alone,
         };
@@ -274,11 +274,13 @@ pub(in crate::table) fn not_durable(folder: &Path, starts: &[u64]) -> Result<Vec
 }
 
 /// Whether the segments before the last of `starts` are sealed and end where the next one begins, back to one that does
-/// not depend on others. Segments become durable in order, so before a durable sealed one none needs to be checked.
-fn is_reached(folder: &Path, starts: &[u64]) -> Result<bool> {
+/// not depend on others. Segments become durable in order, so before a durable sealed one none needs to be checked. `last` is
+/// the last of them.
+fn is_reached(folder: &Path, starts: &[u64], last: (&Segment, &Record)) -> Result<bool> {
+    let mut is_last = true;
     for pair in starts.windows(2).rev() {
         let file = path(folder, pair[0]);
-        let Some((_, before)) = open_last(&file)? else {
+        let Some((segment, before)) = open_last(&file)? else {
             // A segment is made dense only once it and all earlier ones are on the disk. It may also contain the rows
             // of the next one.
             return Ok(pair[0] + open_dense(&file, ReadOptions::default())?.walk(u64::MAX)? >= pair[1]);
@@ -286,11 +288,30 @@ fn is_reached(folder: &Path, starts: &[u64]) -> Result<bool> {
         if !before.sealed || pair[0] + before.rows() != pair[1] {
             return Ok(false);
         }
-        if !before.provisional {
+        if std::mem::take(&mut is_last) && !has_begun((&segment, &before), last) {
+            return Ok(false);
+        }
+        // Where only its proof says that its rows are there, it need not be durable.
+        if !before.provisional && (!segment.is_doubtful() || segment.is_on_disk_as(&before, true)?) {
             return Ok(true);
         }
     }
     Ok(true)
+}
+
+/// Whether a segment without rows, of which a crash may have taken something, has what it begins with: the positions and
+/// entries of the one before.
+fn has_begun((before, sealed): (&Segment, &Record), (segment, record): (&Segment, &Record)) -> bool {
+    let is_sure = record.boot == boot_id() && !segment.is_doubtful();
+    if is_sure || record.rows() > 0 {
+        return true;
+    }
+    let entries = |segment: &Segment, record: &Record| -> Vec<u64> {
+        segment.plan.dictionaries.iter().map(|dictionary| record.counters[dictionary.entries]).collect()
+    };
+    let (there, expected) = (entries(segment, record), entries(before, sealed));
+    record.positions.len() >= sealed.positions.len()
+        && there.iter().zip(&expected).all(|(there, expected)| there >= expected)
 }
 
 /// A segment's file opened through its footer, as any Arrow file.

@@ -10,7 +10,7 @@ use std::sync::atomic::{Ordering, fence};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{Mapping, Mode, boot_id};
 use crate::rows::Plan;
-use crate::table::format::{MOST_SEQUENCE, PAGE, Record, UNSYNCED};
+use crate::table::format::{MOST_SEQUENCE, NO_BOOT, PAGE, Record, UNSYNCED};
 use crate::table::protocol::log::{AppendedBytes, LogEntry, appended, entries, following};
 use crate::table::reader::segment::{Recovered, Segment};
 
@@ -99,8 +99,11 @@ impl Unsynced {
 
 impl Segment {
     /// Returns whether the commit of `record` is on the disk.
-    pub fn durability(&self, record: &Record) -> OnDisk {
-        let there = [0, 1].map(|number| self.durable(number));
+    ///
+    /// # Errors
+    /// As [`Segment::record_at`].
+    pub fn durability(&self, record: &Record) -> Result<OnDisk> {
+        let there = self.both_durable()?;
         let unsynced = self.unsynced();
         let is_synced = |number: u64| !unsynced.is_some_and(|note| note.has_record(number));
         let synced = (0..2).zip(there).filter(|&(number, _)| is_synced(number)).filter_map(|(_, durable)| durable);
@@ -111,11 +114,11 @@ impl Segment {
         let mut found = OnDisk::No;
         for durable in synced.filter(is_same) {
             if !durable.provisional {
-                return OnDisk::Alone;
+                return Ok(OnDisk::Alone);
             }
             found = OnDisk::Provisionally;
         }
-        found
+        Ok(found)
     }
 
     /// The number of rows that would survive a power cut, as far as the file shows.
@@ -132,7 +135,7 @@ impl Segment {
 
     /// The newest durable record that was synced, and the synced entries of the log that follow it.
     fn synced(&self) -> Result<(Option<Record>, Vec<LogEntry>)> {
-        let there = [0, 1].map(|number| self.durable(number));
+        let there = self.both_durable()?;
         let mut logged = self.log_entries()?;
         let unsynced = self.unsynced();
         logged.retain(|entry| !unsynced.is_some_and(|note| note.has_entry(entry)));
@@ -157,12 +160,12 @@ impl Segment {
     pub fn newest(&self) -> Result<Record> {
         let seen = match self.visible_within(1)? {
             // No intact record is of this boot, so no writer is in the middle of a commit.
-            None if !self.whole_records().any(|record| record.boot == boot_id()) => None,
+            None if !self.whole_records()?.iter().any(|record| record.boot == boot_id()) => None,
             None => self.visible()?,
             seen => seen,
         };
         match seen {
-            Some(record) if record.boot == boot_id() => Ok(record),
+            Some(record) if self.is_current(&record)? => Ok(record),
             Some(record) => self.recovered(record.sequence),
             // The pages of sequence and records reach the disk, or a copy, in any order: then the previous commit is
             // valid.
@@ -180,10 +183,14 @@ impl Segment {
     pub fn prepared(&self, newest: &Record) -> Result<Option<Record>> {
         let number = newest.sequence + 1;
         let is_live = |record: &Record| record.boot == boot_id() && !record.provisional;
-        let Some(record) = self.record_at(self.header.page().record(number)) else { return Ok(None) };
+        let Some(record) = self.record_at(self.header.page().record(number))? else { return Ok(None) };
         let has_all = record.counters.iter().zip(&newest.counters).all(|(next, now)| next >= now);
         let is_next = record.sequence == number && record.sealed && has_all && self.sequence() == newest.sequence;
         if !is_next || newest.sealed || !is_live(newest) || !is_live(&record) {
+            return Ok(None);
+        }
+        // Whether all of its segments are there is known only of a page cache that is the writer's.
+        if self.is_doubtful() {
             return Ok(None);
         }
         self.checked_record(record).map(Some)
@@ -204,11 +211,13 @@ impl Segment {
     /// The state recovered after a system crash; `None` if a commit was made since.
     pub(super) fn left_by_a_crash(&self) -> Result<Option<Recovered>> {
         let visible = match self.visible_within(1)? {
-            Some(record) if record.boot == boot_id() => return Ok(None),
+            Some(record) if self.is_current(&record)? => return Ok(None),
             // Whatever the other one is: the first writer of this boot may be in its first commit, or was killed in it.
             Some(record) => record.sequence,
-            None if self.whole_records().any(|record| record.boot == boot_id()) => return Ok(None),
-            None => self.sane_sequence()?,
+            None => match self.newest_whole()? {
+                Some(record) if self.is_current(&record)? => return Ok(None),
+                _ => self.sane_sequence()?,
+            },
         };
         recover(self, visible).map(Some)
     }
@@ -216,6 +225,7 @@ impl Segment {
     /// Maps the segment again, with the bytes of the log in place.
     fn replay(self, left: Recovered) -> Result<Segment> {
         let mut segment = self.with_bytes_of(&left.entries)?;
+        segment.page_cache = self.page_cache.clone();
         segment.replayed = Some(left);
         Ok(segment)
     }
@@ -274,8 +284,21 @@ impl Segment {
         entries(&self.plan, &log, |record| self.check_record(record))
     }
 
-    fn whole_records(&self) -> impl Iterator<Item = Record> {
-        (0..2).filter_map(|number| self.record_at(self.header.page().record(number)))
+    /// Both durable records, unchecked.
+    pub fn both_durable(&self) -> Result<[Option<Record>; 2]> {
+        self.records_at([0, 1].map(|number| self.header.durable(number)))
+    }
+
+    /// The intact visible records.
+    pub fn whole_records(&self) -> Result<Vec<Record>> {
+        let both = self.records_at([0, 1].map(|number| self.header.page().record(number)))?;
+        Ok(both.into_iter().flatten().collect())
+    }
+
+    /// The intact visible record of this boot with the largest number.
+    pub(super) fn newest_whole(&self) -> Result<Option<Record>> {
+        let whole = self.whole_records()?.into_iter().filter(|record| record.boot == boot_id());
+        Ok(whole.max_by_key(|record| record.sequence))
     }
 
     /// The number in the live page, which has no checksum.
@@ -294,9 +317,11 @@ impl Segment {
     /// The newest commit of this boot, if its visible record is torn: the other visible one, or a durable one that has
     /// more.
     fn other_visible(&self) -> Result<Option<Record>> {
-        let newest = self.whole_records().filter(|record| record.boot == boot_id()).max_by_key(|r| r.sequence);
-        let Some(record) = newest else { return Ok(None) };
+        let Some(record) = self.newest_whole()? else { return Ok(None) };
         let record = self.checked_record(record)?;
+        if !self.is_current(&record)? {
+            return Ok(None);
+        }
         let sequence = record.sequence.max(self.sane_sequence()?);
         let record = self.synced_behind(&record)?.unwrap_or(record);
         Ok(Some(Record { sequence, previous: 0, delta: 0, ..record }))
@@ -348,9 +373,21 @@ impl Segment {
 
     /// The number of a durable record whose bytes did not all reach the disk, so that `kept`, an earlier commit, is
     /// valid after a system crash.
-    pub fn given_up(&self, kept: &Record) -> Option<u64> {
-        let is_given_up = |durable: Record| says_more(&durable, kept);
-        (0..2).find(|&number| kept.boot != boot_id() && self.durable(number).is_some_and(is_given_up))
+    ///
+    /// # Errors
+    /// As [`Segment::record_at`].
+    pub fn given_up(&self, kept: &Record) -> Result<Option<u64>> {
+        let there = self.both_durable()?;
+        let is_given_up = |durable: &Record| kept.boot != boot_id() && says_more(durable, kept);
+        Ok(there.iter().position(|durable| durable.as_ref().is_some_and(is_given_up)).map(|number| number as u64))
+    }
+
+    /// Whether the bytes that a durable record has and the one before has not are there.
+    ///
+    /// # Errors
+    /// Those of reading them.
+    pub fn has_delta_of(&self, record: &Record) -> Result<bool> {
+        is_on_disk(self, record, &self.durable_records()?)
     }
 
     /// The intact durable records, the newest first.
@@ -358,7 +395,7 @@ impl Segment {
     /// # Errors
     /// As [`Segment::check_record`].
     pub fn durable_records(&self) -> Result<Vec<Record>> {
-        let whole = (0..2).filter_map(|number| self.durable(number));
+        let whole = self.both_durable()?.into_iter().flatten();
         let mut found = whole.map(|record| self.checked_record(record)).collect::<Result<Vec<_>>>()?;
         found.sort_by_key(|record| std::cmp::Reverse(record.sequence));
         Ok(found)
@@ -366,14 +403,14 @@ impl Segment {
 }
 
 /// Whether a durable record has rows, bytes or a seal that `kept` has not.
-fn says_more(durable: &Record, kept: &Record) -> bool {
+pub(super) fn says_more(durable: &Record, kept: &Record) -> bool {
     let has_more = durable.counters.iter().zip(&kept.counters).any(|(durable, kept)| durable > kept);
     has_more || durable.sealed && !kept.sealed
 }
 
 /// Finds the newest reliable commit after a reboot. `visible` is the number of the newest visible commit, made before
 /// it.
-fn recover(segment: &Segment, visible: u64) -> Result<Recovered> {
+pub(super) fn recover(segment: &Segment, visible: u64) -> Result<Recovered> {
     let found = segment.durable_records()?;
     let mut base = None;
     for record in &found {
@@ -391,7 +428,9 @@ fn recover(segment: &Segment, visible: u64) -> Result<Recovered> {
     debug_assert!(sequence < MOST_SEQUENCE, "numbers of records are checked");
     let entries = following(logged, base.as_ref().map(|record| record.boot), &last);
     let newest = entries.last().map_or(&last, |entry| &entry.record).clone();
-    Ok(Recovered { base, record: Record { sequence, provisional: last.provisional, ..newest }, entries })
+    // A commit of this boot whose page cache is gone is none of this boot.
+    let boot = if segment.is_lost() { NO_BOOT } else { newest.boot };
+    Ok(Recovered { base, record: Record { sequence, provisional: last.provisional, boot, ..newest }, entries })
 }
 
 /// The entries of the log that follow durable record `base`, or the empty segment. A sealed segment has all bytes in
@@ -403,7 +442,7 @@ fn logged_behind(segment: &Segment, base: Option<&Record>, logged: Vec<LogEntry>
 }
 
 /// Whether a durable record's data has reached the disk with it.
-fn is_on_disk(segment: &Segment, record: &Record, all: &[Record]) -> Result<bool> {
+pub(super) fn is_on_disk(segment: &Segment, record: &Record, all: &[Record]) -> Result<bool> {
     let before = match record.previous {
         0 => vec![0; record.counters.len()],
         previous => match all.iter().find(|other| other.sequence == previous) {
@@ -443,8 +482,10 @@ pub(in crate::table) fn open_mapping(mapping: Mapping) -> Result<Option<Segment>
     check_boot_id()?;
     match segment.left_by_a_crash() {
         Ok(Some(left)) if !left.entries.is_empty() => segment.replay(left).map(Some),
+        Ok(_) => Ok(Some(segment)),
         // Damage is reported when the newest commit is requested.
-        _ => Ok(Some(segment)),
+        Err(e) if e.is_about_bytes() => Ok(Some(segment)),
+        Err(e) => Err(e),
     }
 }
 

@@ -1,6 +1,7 @@
 //! A table as its readers see it.
 //!
-//! In reading order: `segment` (one file), `durable` (recovery after a crash), `chain` (the segments of a table),
+//! In reading order: `segment` (one file), `durable` (recovery after a crash), `page_cache` (whether
+//! commits of this boot are there), `chain` (the segments of a table),
 //! `history` (sealed segments as a source), `table` (with the live one), `contiguous` (columns over several segments),
 //! `stat`, `segment_stat`, `follow`, `incremental` (aggregations of growing tables). Uses `format` and `protocol`.
 
@@ -11,6 +12,7 @@ mod follow;
 mod history;
 #[cfg(feature = "compute")]
 mod incremental;
+mod page_cache;
 mod recount;
 pub(super) mod segment;
 mod segment_stat;

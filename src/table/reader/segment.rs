@@ -16,6 +16,7 @@ use crate::table::format::{HEADER, Header, MOST_POSITIONS, MOST_SEQUENCE, PAGE, 
 use crate::table::placement;
 use crate::table::protocol::log::LogEntry;
 use crate::table::protocol::publish;
+use crate::table::reader::page_cache::PageCache;
 use crate::table::zones;
 
 /// The message for an invalid header, with advice.
@@ -46,6 +47,7 @@ pub(in crate::table) struct Segment {
     /// After a system crash: the commits that are in the log and not in the columns. The mapping is private and
     /// contains their bytes.
     pub replayed: Option<Recovered>,
+    pub(super) page_cache: PageCache,
 }
 
 /// The newest commit of a segment; `None` if its record is torn.
@@ -102,7 +104,15 @@ impl Segment {
         }
         mapping.watch(Watch::InPlace(header.marks(start as u64, &fixed)));
         let checked = (0..plan.columns.len() + plan.dictionaries.len()).map(|_| CheckedUpTo::default()).collect();
-        Ok(Some(Segment { bytes: Bytes::of_mapping(mapping.clone())?, mapping, header, plan, checked, replayed: None }))
+        Ok(Some(Segment {
+            bytes: Bytes::of_mapping(mapping.clone())?,
+            mapping,
+            header,
+            plan,
+            checked,
+            replayed: None,
+            page_cache: PageCache::default(),
+        }))
     }
 
     /// Copies the segment up to `record` into memory.
@@ -122,6 +132,7 @@ impl Segment {
         let changed = || Error::new(ErrorKind::FileChanged, "the segment was overwritten while it was read");
         let mut copy = Segment::open(mapping)?.ok_or_else(|| changed().at(self.path()))?;
         copy.replayed.clone_from(&self.replayed);
+        copy.page_cache = self.page_cache.clone();
         Ok(copy)
     }
 
@@ -190,16 +201,28 @@ impl Segment {
     }
 
     /// A durable record, unchecked.
-    pub fn durable(&self, number: u64) -> Option<Record> {
+    ///
+    /// # Errors
+    /// As [`Segment::record_at`].
+    pub fn durable(&self, number: u64) -> Result<Option<Record>> {
         self.record_at(self.header.durable(number))
     }
 
-    /// The record at `offset`, if it is intact.
-    pub fn record_at(&self, offset: u64) -> Option<Record> {
+    /// The record at `offset`; `None` if it is not intact.
+    ///
+    /// # Errors
+    /// Those of reading the file: what can't be read may be intact.
+    pub fn record_at(&self, offset: u64) -> Result<Option<Record>> {
         let counters = self.header.limits.len();
         let mut bytes = vec![0; record_len(counters, MOST_POSITIONS)];
-        self.mapping.read_at(offset as usize, &mut bytes).ok()?;
-        Record::decode(&bytes, counters)
+        self.mapping.read_at(offset as usize, &mut bytes)?;
+        Ok(Record::decode(&bytes, counters))
+    }
+
+    /// Both records at `places` that are intact.
+    pub fn records_at(&self, places: [u64; 2]) -> Result<[Option<Record>; 2]> {
+        let [first, second] = places.map(|at| self.record_at(at));
+        Ok([first?, second?])
     }
 
     /// Bytes `from .. to` of region `region`, in place.

@@ -76,14 +76,14 @@ pub fn segment_stat(path: impl AsRef<Path>) -> Result<Option<SegmentStat>> {
 
 fn stat_of(segment: &Segment) -> Result<SegmentStat> {
     let header = &segment.header;
-    let record = |place, offset: u64| {
-        segment
-            .record_at(offset)
-            .map(|record| RecordStat::of(&record, place, Some(offset), header.record, header.first_row))
-    };
-    let visible = (0..2).filter_map(|number| record(RecordPlace::Visible, header.page().record(number)));
-    let durable = (0..2).filter_map(|number| record(RecordPlace::Durable, header.durable(number)));
-    let mut records: Vec<RecordStat> = visible.chain(durable).collect();
+    let visible = [0, 1].map(|number| (RecordPlace::Visible, header.page().record(number)));
+    let durable = [0, 1].map(|number| (RecordPlace::Durable, header.durable(number)));
+    let mut records = Vec::new();
+    for (place, offset) in visible.into_iter().chain(durable) {
+        let record = segment.record_at(offset)?;
+        let stat = |record: &Record| RecordStat::of(record, place, Some(offset), header.record, header.first_row);
+        records.extend(record.as_ref().map(stat));
+    }
     let of_entry = |LogEntry { record, bytes, .. }: LogEntry| {
         RecordStat::of(&record, RecordPlace::Log, None, header.record + bytes.len() as u64, header.first_row)
     };

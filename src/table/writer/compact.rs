@@ -157,7 +157,7 @@ fn seal_all(medium: &Medium, path: &Path) -> Result<u64> {
     let mut pending = not_durable(medium, path, chain.sealed(), &plan)?;
     let mut live = None;
     if !record.sealed {
-        let growing = Growing::open(medium, &plan, segment, record)?;
+        let growing = Growing::resume(medium, &plan, segment, record)?;
         // Rows left by an earlier boot are on the disk, and rows lost then must not come back. An empty segment has the
         // positions, which those before it no longer have once they are durable as sealed.
         if record.boot == boot_id() {
@@ -173,7 +173,7 @@ fn seal_all(medium: &Medium, path: &Path) -> Result<u64> {
             // rows.
             live.shared.publish_ahead(&live.now.counters, live.sequence + 1)?;
             // Waiting followers must learn that the segment has ended, so that they look for the next one.
-            live.show(SEALED);
+            live.show(SEALED)?;
             live.shared.make_durable(&live.shared.visible()?, Durably::InPlace)?;
             Ok(u64::MAX)
         }

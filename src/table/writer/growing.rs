@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -9,10 +10,12 @@ use crate::ipc::{SegmentProbe, empty_metadata, probe_segment, schema_metadata};
 use crate::map::{ChangeCheck, Medium, SharedWords, Store, boot_id, watched};
 use crate::rows::{ALIGNMENT, Mark, Plan, RowSink, ZONE, ZoneMap, read_rows};
 use crate::table::format::{
-    HEADER, Header, PAGE, Record, SEQUENCE, SLOTS, Settings, State, TAIL, UNSYNCED, WRITER, check_sequence, record_len,
+    HEADER, Header, NO_BOOT, PAGE, Proof, RENEWED_PROOF, Record, SEQUENCE, SLOTS, Settings, State, TAIL, UNSYNCED,
+    WRITER, check_sequence, record_len,
 };
 use crate::table::placement;
 use crate::table::protocol::log::LogEntry;
+use crate::table::protocol::proof::{BufferBytes, Checksums, proof_of};
 use crate::table::protocol::{PATIENCE, PublishedFooter, Sizes, publish};
 use crate::table::reader::{Segment, Unsynced, check_boot_id, check_record, damaged_record, delta, visible};
 use crate::table::zones;
@@ -33,8 +36,8 @@ const LOG: u64 = 512 << 10;
 const FIRST_OF_LOG: u64 = 32 << 10;
 
 /// A commit after which rows may follow; and the last one of a segment.
-pub(in crate::table) const OPEN: State = State { sealed: false, provisional: false };
-pub(in crate::table) const SEALED: State = State { sealed: true, provisional: false };
+pub(in crate::table) const OPEN: State = State { sealed: false, provisional: false, goes_on: false };
+pub(in crate::table) const SEALED: State = State { sealed: true, provisional: false, goes_on: false };
 
 /// The parts of a segment shared by the writer and its background thread.
 #[derive(Debug)]
@@ -44,6 +47,17 @@ pub(in crate::table) struct Shared {
     pub plan: Arc<Plan>,
     footer: Mutex<PublishedFooter>,
     durable: Mutex<Durable>,
+    base: Mutex<Base>,
+    /// The sequence of `base`, for a glance.
+    base_sequence: AtomicU64,
+}
+
+/// The durable commit since which commits are proven; the default is that of an empty segment.
+#[derive(Clone, Debug, Default)]
+struct Base {
+    sequence: u64,
+    /// None of the default.
+    counters: Vec<u64>,
 }
 
 /// The durable state of a segment.
@@ -85,6 +99,17 @@ pub(in crate::table) enum Durably {
 }
 
 impl Shared {
+    fn new(
+        store: Store,
+        header: Header,
+        plan: &Arc<Plan>,
+        footer: Mutex<PublishedFooter>,
+        durable: Mutex<Durable>,
+    ) -> Shared {
+        let (base, base_sequence) = (Mutex::default(), AtomicU64::new(0));
+        Shared { store, header, plan: plan.clone(), footer, durable, base, base_sequence }
+    }
+
     pub fn footer(&self) -> MutexGuard<'_, PublishedFooter> {
         // Publishing leaves the footer unchanged, or changed completely.
         self.footer.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -99,6 +124,34 @@ impl Shared {
             check_record(&record, &self.header, &self.plan)?;
             Ok(record)
         })
+    }
+
+    /// From now on, commits are proven since `record`, which is on the disk.
+    fn rebase(&self, record: &Record) {
+        let base = Base { sequence: record.sequence, counters: record.counters.clone() };
+        *self.base.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = base;
+        self.base_sequence.store(record.sequence, Ordering::Relaxed);
+        // Either the writer sees this after its next commit, or who makes that one durable sees the commit.
+        fence(Ordering::SeqCst);
+    }
+
+    fn base(&self) -> Base {
+        self.base.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
+    /// Before a durable record is written over the one since which the visible commit of `record` is proven: notes a
+    /// proof since `newest`, the newest durable record.
+    fn renew_proof(&self, record: &Record, newest: &Record) -> Result<()> {
+        if record.proof.is_none_or(|proof| proof.base == 0 || proof.base == newest.sequence) {
+            return Ok(());
+        }
+        let word = proof_of(&self.plan, &newest.counters, &record.counters, self)?;
+        let [number, base, proof] = RENEWED_PROOF.map(|at| self.header.live + at);
+        self.store.publish64(number, 0);
+        self.store.publish64(base, newest.sequence);
+        self.store.publish64(proof, word.into());
+        self.store.publish64(number, record.sequence);
+        Ok(())
     }
 
     fn durable(&self) -> MutexGuard<'_, Durable> {
@@ -151,7 +204,7 @@ impl Shared {
         let zeros = vec![0; record.counters.len()];
         let before = if last.newest.counters.is_empty() { &zeros } else { &last.newest.counters };
         let sequence = record.sequence.max(last.sequence + 1);
-        let entry = Record { sequence, previous: 0, provisional: false, ..record.clone() };
+        let entry = Record { sequence, previous: 0, provisional: false, goes_on: false, proof: None, ..record.clone() };
         let copy = |region: usize, at: u64, into: &mut [u8]| {
             self.store.copy_out(self.header.regions[region].offset + at, into);
             Ok(())
@@ -214,7 +267,10 @@ impl Shared {
             self.store.read(self.header.regions[region].offset + at, into).map_err(syncing_failed)
         })?;
         let sequence = record.sequence.max(last.sequence + 1);
-        let durable = Record { previous, delta, sequence, ..record };
+        if !last.record.counters.is_empty() {
+            self.renew_proof(&record, &last.record)?;
+        }
+        let durable = Record { previous, delta, sequence, goes_on: false, proof: None, ..record };
         let mut bytes = Vec::new();
         durable.encode(&mut bytes);
         // Unsynced log entries stay in doubt until this sync ends.
@@ -223,6 +279,7 @@ impl Shared {
         self.store.write(self.header.durable(last.number + 1), &bytes).map_err(syncing_failed)?;
         self.store.sync().map_err(syncing_failed)?;
         self.end_sync(last);
+        self.rebase(&durable);
         // The record now covers all entries of the log.
         (last.log.is_open, last.log.next) = (true, 0);
         if durable.sealed {
@@ -280,6 +337,18 @@ impl Shared {
     }
 }
 
+impl BufferBytes for Shared {
+    #[inline]
+    fn crc32c(&self, crc: u32, region: usize, at: u64, len: u64) -> Result<u32> {
+        let place = self.header.regions[region].offset + at;
+        self.store.crc32c(crc, place, len).map_err(|e| Error::io("reading rows back", &e))
+    }
+
+    fn byte(&self, region: usize, at: u64) -> Result<u8> {
+        Ok(self.store.byte(self.header.regions[region].offset + at))
+    }
+}
+
 /// A growing segment.
 #[derive(Debug)]
 pub(in crate::table) struct Growing {
@@ -293,6 +362,10 @@ pub(in crate::table) struct Growing {
     ready: Vec<(u64, u64, u64)>,
     /// The end of the part of each region reserved for large pieces, and the next step.
     reserved: Vec<(u64, u64)>,
+    /// The checksums of what was committed since `base`, and the mount, for the proof of the next commit.
+    sums: Checksums,
+    base: u64,
+    mount: u64,
     /// Kept to save allocations.
     scratch: Vec<u8>,
     record: Vec<u8>,
@@ -349,10 +422,10 @@ impl Growing {
         let footer = Mutex::new(PublishedFooter::new(sizes, &header));
         let log = Log { is_open: true, ..Log::default() };
         let durable = Mutex::new(Durable { log, ..Durable::default() });
-        let mut growing = Growing::of(Shared { store, header, plan: plan.clone(), footer, durable });
+        let mut growing = Growing::of(Shared::new(store, header, plan, footer, durable));
         growing.now.counters = vec![0; plan.counters];
         growing.committed = growing.now.clone();
-        growing.show(State { sealed: false, provisional });
+        growing.show(State { sealed: false, provisional, goes_on: false })?;
         growing.shared.publish()?;
         growing.note_writer();
         growing.shared.store.sync().map_err(|e| Error::io("creating a segment", &e).at(folder))?;
@@ -383,7 +456,7 @@ impl Growing {
         store.fill_holes(header.ring, control - header.ring).map_err(failed)?;
         store.fill_holes(header.tail - footers, header.file_len() - (header.tail - footers)).map_err(failed)?;
         let footer = Mutex::new(PublishedFooter::reopen(sizes, &header, &store).map_err(failed)?);
-        if let Some(number) = segment.given_up(record) {
+        if let Some(number) = segment.given_up(record)? {
             // Otherwise it would become valid again if equal rows were appended.
             store.write(header.durable(number), &vec![0; header.record as usize]).map_err(failed)?;
             store.sync().map_err(failed)?;
@@ -392,24 +465,70 @@ impl Growing {
             store.write(header.regions[piece.region].offset + piece.at, bytes).map_err(failed)?;
         }
         let mut durable = last_durable(segment, record)?;
-        let sequence = store.load64(header.live + SEQUENCE).max(record.sequence);
+        let mut sequence = store.load64(header.live + SEQUENCE).max(record.sequence);
+        if durable.sequence > sequence + 1 {
+            // No durable commit has a larger number than a later visible one, whose record is not written over the newest.
+            sequence = durable.sequence + (durable.sequence ^ sequence) % 2;
+        }
         check_sequence(sequence.max(durable.sequence)).map_err(|e| e.at(path))?;
+        if record.boot == NO_BOOT {
+            // A note of this boot in a page cache that is gone: what is there now was read from the disk.
+            store.publish64(header.live + UNSYNCED, 0);
+        }
         if let Some(unsynced) = Unsynced::of(store.load64(header.live + UNSYNCED)) {
             write_again(&store, &header, plan, &record.counters)?;
             if let Some(number) = unsynced.record {
-                // Overwrite the record that may not be on the disk; the other one is.
-                let newest = segment.durable(number + 1).filter(|found| is_within(found, record)).unwrap_or_default();
-                durable = Durable { number: number + 1, sequence: durable.sequence, newest, ..Durable::default() };
+                let noted = segment.durable(number)?.filter(|found| segment.is_doubtful() && is_within(found, record));
+                if let Some(noted) = noted
+                    && segment.has_delta_of(&noted)?
+                {
+                    // In a page cache that may not be that of the note, the record may be durable. It becomes so as it is.
+                    let mut bytes = Vec::new();
+                    noted.encode(&mut bytes);
+                    store.write(header.durable(number), &bytes).map_err(failed)?;
+                    store.sync().map_err(failed)?;
+                    store.publish64(header.live + UNSYNCED, 0);
+                } else {
+                    // Overwrite the record that may not be on the disk; the other one is.
+                    let other = segment.durable(number + 1)?.filter(|found| is_within(found, record));
+                    let newest = other.unwrap_or_default();
+                    durable = Durable { number: number + 1, sequence: durable.sequence, newest, ..Durable::default() };
+                }
             }
         }
-        let durable = Mutex::new(durable);
-        let mut growing = Growing::of(Shared { store, header, plan: plan.clone(), footer, durable });
+        let base = Some(durable.record.clone()).filter(|base| !base.counters.is_empty() && is_within(base, record));
+        let mut growing = Growing::of(Shared::new(store, header, plan, footer, Mutex::new(durable)));
+        if let Some(base) = base {
+            growing.shared.rebase(&base);
+        }
         growing.now.counters = record.counters.clone();
         growing.positions = record.positions.clone();
         growing.sequence = sequence;
         growing.read_tails()?;
         growing.committed = growing.now.clone();
+        growing.follow_base();
         growing.note_writer();
+        Ok(growing)
+    }
+
+    /// As [`Growing::open`], to append. Visible records that don't count never will: neither that of a commit which a killed
+    /// writer did not finish, nor those of commits whose rows are lost.
+    pub fn resume(medium: &Medium, plan: &Arc<Plan>, segment: &Segment, record: &Record) -> Result<Growing> {
+        let growing = Growing::open(medium, plan, segment, record)?;
+        let Shared { store, header, .. } = &*growing.shared;
+        let mut has_others = false;
+        for other in segment.whole_records()? {
+            // Of another boot, none counts whatever its rows are.
+            if other.boot == boot_id() && (record.boot == NO_BOOT || other.sequence > record.sequence) {
+                // With its checksum: the next record may begin with the same number.
+                SharedWords::store_words(store, header.page().record(other.sequence), &[0; 64]);
+                has_others = true;
+            }
+        }
+        // If a page cache is lost later, the disk may have the record that is written next as it was before.
+        if has_others {
+            store.sync().map_err(opening_failed)?;
+        }
         Ok(growing)
     }
 
@@ -424,7 +543,26 @@ impl Growing {
         let counters = vec![0; shared.plan.counters];
         Record { boot: boot_id(), counters, ..Record::default() }.encode(&mut record);
         let positions = Vec::new();
-        Growing { shared: Arc::new(shared), now, committed, positions, sequence: 0, ready, reserved, scratch, record }
+        let sums = Checksums::since(&shared.plan, &shared.header, &vec![0; shared.plan.counters]);
+        let mount = shared.store.mount();
+        let (sequence, base) = (0, 0);
+        let shared = Arc::new(shared);
+        Growing { shared, now, committed, positions, sequence, ready, reserved, sums, base, mount, scratch, record }
+    }
+
+    /// Lets the checksums of what is committed begin where the newest durable record ends; the next commit takes in what is
+    /// there by then.
+    #[cold]
+    pub fn follow_base(&mut self) {
+        let base = self.shared.base();
+        let zeros = vec![0; self.shared.plan.counters];
+        let from = if base.counters.is_empty() { &zeros } else { &base.counters };
+        (self.sums, self.base) = (Checksums::since(&self.shared.plan, &self.shared.header, from), base.sequence);
+    }
+
+    #[inline]
+    fn is_base_newest(&self) -> bool {
+        self.shared.base_sequence.load(Ordering::Relaxed) == self.base
     }
 
     fn note_writer(&self) {
@@ -498,22 +636,47 @@ impl Growing {
     }
 
     /// Publishes the written rows. Readers in other processes see them as soon as this returns.
+    ///
+    /// # Errors
+    /// Those of reading rows back; nothing was published then.
     #[inline]
-    pub fn show(&mut self, state: State) {
+    pub fn show(&mut self, state: State) -> Result<()> {
+        if !self.is_base_newest() {
+            self.follow_base();
+        }
+        self.show_proven(state)?;
+        if self.is_base_newest() {
+            return Ok(());
+        }
+        // The durable record that this commit is proven since may be written over before the next commit.
+        self.follow_base();
+        self.show_proven(state)
+    }
+
+    #[inline]
+    fn show_proven(&mut self, state: State) -> Result<()> {
         let (counters, limits) = (&self.now.counters, self.limits());
         debug_assert_eq!(self.shared.plan.check_counters(counters, limits), Ok(()), "readers refuse other counters");
+        let word = self.sums.advance(&self.now.counters, &self.shared.store)?;
         self.sequence += 1;
-        self.renew_record(self.sequence, state);
+        self.renew_record(self.sequence, state, word);
         publish::commit(&self.shared.store, self.shared.header.page(), self.sequence, &self.record);
         self.committed.counters.copy_from_slice(&self.now.counters);
         self.committed.tails.copy_from_slice(&self.now.tails);
+        Ok(())
     }
 
     /// Writes the record of the commit that will seal the segment, for the next writer to publish if this one is killed
     /// before it does.
-    pub fn prepare(&mut self) {
-        self.renew_record(self.sequence + 1, SEALED);
+    ///
+    /// # Errors
+    /// Those of reading rows back; nothing was written then.
+    pub fn prepare(&mut self, state: State) -> Result<()> {
+        // The rows may still be rolled back.
+        let word = self.sums.clone().advance(&self.now.counters, &self.shared.store)?;
+        self.renew_record(self.sequence + 1, state, word);
         publish::prepare(&self.shared.store, self.shared.header.page(), self.sequence + 1, &self.record);
+        Ok(())
     }
 
     /// Undoes [`Growing::prepare`].
@@ -522,13 +685,14 @@ impl Growing {
     }
 
     #[inline]
-    fn renew_record(&mut self, sequence: u64, state: State) {
+    fn renew_record(&mut self, sequence: u64, state: State, word: u32) {
         let len = record_len(self.now.counters.len(), self.positions.len());
         if self.record.len() != len {
             self.record.resize(len, 0);
             self.record[44..48].copy_from_slice(&(self.positions.len() as u32).to_le_bytes());
         }
-        Record::renew(&mut self.record, sequence, state, &self.now.counters, &self.positions);
+        let proof = Proof { word, base: self.base, mount: self.mount };
+        Record::renew(&mut self.record, (sequence, state, proof), &self.now.counters, &self.positions);
     }
 
     /// Appends the names of positions.
@@ -563,7 +727,7 @@ impl Growing {
         if self.now.counters.iter().all(|&count| count == 0) && self.positions.is_empty() {
             return Ok(());
         }
-        self.show(State { sealed: false, provisional });
+        self.show(State { sealed: false, provisional, goes_on: false })?;
         if provisional {
             return Ok(());
         }
@@ -674,7 +838,9 @@ fn last_durable(segment: &Segment, record: &Record) -> Result<Durable> {
     let logged = segment.log_entries()?.into_iter().map(|entry| entry.record.sequence).max();
     // Without a durable record and a log, numbers begin at 0.
     let Some(base) = base else { return Ok(Durable { sequence: logged.unwrap_or(0), ..Durable::default() }) };
-    let number = (0..2).find(|&number| segment.durable(number).is_some_and(|found| found.sequence == base.sequence));
+    let there = segment.both_durable()?;
+    let is_base = |found: &Option<Record>| found.as_ref().is_some_and(|found| found.sequence == base.sequence);
+    let number = there.iter().position(is_base).map(|number| number as u64);
     let sequence = logged.map_or(base.sequence, |logged| logged.max(base.sequence));
     let number = number.ok_or_else(|| Error::internal("a durable record has gone").at(segment.path()))?;
     Ok(Durable { number, newest: base.clone(), record: base, sequence, ..Durable::default() })
@@ -833,7 +999,7 @@ mod tests {
         let ahead = chosen();
         shared.publish().unwrap();
         assert_eq!(chosen(), ahead);
-        growing.show(SEALED);
+        growing.show(SEALED).unwrap();
         shared.publish().unwrap();
         assert_eq!(chosen(), ahead);
     }

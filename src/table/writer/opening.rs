@@ -260,9 +260,9 @@ pub(super) fn live_segment(
         check_counters(segment, record)?;
         let end = segment.header.first_row + record.rows();
         let dropped = dropped(segment, record)?.max(chain.lost_end.saturating_sub(end));
-        let mut live = Growing::open(medium, plan, segment, record)?;
+        let mut live = Growing::resume(medium, plan, segment, record)?;
         // From now on this is the newest commit, of this boot, whatever was there before.
-        live.show(OPEN);
+        live.show(OPEN)?;
         // A writer that died in a commit across the end of a segment may have published more to other Arrow readers.
         live.shared.publish_ahead(&live.now.counters, live.sequence)?;
         return Ok((live, dropped));
@@ -305,7 +305,12 @@ fn open_all(medium: &Medium, path: &Path, starts: Vec<u64>, plan: Option<&Arc<Pl
         let own = without_settings(&segment.plan.schema.schema);
         let known = plan.filter(|plan| own.fields() == plan.schema.schema.fields());
         let own = known.map_or_else(|| Plan::of(&own).map(Arc::new), |plan| Ok(plan.clone()))?;
-        pending.push(Growing::open(medium, &own, &segment, &record)?.shared);
+        let mut growing = Growing::open(medium, &own, &segment, &record)?;
+        if segment.visible_within(1)?.is_none_or(|seen| seen.sequence != record.sequence) {
+            // The newest record is torn, and the commit before it counts.
+            growing.show(record.state())?;
+        }
+        pending.push(growing.shared);
     }
     Ok(pending)
 }

@@ -90,6 +90,8 @@ impl Writer {
         if let Ok(live) = self.live_mut() {
             live.now.counters[bytes] = before.bytes;
             live.positions = before.values;
+            // A segment without a name may have been committed with them.
+            live.follow_base();
         }
     }
 }

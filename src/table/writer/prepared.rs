@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::growing::Growing;
 use crate::error::{Error, Result};
-use crate::map::Medium;
+use crate::map::{Medium, boot_id};
 use crate::rows::Plan;
 use crate::table::format::Record;
 use crate::table::reader::{Chain, Segment, chain, open_newest, without_settings};
@@ -66,6 +66,8 @@ fn are_all_there(folder: &Path, mut start: u64, prepared: &[(u64, PathBuf)], nam
             None => return Ok(false),
         };
         match open_newest(&path)? {
+            // Its rows may be gone though the machine was not booted again.
+            Some((_, record)) if record.boot != boot_id() => return Ok(false),
             Some((segment, record)) if segment.header.first_row == start && record.sealed && record.rows() > 0 => {
                 start += record.rows();
             }

@@ -452,7 +452,7 @@ impl Writer {
         if let Some(mut empty) = self.segments.pop().filter(|_| is_named) {
             // Waiting followers learn that it has ended.
             empty.rollback();
-            empty.show(SEALED);
+            empty.show(SEALED)?;
         }
         self.segments.push(next);
         self.expect_next();
@@ -507,7 +507,7 @@ impl Writer {
         match &mut self.segments[..] {
             [live] if !has_moved && live.now.counters[0] == live.committed.counters[0] => (),
             [live] => {
-                live.show(OPEN);
+                live.show(OPEN)?;
                 self.background.committed(&live.shared);
                 if live.committed.counters[0] >= self.order_at {
                     self.order_next();
@@ -558,10 +558,13 @@ impl Writer {
     pub(super) fn commit_all(&mut self) -> Result<()> {
         let last = self.segments.len() - 1;
         for (number, segment) in self.segments.iter_mut().enumerate().skip(1) {
-            segment.show(State { sealed: number < last, provisional: true });
+            let is_full = number < last;
+            segment.show(State { sealed: is_full, provisional: true, goes_on: is_full })?;
             segment.shared.publish()?;
         }
-        self.prepare()?;
+        // A segment of a new schema begins without rows.
+        let sealed = State { goes_on: self.segments[1].rows() > 0, ..SEALED };
+        self.prepare(sealed)?;
         let first = &self.segments[0];
         // A reader that lists the directory and finds the next segment must find this one's last footer.
         let published = first.shared.publish_ahead(&first.now.counters, first.sequence + 1);
@@ -575,10 +578,9 @@ impl Writer {
             return Err(e);
         }
         self.background.goes_on(self.segments[1..].iter().map(|segment| segment.shared.clone()).collect());
-        self.segments[0].show(SEALED);
-        for (number, segment) in self.segments.iter_mut().enumerate().skip(1).rev() {
-            segment.show(State { sealed: number < last, provisional: false });
-        }
+        let shown = self.show_all(sealed);
+        // The names are there, and what they stand for is unknown to this writer now.
+        shown.inspect_err(|e| self.broken = Some(e.message().into()))?;
         self.background.rolled();
         for done in self.segments.drain(..last) {
             // Blocks that stay allocated only cost space.
@@ -590,15 +592,24 @@ impl Writer {
         Ok(())
     }
 
+    /// Makes the rows of all segments visible, the first of which is sealed in state `sealed`.
+    fn show_all(&mut self, sealed: State) -> Result<()> {
+        let last = self.segments.len() - 1;
+        self.segments[0].show(sealed)?;
+        self.segments.iter_mut().enumerate().skip(1).rev().try_for_each(|(number, segment)| {
+            let is_full = number < last;
+            segment.show(State { sealed: is_full, provisional: false, goes_on: is_full })
+        })
+    }
+
     /// Lets the next writer finish the commit if this one is killed from now on.
-    fn prepare(&mut self) -> Result<()> {
+    fn prepare(&mut self, sealed: State) -> Result<()> {
         for segment in &self.segments[1..] {
             let path = chain::prepared_path(&self.medium, &self.folder, segment.first_row());
             let named = segment.shared.store.name_for_now(&path);
             named.map_err(|e| Error::io("naming a segment for now", &e).at(&path))?;
         }
-        self.segments[0].prepare();
-        Ok(())
+        self.segments[0].prepare(sealed)
     }
 
     fn name_all(&self) -> Result<()> {

@@ -201,17 +201,22 @@ impl Story {
         let from = std::fs::canonicalize(self.run.home.path()).unwrap();
         let (events, mut count) = (self.run.recorder.take(), Count::default());
         let orders = self.run.twin.orders();
-        let case = Case {
-            width: self.run.width,
-            orders: &orders,
-            ends: self.run.twin.ends.clone(),
-            has_positions: self.run.has_positions,
-            options: &self.run.options,
-            from: &from,
-        };
-        let judged = cut_everywhere(&case, self.disk, &events, &mut count, self.depth);
+        for loss in [Loss::PageCache, Loss::Power] {
+            let case = Case {
+                width: self.run.width,
+                orders: &orders,
+                ends: self.run.twin.ends.clone(),
+                has_positions: self.run.has_positions,
+                options: &self.run.options,
+                from: &from,
+                loss,
+            };
+            // A machine that is booted again stays so: what was written in its boot is asked first.
+            let judged = cut_everywhere(&case, self.disk.clone(), &events, &mut count, self.depth);
+            judged.unwrap_or_else(|e| panic!("{loss:?}: {e}"));
+        }
         pretend_boot(None);
-        judged.unwrap_or_else(|e| panic!("{e}"));
+        pretend_mount(None);
         assert!(count.images > 20, "{count:?}");
         count
     }
@@ -228,7 +233,7 @@ fn cut_everywhere(
     for number in 0..=events.len() {
         // What a page was before and between stores is tried by the cut behind them.
         if !matches!(events.get(number), Some(Event::Put(..) | Event::Mark(_))) && !disk.is_synced() {
-            another_boot();
+            case.loss.happens();
             let failed = |luck: Luck, e: String| format!("cut {number} of {}, {luck:?}: {e}", events.len());
             for luck in Luck::ALL {
                 case.judge(&disk, luck, &mut dice, count, 1).map_err(|e| failed(luck, e))?;
@@ -236,7 +241,14 @@ fn cut_everywhere(
             for there in few_or_most(disk.namings()) {
                 for luck in [Luck::Nothing, Luck::Everything] {
                     let image = disk.image_with(&there, luck, &mut dice);
-                    let judged = case.judge_image(disk.mark, &image, Then::WriteOn, &mut dice, count, depth);
+                    let judged = case.judge_image(
+                        Mark { committed: 0, ..disk.mark },
+                        &image,
+                        Then::WriteOn,
+                        &mut dice,
+                        count,
+                        depth,
+                    );
                     judged.map_err(|e| failed(luck, format!("names {there:?}: {e}")))?;
                 }
             }

@@ -221,7 +221,7 @@ pub fn dump(segment: &Segment) -> String {
     let at = segment.visible();
     out.title(&format!("visible record {}, at live + 4096 + {} × record", ["A", "B"][sequence % 2], sequence % 2));
     out.line(at, 8, &format!("sequence      {}", segment.word(at)));
-    out.line(at + 8, 4, "state         not sealed, not provisional");
+    out.line(at + 8, 4, "state         not sealed, not provisional; there is a proof");
     out.line(
         at + 12,
         4,
@@ -229,9 +229,10 @@ pub fn dump(segment: &Segment) -> String {
     );
     out.line(at + 16, 16, "boot");
     out.line(at + 32, 8, "previous      of durable records");
-    out.line(at + 40, 4, "delta         of durable records");
+    out.line(at + 40, 4, "delta         the proof");
     out.line(at + 44, 4, "positions     none");
-    out.line(at + 48, 16, "0");
+    out.line(at + 48, 8, "base          none");
+    out.line(at + 56, 8, &format!("mount         {}", segment.word(at + 56)));
     for (number, name) in counters.iter().enumerate() {
         let at = at + 64 + 8 * number;
         out.line(at, 8, &format!("{name}: {}", segment.word(at)));
