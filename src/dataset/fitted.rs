@@ -142,6 +142,14 @@ impl Source for Fitted {
         self.stored.files()
     }
 
+    fn merges_files(&self) -> bool {
+        true
+    }
+
+    fn successor(&self, file: &Path) -> Result<Option<PathBuf>> {
+        self.stored.successor(file)
+    }
+
     fn first_row(&self) -> u64 {
         self.stored.first_row()
     }

@@ -155,6 +155,14 @@ impl Source for WithConstants {
         self.stored.files()
     }
 
+    fn merges_files(&self) -> bool {
+        true
+    }
+
+    fn successor(&self, file: &Path) -> Result<Option<PathBuf>> {
+        self.stored.successor(file)
+    }
+
     fn first_row(&self) -> u64 {
         self.stored.first_row()
     }

@@ -120,6 +120,16 @@ pub(crate) trait Source: Debug + Send + Sync {
         Vec::new()
     }
 
+    /// Whether its files may be merged, those of a table, so that one has the rows of several.
+    fn merges_files(&self) -> bool {
+        false
+    }
+
+    /// The file that has the rows of one of `files` that is there no more, if one may have them.
+    fn successor(&self, _file: &Path) -> Result<Option<PathBuf>> {
+        Ok(None)
+    }
+
     /// The number of the source's first row in its table.
     fn first_row(&self) -> u64 {
         0

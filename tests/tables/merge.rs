@@ -1,13 +1,14 @@
 //! Small segments are merged: what readers of the table see meanwhile, and what is left where that is cut off at any step.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrowwood::simulate::{Act, Medium, Witness, compact_on};
-use arrowwood::{Compaction, Dataset, Writer, WriterOptions, col, open};
+use arrowwood::{Compaction, Dataset, Kind, Writer, WriterOptions, col, open};
 
 use crate::tables::unsynced;
 
@@ -122,6 +123,40 @@ fn who_waits_for_a_segment_that_was_merged_before_it_looked_finds_its_rows() {
         assert!(!dataset.is_newest());
         assert_eq!(rows(&dataset.refresh().unwrap()), all);
     }
+}
+
+/// The rows of the batches that the messages of a dataset are of; `act` is called with the first message.
+fn rows_of_messages(dataset: &Dataset, act: impl FnOnce()) -> u64 {
+    let (mut act, mut rows) = (Some(act), 0);
+    let visit = |message: arrowwood::Message| {
+        act.take().into_iter().for_each(|act| act());
+        rows += message.rows.filter(|_| message.kind == Kind::RecordBatch).unwrap_or(0);
+        ControlFlow::Continue(())
+    };
+    dataset.each_message(visit).unwrap();
+    rows
+}
+
+/// Whoever had listed the segments found no file by the names of those that were merged since.
+#[test]
+fn messages_are_those_of_the_files_that_have_the_rows_now() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ticks");
+    let mut writer = small_segments(&path, 6, 8, &Medium::default());
+    let before = open(&path).unwrap();
+    assert_eq!(
+        rows_of_messages(&before, || assert_eq!(writer.compact(|_, _| ()).unwrap(), 6)),
+        49,
+        "while they are visited"
+    );
+    assert_eq!(files(&path), 2);
+    assert_eq!(rows_of_messages(&before, || ()), 49, "before they are visited");
+    let batches = before.messages().unwrap().iter().filter(|message| message.kind == Kind::RecordBatch).count();
+    assert_eq!(batches, 2, "of the merged file, and of the one that grows");
+    // The one that grew is merged as well.
+    writer.close().unwrap();
+    arrowwood::compact(&path, |_, _| ()).unwrap();
+    assert_eq!((files(&path), rows_of_messages(&before, || ())), (1, 49));
 }
 
 /// Looks at the table before each act on names, and refuses all acts from one on, as a disk does that is pulled out; what is

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::data::ReadOptions;
 use super::source::Ipc;
 use crate::array::Bytes;
-use crate::dataset::Dataset;
+use crate::dataset::{Dataset, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{
     BatchHeader, Compression, DictionaryHeader, IpcSchema, Kind, MessageFrame, MessageHeader, Node, Window, roles_of,
@@ -112,9 +112,17 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::messages`].
     pub fn each_message(&self, mut visit: impl FnMut(Message) -> ControlFlow<()>) -> Result<()> {
+        // Those of tables, history and live segment, before the messages of the first are visited: merged later, one would
+        // have rows of which messages were visited already.
+        let mut ahead = FilesAhead::default();
         for source in self.sources() {
+            if source.merges_files() {
+                ahead.open(source.as_ref())?;
+                continue;
+            }
             let files = source.files();
             let visited = match source.as_any().downcast_ref::<Ipc>() {
+                _ if ahead.visit(&mut visit)?.is_break() => return Ok(()),
                 Some(ipc) => each_message_of(ipc, &mut visit)?,
                 None if files.is_empty() => {
                     return Err(Error::new(ErrorKind::Unsupported, "arrays in memory have no messages"));
@@ -122,21 +130,79 @@ impl Dataset {
                 None => each_message_in(&files, &mut visit)?,
             };
             if visited.is_break() {
-                break;
+                return Ok(());
             }
         }
-        Ok(())
+        ahead.visit(&mut visit).map(drop)
     }
 }
 
 fn each_message_in(files: &[PathBuf], visit: &mut impl FnMut(Message) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
     for file in files {
-        let bytes = Bytes::of_mapping(Mapping::open(file, Mode::Read)?)?;
-        if each_message_of(&Ipc::open(bytes, Some(file), ReadOptions::default())?, visit)?.is_break() {
+        if each_message_of(&open_file(file)?, visit)?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
     }
     Ok(ControlFlow::Continue(()))
+}
+
+fn open_file(path: &Path) -> Result<Ipc> {
+    let bytes = Bytes::of_mapping_or_copy(Mapping::open(path, Mode::Read)?)?;
+    Ipc::open(bytes, Some(path), ReadOptions::default())
+}
+
+/// The number of attempts to open a file that is merged each time.
+const MERGES: usize = 64;
+
+/// Opened files of tables, in order, and their names.
+#[derive(Default)]
+struct FilesAhead(Vec<(PathBuf, Ipc)>);
+
+impl FilesAhead {
+    /// Opens the files of a source: in place of those that were merged, the file that has their rows now.
+    fn open(&mut self, source: &dyn Source) -> Result<()> {
+        source.files().iter().try_for_each(|file| self.open_one(source, file))
+    }
+
+    fn open_one(&mut self, source: &dyn Source, file: &Path) -> Result<()> {
+        let mut path = file.to_path_buf();
+        let mut tries = 0;
+        let ipc = loop {
+            match open_file(&path) {
+                Err(e) if e.kind() == ErrorKind::NotFound && tries < MERGES => {
+                    path = source.successor(file)?.ok_or(e)?;
+                    tries += 1;
+                }
+                opened => break opened?,
+            }
+            if self.has(&path) {
+                return Ok(());
+            }
+        };
+        // Opened before by this name, it had not yet all rows that it has now.
+        if let Some(known) = self.0.iter().rposition(|(known, _)| *known == path) {
+            self.0.truncate(known);
+        }
+        // A table may have more segments than a process may have open files.
+        ipc.close_file();
+        self.0.push((path, ipc));
+        Ok(())
+    }
+
+    /// Whether the last file is the one that has the name `path`.
+    fn has(&self, path: &Path) -> bool {
+        self.0.last().is_some_and(|(known, ipc)| known == path && ipc.is_at(path))
+    }
+
+    /// Visits the messages of the files, and closes them.
+    fn visit(&mut self, visit: &mut impl FnMut(Message) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
+        for (_, ipc) in self.0.drain(..) {
+            if each_message_of(&ipc, visit)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
 }
 
 fn each_message_of(ipc: &Ipc, visit: &mut impl FnMut(Message) -> ControlFlow<()>) -> Result<ControlFlow<()>> {

@@ -375,6 +375,11 @@ impl Ipc {
         self.data.bytes.mapping().into_iter().for_each(Mapping::close_file);
     }
 
+    /// Whether the mapped file is the one that is called `path`.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
+        self.data.bytes.mapping().is_some_and(|mapping| mapping.is_at(path))
+    }
+
     /// Whether all batches and dictionaries have been found.
     fn knows_all(&self) -> bool {
         self.data.footer.is_some() || self.done.load(Ordering::Acquire)

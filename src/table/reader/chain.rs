@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::durable::{OnDisk, open_newest};
+use super::durable::{OnDisk, open_mapping, open_newest};
 use super::segment::Segment;
 use crate::array::Bytes;
 use crate::dataset::Source;
@@ -19,7 +19,7 @@ pub(in crate::table) fn name(first_row: u64) -> String {
 }
 
 /// The first row of a segment named `name`; `None` if it is not the name of a segment.
-fn first_row(name: &str) -> Option<u64> {
+pub(super) fn first_row(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".arrow")?;
     let is_name = digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit());
     is_name.then(|| digits.parse().ok())?.filter(|&row| row < MOST_ROWS)
@@ -80,7 +80,7 @@ pub(crate) fn holds_table(folder: &Path) -> Result<bool> {
 ///
 /// # Errors
 /// `Busy` if names change with each listing.
-fn list_at_one_moment(folder: &Path) -> Result<Option<Vec<u64>>> {
+pub(in crate::table) fn list_at_one_moment(folder: &Path) -> Result<Option<Vec<u64>>> {
     let failed = |e: std::io::Error| Error::io("listing the directory", &e).at(folder);
     let before = NamesTime::of(folder).map_err(failed)?;
     let mut found = list(folder)?;
@@ -136,7 +136,7 @@ pub(in crate::table) struct Chain {
 
 #[cfg(test)]
 thread_local! {
-    /// What another process does to the table when this thread has listed its segments.
+    /// What another process does to the table when this thread has listed its segments, or looked into the file of one.
     pub(in crate::table) static MEANWHILE: std::cell::Cell<Option<Box<dyn FnOnce()>>>
         = const { std::cell::Cell::new(None) };
 }
@@ -183,9 +183,7 @@ impl Chain {
             chain = Chain::look(folder);
         }
         #[cfg(test)]
-        if let Some(act) = MEANWHILE.take() {
-            act();
-        }
+        meanwhile();
         chain
     }
 
@@ -318,6 +316,42 @@ fn has_begun((before, sealed): (&Segment, &Record), (segment, record): (&Segment
 pub(in crate::table) fn open_dense(path: &Path, options: ReadOptions) -> Result<Ipc> {
     let mapping = Mapping::open(path, Mode::Read)?;
     Ipc::open(Bytes::of_mapping_or_copy(mapping)?, Some(path), options).map_err(|e| e.at(path))
+}
+
+/// The file of a segment.
+#[derive(Debug)]
+pub(in crate::table) enum SegmentFile {
+    /// With its newest commit.
+    Growable(Box<(Segment, Record)>),
+    Dense(Box<Ipc>),
+}
+
+/// Opens the file of a segment, of whichever kind it is, once: by the second time it may have lost its name to a merge.
+///
+/// # Errors
+/// As [`open_newest`] and [`open_dense`].
+pub(in crate::table) fn open_file(path: &Path, options: ReadOptions) -> Result<SegmentFile> {
+    loop {
+        let mapping = Mapping::open(path, Mode::Read)?;
+        let found = open_mapping(mapping.clone()).map_err(|e| e.at(path))?;
+        #[cfg(test)]
+        meanwhile();
+        let Some(segment) = found else {
+            let ipc = Ipc::open(Bytes::of_mapping_or_copy(mapping)?, Some(path), options);
+            return ipc.map(|ipc| SegmentFile::Dense(Box::new(ipc))).map_err(|e| e.at(path));
+        };
+        let record = segment.newest()?;
+        if !segment.is_outdated(&record) {
+            return Ok(SegmentFile::Growable(Box::new((segment, record))));
+        }
+    }
+}
+
+#[cfg(test)]
+fn meanwhile() {
+    if let Some(act) = MEANWHILE.take() {
+        act();
+    }
 }
 
 pub(super) fn open_last(path: &Path) -> Result<Option<(Segment, Record)>> {

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::table::{can_grow, check_goes_on, close_files, has_sealed, held, let_go, reopened, still_there, watched};
+use super::history::held;
+use super::table::{can_grow, check_goes_on, close_files, has_sealed, let_go, reopened, still_there, watched};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{AwaitedWord, Mapping, Mode, SharedWords, guard, mappings_are_scarce};

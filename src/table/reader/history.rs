@@ -9,8 +9,7 @@ use arrow_data::ArrayData;
 use arrow_schema::{Schema, SchemaRef};
 
 use super::chain;
-use super::chain::open_dense;
-use super::durable::open_newest;
+use super::chain::{SegmentFile, open_file};
 use super::segment::Segment;
 use crate::append_vec::AppendVec;
 use crate::array::{Unchecked, slice};
@@ -18,7 +17,7 @@ use crate::dataset::Zone;
 #[cfg(feature = "compute")]
 use crate::dataset::Zones;
 use crate::dataset::order::has_order;
-use crate::dataset::{Fit, FittedColumns, Footprint, Source};
+use crate::dataset::{Dataset, Fit, FittedColumns, Footprint, Source};
 use crate::directory::FileId;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{Ipc, ReadOptions};
@@ -72,6 +71,20 @@ impl Table {
     /// The error for changed row numbers.
     pub fn replaced(&self) -> Error {
         replaced(&self.folder)
+    }
+
+    /// The first row of the last segment now that begins at row `row` or before: where that was merged, the dense one that
+    /// has its rows.
+    fn start_at_or_before(&self, row: u64) -> Result<Option<u64>> {
+        let starts = chain::list_at_one_moment(&self.folder)?.unwrap_or_default();
+        Ok(starts.into_iter().rev().find(|&start| start <= row))
+    }
+
+    /// See [`Source::successor`].
+    pub fn successor(&self, file: &Path) -> Result<Option<PathBuf>> {
+        let Some(row) = file.file_name().and_then(|name| chain::first_row(name.to_str()?)) else { return Ok(None) };
+        let start = self.start_at_or_before(row)?;
+        if self.is_in_place() { Ok(start.map(|start| chain::path(&self.folder, start))) } else { Err(self.replaced()) }
     }
 
     /// The column whose values never decrease.
@@ -248,6 +261,21 @@ pub(in crate::table) fn settings_of(schema: &Schema) -> Result<Settings> {
     Ok(Settings { sorted_by, is_late, segment_rows, index: index.ok_or_else(wrong)?, zone_rows: ZONE_ROWS })
 }
 
+/// The positions in the schema metadata of a dense segment.
+pub(super) fn positions_said(schema: &Schema) -> Result<Vec<(String, i64)>> {
+    let text = schema.metadata().get(POSITIONS).map_or("", String::as_str);
+    let line = |line: &str| {
+        let (value, name) = line.split_once(' ')?;
+        Some((name.to_string(), value.parse().ok()?))
+    };
+    let wrong = || {
+        Error::invalid(format!(
+            "the schema's metadata has '{text}' for {POSITIONS}, expected a number and a name a line"
+        ))
+    };
+    text.lines().map(|text| line(text).ok_or_else(wrong)).collect()
+}
+
 /// The schema as given when the table was created.
 pub(in crate::table) fn without_settings(schema: &SchemaRef) -> SchemaRef {
     let mut metadata = schema.metadata().clone();
@@ -300,15 +328,6 @@ pub(in crate::table) fn dense_zones(ipc: &Ipc, column: usize) -> Result<Option<(
         .map_err(|wrong| Error::invalid(format!("{wrong}; restore the file, or create the table again")))
 }
 
-/// Opens a sealed segment: in place, or, if the process is near its limit of mappings, as a copy of its contents.
-fn open_sealed(path: &Path) -> Result<Option<(Segment, Record)>> {
-    let found = open_newest(path)?;
-    match found {
-        Some((segment, record)) if mappings_are_scarce() => Ok(Some((segment.copied(&record)?, record))),
-        found => Ok(found),
-    }
-}
-
 impl Entry {
     /// A segment that is opened when it is needed.
     pub fn new(first_row: u64, rows: u64) -> Arc<Entry> {
@@ -345,15 +364,20 @@ impl Entry {
     }
 
     fn open_by_name(&self, table: &Table, path: &Path) -> Result<Opened> {
-        match open_sealed(path) {
-            Ok(Some((segment, _))) if segment.header.first_row != self.first_row => {
+        match open_file(path, table.options) {
+            Ok(SegmentFile::Growable(found)) if found.0.header.first_row != self.first_row => {
                 let message =
-                    format!("the segment begins with row {}, which is not its name", segment.header.first_row);
+                    format!("the segment begins with row {}, which is not its name", found.0.header.first_row);
                 Err(Error::invalid(message).at(path))
             }
             // Rows followed by a later segment are committed, whether or not this segment is marked as sealed.
-            Ok(Some((segment, record))) => Ok(Opened::Growable(Snapshot::new(Arc::new(segment), record))),
-            Ok(None) => self.of_dense(open_dense(path, table.options)?, self.first_row).map_err(|e| e.at(path)),
+            Ok(SegmentFile::Growable(found)) => {
+                let (segment, record) = *found;
+                // Near the limit of mappings, a copy of its contents.
+                let segment = if mappings_are_scarce() { segment.copied(&record)? } else { segment };
+                Ok(Opened::Growable(Snapshot::new(Arc::new(segment), record)))
+            }
+            Ok(SegmentFile::Dense(ipc)) => self.of_dense(*ipc, self.first_row).map_err(|e| e.at(path)),
             Err(e) if e.kind() == ErrorKind::NotFound => self.merged(table)?.ok_or_else(|| {
                 let message = "the segment was removed (drop_before) after the table was opened; refresh the dataset";
                 Error::new(ErrorKind::NotFound, message).at(path)
@@ -381,19 +405,14 @@ impl Entry {
     /// The rows of this segment in the previous one by name, if the two were merged; `None` if they were dropped.
     fn merged(&self, table: &Table) -> Result<Option<Opened>> {
         for _ in 0..MERGES {
-            let starts = chain::list(&table.folder)?.unwrap_or_default();
-            let Some(&before) = starts.iter().rev().find(|&&start| start <= self.first_row) else { return Ok(None) };
+            let Some(before) = table.start_at_or_before(self.first_row)? else { return Ok(None) };
             let path = chain::path(&table.folder, before);
-            let ipc = match open_newest(&path) {
-                Ok(None) => open_dense(&path, table.options),
-                Ok(Some(_)) => return Ok(None),
-                Err(e) => Err(e),
-            };
-            match ipc {
-                Ok(ipc) => {
-                    let opened = self.of_dense(ipc, before).map_err(|e| e.at(&path))?;
+            match open_file(&path, table.options) {
+                Ok(SegmentFile::Dense(ipc)) => {
+                    let opened = self.of_dense(*ipc, before).map_err(|e| e.at(&path))?;
                     return Ok(Some(opened).filter(|opened| matches!(opened, Opened::Within(_))));
                 }
+                Ok(SegmentFile::Growable(_)) => return Ok(None),
                 // Merged again, or dropped.
                 Err(e) if e.kind() == ErrorKind::NotFound => (),
                 Err(e) => return Err(e),
@@ -599,6 +618,14 @@ impl Source for History {
         self.entries().map(|entry| chain::path(&self.table.folder, entry.first_row)).collect()
     }
 
+    fn merges_files(&self) -> bool {
+        true
+    }
+
+    fn successor(&self, file: &Path) -> Result<Option<PathBuf>> {
+        self.table.successor(file)
+    }
+
     fn first_row(&self) -> u64 {
         self.start()
     }
@@ -637,5 +664,58 @@ impl Source for History {
 
     fn as_any(&self) -> &dyn Any {
         self
+    }
+}
+
+/// Returns the first of `rows`, with their segments opened, so that they can be read whatever happens to the files. All
+/// rows, or those of as many segments as can safely be open at once.
+///
+/// # Errors
+/// `NotFound` if the rows were dropped before.
+pub(super) fn held(rows: &Dataset) -> Result<Dataset> {
+    const MOST: usize = 1024;
+    let mut count = 0;
+    for piece in rows.pieces() {
+        let Some(history) = piece.source.as_any().downcast_ref::<History>() else { break };
+        let start = history.start() + piece.start;
+        let end = start.saturating_add(piece.rows()?);
+        let inside = |entry: &&Arc<Entry>| entry.first_row < end && entry.first_row + entry.rows > start;
+        for entry in history.entries().filter(inside) {
+            if count == MOST {
+                return rows.slice(0, entry.first_row - start);
+            }
+            entry.open(&history.table)?;
+            count += 1;
+        }
+    }
+    Ok(rows.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::table::reader::chain::MEANWHILE;
+    use crate::table::{Writer, WriterOptions, compact};
+    use crate::{Value, open, parse_schema};
+
+    /// A dense segment was merged after a reader had looked into its file, and before it opened that by its name once more: the
+    /// rows were said to be dropped.
+    #[test]
+    fn a_dense_segment_that_is_merged_while_it_is_opened_is_read_from_the_file_that_has_its_rows() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = folder.path().join("t");
+        let options = |rows| WriterOptions { segment_rows: Some(rows), ..WriterOptions::default() };
+        let mut writer = Writer::open(&table, Some(parse_schema("n: int64").unwrap().into()), &options(4)).unwrap();
+        (0..12).for_each(|number| writer.append_row(&[Value::Int(number)]).unwrap());
+        writer.close().unwrap();
+        compact(&table, |_, _| ()).unwrap();
+        let files = || std::fs::read_dir(&table).unwrap().count();
+        assert_eq!(files(), 3, "each is full, and none was merged");
+        let unopened = open(&table).unwrap();
+        let mut writer = Writer::open(&table, None, &options(1 << 20)).unwrap();
+        MEANWHILE.set(Some(Box::new(move || _ = writer.compact(|_, _| ()).unwrap())));
+        let rows = unopened.slice(4, 4).unwrap();
+        assert_eq!(rows.column("n").unwrap().sum().unwrap().to_string(), "22");
+        assert_eq!(files(), 2, "the three were merged, and one grows");
+        assert_eq!(unopened.column("n").unwrap().sum().unwrap().to_string(), "66");
     }
 }

@@ -17,7 +17,7 @@ use arrow_schema::{FieldRef, Schema, SchemaRef};
 
 use super::chain;
 use super::chain::{Chain, open_dense, open_last, repeated};
-use super::history::{Entry, History, Opened, OpenedEntry, Snapshot, Table, replaced, settings_of};
+use super::history::{Entry, History, Opened, OpenedEntry, Snapshot, Table, positions_said, replaced, settings_of};
 use super::segment::Segment;
 use crate::array::Unchecked;
 #[cfg(feature = "compute")]
@@ -27,7 +27,7 @@ use crate::directory::FileId;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::ReadOptions;
 use crate::map::{self, ChangeCheck, Mapping, boot_id, guard, mappings_are_scarce};
-use crate::table::format::{POSITIONS, Page, Record};
+use crate::table::format::{Page, Record};
 
 /// The live segment as of one commit.
 #[derive(Debug)]
@@ -163,6 +163,14 @@ impl Source for Live {
 
     fn files(&self) -> Vec<PathBuf> {
         vec![self.snapshot.segment.path().to_path_buf()]
+    }
+
+    fn merges_files(&self) -> bool {
+        true
+    }
+
+    fn successor(&self, file: &Path) -> Result<Option<PathBuf>> {
+        self.table.successor(file)
     }
 
     fn first_row(&self) -> u64 {
@@ -474,21 +482,6 @@ impl Dataset {
     }
 }
 
-/// The positions in the schema metadata of a dense segment.
-fn positions_said(schema: &Schema) -> Result<Vec<(String, i64)>> {
-    let text = schema.metadata().get(POSITIONS).map_or("", String::as_str);
-    let line = |line: &str| {
-        let (value, name) = line.split_once(' ')?;
-        Some((name.to_string(), value.parse().ok()?))
-    };
-    let wrong = || {
-        Error::invalid(format!(
-            "the schema's metadata has '{text}' for {POSITIONS}, expected a number and a name a line"
-        ))
-    };
-    text.lines().map(|text| line(text).ok_or_else(wrong)).collect()
-}
-
 /// Checks that a piece of a dataset of several tables has the dataset's columns.
 fn has_schema(piece: &Piece, schema: &Schema) -> Result<()> {
     let own = piece.source.schema();
@@ -619,30 +612,6 @@ pub(super) fn still_there(dataset: &Dataset) -> Result<Dataset> {
         return open(&live.table.folder, live.table.options)?.ok_or_else(|| removed(path));
     }
     Err(removed(path))
-}
-
-/// Returns the first of `rows`, with their segments opened, so that they can be read whatever happens to the files. All
-/// rows, or those of as many segments as can safely be open at once.
-///
-/// # Errors
-/// `NotFound` if the rows were dropped before.
-pub(super) fn held(rows: &Dataset) -> Result<Dataset> {
-    const MOST: usize = 1024;
-    let mut count = 0;
-    for piece in rows.pieces() {
-        let Some(history) = piece.source.as_any().downcast_ref::<History>() else { break };
-        let start = history.start() + piece.start;
-        let end = start.saturating_add(piece.rows()?);
-        let inside = |entry: &&Arc<Entry>| entry.first_row < end && entry.first_row + entry.rows > start;
-        for entry in history.entries().filter(inside) {
-            if count == MOST {
-                return rows.slice(0, entry.first_row - start);
-            }
-            entry.open(&history.table)?;
-            count += 1;
-        }
-    }
-    Ok(rows.clone())
 }
 
 /// The whole table `newest` without the segments before row number `next` that are open: whoever has their rows keeps
