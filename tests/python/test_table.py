@@ -188,7 +188,8 @@ def test_compact_and_drop_while_readers_go_on(path):
         after = aw.open(path)
         assert after.first_row == 100 and after.to_pylist() == rows(100, 230)
         assert before.to_pylist() == rows(0, 230)
-        assert before.refresh() is before
+        now = before.refresh()
+        assert now.first_row == 100 and now.refresh() is now and now.to_pylist() == after.to_pylist()
         writer.append(table(230, 400))
         writer.commit()
         assert before.refresh().first_row == 100

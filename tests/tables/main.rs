@@ -21,6 +21,7 @@ mod wait;
 
 mod alter;
 mod changed;
+mod dropped;
 mod durable;
 mod follower_memory;
 mod incremental;

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arrow_data::ArrayData;
@@ -44,6 +45,8 @@ pub(super) struct Table {
     pub options: ReadOptions,
     /// Those of the newest segment.
     pub settings: Settings,
+    /// The row before which segments were found to be gone.
+    pub dropped: AtomicU64,
 }
 
 /// The columns of a segment as of one commit.
@@ -355,7 +358,12 @@ impl Entry {
         if !table.is_in_place() {
             return Err(table.replaced());
         }
-        let file = file?;
+        let file = file.inspect_err(|e| {
+            if e.kind() == ErrorKind::NotFound {
+                // So that the next refresh looks for the segments there are.
+                table.dropped.fetch_max(self.first_row + self.rows, Ordering::Relaxed);
+            }
+        })?;
         let fit = self.check(&file, table).map_err(|e| e.at(&path))?;
         let fitted = fit.map(|fit| Box::new(FittedColumns::new(fit, self.rows as usize)));
         // A table may have more segments than a process may have open files.
@@ -527,6 +535,11 @@ impl History {
     pub fn is_last_file(&self) -> bool {
         let path = chain::path(&self.table.folder, self.last().map_or(0, |last| last.first_row));
         self.last_file == FileId::of(&path)
+    }
+
+    /// Whether some of the segments are known to be gone.
+    pub fn lacks_segments(&self) -> bool {
+        self.table.dropped.load(Ordering::Relaxed) > self.start()
     }
 
     pub fn start(&self) -> u64 {

@@ -3,7 +3,10 @@
 use super::table::goes_on;
 use crate::compute::IncrementalAggregation;
 use crate::dataset::Dataset;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
+
+/// The number of attempts while rows are dropped between a refresh and their turn.
+const TRIES: usize = 16;
 
 impl IncrementalAggregation {
     /// Returns the groups' keys and the results for all committed rows, bit for bit as [`Aggregation::finish`] would.
@@ -30,6 +33,18 @@ impl IncrementalAggregation {
     ///
     /// [`Aggregation::finish`]: crate::Aggregation::finish
     pub fn refresh(&mut self) -> Result<Dataset> {
+        let mut answer = self.refresh_once();
+        for _ in 1..TRIES {
+            // What was not found is not in the next dataset.
+            if !matches!(&answer, Err(e) if e.kind() == ErrorKind::NotFound) {
+                break;
+            }
+            answer = self.refresh_once();
+        }
+        answer
+    }
+
+    fn refresh_once(&mut self) -> Result<Dataset> {
         let newest = self.dataset().refresh()?;
         let goes_on = goes_on(self.dataset(), &newest)?;
         self.advance(newest, goes_on)

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_data::ArrayData;
 use arrow_schema::{FieldRef, Schema, SchemaRef};
@@ -34,6 +35,8 @@ use crate::table::format::{Page, Record};
 struct Live {
     table: Arc<Table>,
     history: Option<Arc<History>>,
+    /// The first row of the history's.
+    start: u64,
     snapshot: Snapshot,
 }
 
@@ -77,7 +80,10 @@ fn of_chain(folder: &Path, options: ReadOptions, chain: Chain, before: Option<Be
     let folder_id = chain.folder_id;
     let before = before.filter(|(table, ..)| table.schema.fields() == schema.fields() && table.folder_id == folder_id);
     let table = before.map_or_else(
-        || Arc::new(Table { folder: folder.to_path_buf(), folder_id, schema, options, settings }),
+        || {
+            let dropped = AtomicU64::default();
+            Arc::new(Table { folder: folder.to_path_buf(), folder_id, schema, options, settings, dropped })
+        },
         |(table, ..)| table.clone(),
     );
     let known = before.and_then(|(_, history, _)| history);
@@ -98,7 +104,7 @@ fn of_chain(folder: &Path, options: ReadOptions, chain: Chain, before: Option<Be
         // An empty segment may have been replaced by a larger one, with the same first row and other offsets.
         let known = before.and_then(|(_, _, live)| live).filter(|live| live.mapping.is_of_file(&segment.mapping));
         let segment = known.cloned().unwrap_or(segment);
-        Live { table: table.clone(), history: history.clone(), snapshot: Snapshot::new(segment, record) }
+        Live::new(&table, history.clone(), Snapshot::new(segment, record))
     });
     Ok(Some(dataset(&table, history, live)))
 }
@@ -216,12 +222,38 @@ pub(super) fn segment_of(source: &dyn Source, batch: usize) -> Result<Option<(&S
 }
 
 impl Live {
-    /// Whether there is no newer commit.
+    fn new(table: &Arc<Table>, history: Option<Arc<History>>, snapshot: Snapshot) -> Live {
+        let start = history.as_ref().map_or(snapshot.segment.header.first_row, |history| history.start());
+        Live { table: table.clone(), history, start, snapshot }
+    }
+
+    /// Whether there is no newer commit, and no segment is known to be gone.
     #[inline]
     fn is_newest(&self) -> bool {
         let Snapshot { segment, record, .. } = &self.snapshot;
         let is_same = segment.sequence() == segment.expected_sequence(record);
-        is_same && !(record.sealed && self.has_more()) && !self.is_replaced()
+        let has_changed = || record.sealed && self.has_more() || self.is_replaced() || self.lacks_segments();
+        is_same && !has_changed()
+    }
+
+    /// Whether segments of the history are known to be gone: a reader has found that out.
+    #[inline]
+    fn lacks_segments(&self) -> bool {
+        self.table.dropped.load(Ordering::Relaxed) > self.start
+    }
+
+    /// Whether the first segments were dropped before the commit of `record`.
+    ///
+    /// A writer that has dropped some says so by a commit without rows. Names are looked at only behind one, or several
+    /// commits of which one may be such: to ask for a name takes as long as a whole refresh that finds one more commit.
+    fn has_dropped(&self, record: &Record) -> bool {
+        let Snapshot { segment, record: known, .. } = &self.snapshot;
+        let may_be = record.sequence > known.sequence + 1 || record.counters == known.counters;
+        if self.history.is_none() || !may_be || chain::path(&self.table.folder, self.start).exists() {
+            return false;
+        }
+        // A table that was moved has all of its segments.
+        segment.mapping.is_at(&self.own_path())
     }
 
     /// Whether rows may follow this sealed segment: the next segment's name exists, or this one was merged, perhaps
@@ -256,9 +288,10 @@ impl Live {
             return Err(segment.mapping.overwritten().into());
         }
         let is_replaced = record.rows() == 0 && self.is_replaced();
-        if !record.sealed && !segment.is_outdated(&record) && !is_replaced {
+        let lacks_segments = self.lacks_segments() || self.has_dropped(&record);
+        if !record.sealed && !segment.is_outdated(&record) && !is_replaced && !lacks_segments {
             let snapshot = Snapshot::new(segment.clone(), record);
-            let live = Live { table: self.table.clone(), history: self.history.clone(), snapshot };
+            let live = Live::new(&self.table, self.history.clone(), snapshot);
             return Ok(dataset(&self.table, self.history.clone(), Some(live)));
         }
         if record.sealed
@@ -335,7 +368,7 @@ impl Live {
         };
         let Some(history) = history else { return Ok(None) };
         let snapshot = Snapshot::new(segment, record);
-        let live = Live { table: self.table.clone(), history: Some(history.clone()), snapshot };
+        let live = Live::new(&self.table, Some(history.clone()), snapshot);
         Ok(Some(dataset(&self.table, Some(history), Some(live))))
     }
 }
@@ -360,8 +393,8 @@ fn refreshed(history: &History) -> Result<Dataset> {
 }
 
 impl Dataset {
-    /// Returns the dataset including rows committed since: a newer one, or this one if there are none. Slices, and data
-    /// that doesn't grow, don't change; older datasets stay valid.
+    /// Returns the dataset including rows committed since, and without those dropped since: a newer one, or this one if
+    /// there are none. Slices, and data that doesn't grow, don't change; older datasets stay valid.
     ///
     /// # Errors
     /// `InvalidData` for a damaged commit record, `FileChanged` if the live segment was changed by another program than
@@ -508,11 +541,7 @@ pub(in crate::table) fn one_segment(dataset: &Dataset, start: u64) -> Result<Dat
         }
         if let Some(live) = growing(piece).filter(|live| live.snapshot.segment.header.first_row == start) {
             let snapshot = Snapshot::new(live.snapshot.segment.clone(), live.snapshot.record.clone());
-            return Ok(self::dataset(
-                &live.table,
-                None,
-                Some(Live { table: live.table.clone(), history: None, snapshot }),
-            ));
+            return Ok(self::dataset(&live.table, None, Some(Live::new(&live.table, None, snapshot))));
         }
     }
     Err(Error::argument(format!("no segment begins with row {start}")))
@@ -540,7 +569,8 @@ fn as_stored(history: &History, entry: &Arc<Entry>) -> Result<(Arc<Table>, Arc<E
     let Table { folder, folder_id, options, settings, .. } = history.table.as_ref();
     let (folder, folder_id) = (folder.clone(), *folder_id);
     let schema = opened.file.schema().clone();
-    let table = Table { folder, folder_id, schema, options: *options, settings: settings.clone() };
+    let dropped = AtomicU64::default();
+    let table = Table { folder, folder_id, schema, options: *options, settings: settings.clone(), dropped };
     Ok((Arc::new(table), Entry::new(entry.first_row, entry.rows)))
 }
 
@@ -565,7 +595,8 @@ fn is_newest(piece: &Piece) -> bool {
     match growing(piece) {
         Some(live) => live.is_newest(),
         None => ended(piece).is_none_or(|history| {
-            !history.next_path().exists() && history.is_last_file() && history.table.is_in_place()
+            let is_same = || history.is_last_file() && history.table.is_in_place();
+            !history.next_path().exists() && !history.lacks_segments() && is_same()
         }),
     }
 }
@@ -626,7 +657,7 @@ pub(super) fn let_go(newest: &Dataset, next: u64) -> Dataset {
     });
     let history = History::of(&history.table, entries.collect(), history.last_file);
     let snapshot = Snapshot::new(live.snapshot.segment.clone(), live.snapshot.record.clone());
-    let live = Live { table: live.table.clone(), history: history.clone(), snapshot };
+    let live = Live::new(&live.table, history.clone(), snapshot);
     dataset(&live.table.clone(), history, Some(live))
 }
 

@@ -90,14 +90,17 @@ impl Writer {
         let starts = starts.map_err(|e| self.note(e))?.unwrap_or_default();
         prepared::check_home(self.medium()).map_err(|e| self.note(e))?;
         let mut removed = 0;
-        for pair in starts.windows(2).take_while(|pair| pair[1] <= row) {
+        let dropping = starts.windows(2).take_while(|pair| pair[1] <= row).try_for_each(|pair| {
             let path = chain::path(self.path(), pair[0]);
             // In this order on the disk, too: if a later one went first, a power cut could leave a gap.
             let done = self.medium().remove(&path).and_then(|()| self.medium().sync_folder(self.path()));
-            done.map_err(|e| Error::io("removing a segment", &e).at(path))?;
             removed += pair[1] - pair[0];
+            done.map_err(|e| Error::io("removing a segment", &e).at(path))
+        });
+        if removed > 0 {
+            guard(|| self.show_drop()).map_err(|e| self.note(e))?;
         }
-        Ok(removed)
+        dropping.map(|()| removed)
     }
 }
 

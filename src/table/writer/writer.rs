@@ -521,6 +521,17 @@ impl Writer {
         Ok(())
     }
 
+    /// Tells readers that segments were dropped, by a commit of no rows: they know segments by name, and look at names only
+    /// where they have a reason. Rows that are not committed stay so.
+    pub(super) fn show_drop(&mut self) -> Result<()> {
+        let live = self.segments.first_mut().ok_or_else(no_segment)?;
+        let now = std::mem::replace(&mut live.now, live.committed.clone());
+        live.show(OPEN)?;
+        live.now = now;
+        self.background.committed(&live.shared);
+        Ok(())
+    }
+
     /// Checks that the live segment still exists, and its directory where it was: readers don't see commits to a removed
     /// file, and look for the table at its path.
     #[cold]
