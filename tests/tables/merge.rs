@@ -246,3 +246,43 @@ fn what_is_cut_off_between_any_two_steps_is_whole_and_finished_later() {
     }
     assert!(acts > 10, "{acts} steps");
 }
+
+/// A check that had looked at the first segments left out those that were merged since, and told of fewer rows than there
+/// were; or of a segment that was not found.
+#[test]
+fn a_check_counts_the_rows_of_segments_that_are_merged_meanwhile() {
+    for (is_live, at) in [(true, 3), (false, 3), (true, 1), (false, 1), (true, 6)] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ticks");
+        let mut writer = Some(small_segments(&path, 6, 8, &Medium::default()));
+        if !is_live {
+            drop(writer.take());
+        }
+        let mut is_merged = false;
+        let report = arrowwood::check(&path, |done, _| {
+            if done == at && !std::mem::replace(&mut is_merged, true) {
+                drop(writer.take());
+                arrowwood::compact(&path, |_, _| ()).unwrap();
+            }
+        });
+        let report = report.unwrap();
+        assert!(report.is_good() && is_merged, "{report:?}");
+        assert_eq!((report.rows, files(&path)), (49, 1), "live {is_live}, at segment {at}");
+    }
+}
+
+/// Segments that are dropped during a check are none of the table's.
+#[test]
+fn a_check_does_not_count_rows_that_are_dropped_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ticks");
+    let mut writer = small_segments(&path, 6, 8, &Medium::default());
+    let report = arrowwood::check(&path, |done, _| {
+        if done == 3 {
+            writer.drop_before(40).unwrap();
+        }
+    });
+    let report = report.unwrap();
+    assert!(report.is_good(), "{report:?}");
+    assert_eq!((report.rows, report.segments), (9, 2));
+}

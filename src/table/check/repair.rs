@@ -21,7 +21,8 @@ use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
 use super::footer_check::has_witness;
-use super::segments::{Looked, TableCheck, look_at_all, schema_of, trusted};
+use super::looked::{Looked, TableCheck};
+use super::segments::{look_at_all, schema_of, trusted};
 use crate::array::{Bytes, to_array};
 use crate::dataset::{Dataset, Source, order};
 use crate::error::{Error, Findings, Result, if_sound};

@@ -12,6 +12,7 @@ use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
 use super::footer_check::{self, FooterCheck, first_difference};
+use super::looked::{Looked, TableCheck};
 use crate::array::{Bytes, slice};
 use crate::dataset::{Fit, Source, order};
 use crate::error::{Error, ErrorKind, Finding, Findings, Result, if_sound};
@@ -30,88 +31,9 @@ use crate::table::zones::zone_of;
 
 /// The number of repeated checks for damage while a writer is active, and the pause between them.
 const LOOKS: usize = 3;
+/// The number of times that segments may be merged or dropped during a check of all.
+const CHANGES: usize = 1000;
 const PAUSE: Duration = Duration::from_millis(30);
-
-/// The findings about a segment.
-#[derive(Debug, Default)]
-pub(super) struct Looked {
-    pub start: u64,
-    /// The rows of its newest commit; `None` if unreadable.
-    pub rows: Option<u64>,
-    sealed: bool,
-    dense: bool,
-    /// The rows in the file: those of a dense one may go on behind the next segment's first.
-    in_file: u64,
-    schema: Option<SchemaRef>,
-    /// Whether its schema is none of the table.
-    is_foreign: bool,
-    pub findings: Vec<Finding>,
-}
-
-impl Looked {
-    pub fn has_damage(&self) -> bool {
-        self.findings.iter().any(|finding| finding.is_damage)
-    }
-}
-
-/// The findings about a table.
-#[derive(Debug, Default)]
-pub(crate) struct TableCheck {
-    pub(super) segments: Vec<Looked>,
-    /// Findings about the folder as a whole.
-    pub(super) folder: Vec<Finding>,
-}
-
-impl TableCheck {
-    pub(crate) fn rows(&self) -> u64 {
-        self.segments.iter().filter_map(|segment| segment.rows).sum()
-    }
-
-    pub(crate) fn num_segments(&self) -> u64 {
-        self.segments.len() as u64
-    }
-
-    pub(crate) fn into_findings(self) -> Vec<Finding> {
-        self.segments.into_iter().flat_map(|segment| segment.findings).chain(self.folder).collect()
-    }
-
-    pub(super) fn has_damage(&self) -> bool {
-        self.segments.iter().any(Looked::has_damage)
-    }
-
-    /// The number of rows from the start of a segment to that of the next one, if there is one.
-    pub(super) fn rows_to_next(&self, number: usize) -> Option<u64> {
-        self.segments.get(number + 1).map(|next| next.start - self.segments[number].start)
-    }
-
-    pub(super) fn is_damaged(&self, start: u64) -> bool {
-        self.segments.iter().any(|segment| segment.start == start && segment.has_damage())
-    }
-
-    /// The row up to which the segments before segment `number` reach without it. After a compaction that was cut off, a
-    /// dense one has the rows of those that follow.
-    pub(super) fn reach(&self, number: usize) -> u64 {
-        let before = &self.segments[..number];
-        let ends = before.iter().map(|segment| segment.start + segment.rows.unwrap_or(0).max(segment.in_file));
-        ends.max().unwrap_or(0)
-    }
-
-    /// Whether the first `rows` rows of a segment are all that the table has in it, so that the next one can stay.
-    pub(super) fn is_whole(&self, number: usize, rows: u64) -> bool {
-        self.rows_to_next(number) == Some(rows) && !self.segments[number].is_foreign
-    }
-
-    /// Drops damage that `before` did not have.
-    fn keep_known(&mut self, before: &TableCheck) {
-        for segment in &mut self.segments {
-            let known = before.segments.iter().find(|other| other.start == segment.start);
-            segment.findings.retain(|finding| {
-                let is_same = |other: &Finding| other.is_damage && other.offset == finding.offset;
-                !finding.is_damage || known.is_some_and(|known| known.findings.iter().any(is_same))
-            });
-        }
-    }
-}
 
 /// Whether a folder contains segments and no other Arrow files.
 pub(crate) fn is_table(folder: &Path) -> Result<bool> {
@@ -123,7 +45,8 @@ pub(crate) fn check_table(folder: &Path, progress: &mut dyn FnMut(u64, u64)) -> 
     let is_live = is_locked(folder)?;
     let Some(mut checked) = look_at_all(folder, is_live, progress)? else { return Ok(None) };
     for _ in 0..LOOKS {
-        if !checked.has_damage() || !(is_live || is_locked(folder)?) {
+        let is_doubtful = checked.has_damage() || checked.lacks_rows();
+        if !is_doubtful || !(is_live || checked.has_changed || is_locked(folder)?) {
             break;
         }
         std::thread::sleep(PAUSE);
@@ -163,18 +86,28 @@ pub(super) fn look_at_all(
     is_live: bool,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Option<TableCheck>> {
-    let Some(starts) = chain::list(folder)? else { return Ok(None) };
+    let Some(mut starts) = chain::list_at_one_moment(folder)? else { return Ok(None) };
     let mut checked = TableCheck::default();
-    for (number, &start) in starts.iter().enumerate() {
+    let (mut number, mut changes) = (0, 0);
+    while let Some(&start) = starts.get(number) {
         progress(number as u64, starts.len() as u64);
         match look(&chain::path(folder, start), Some(start), is_live) {
-            Ok(looked) => checked.segments.push(looked),
-            // Retention may have removed it in between.
-            Err(e) if is_live && e.kind() == ErrorKind::NotFound => (),
+            Ok(looked) => {
+                checked.segments.push(looked);
+                number += 1;
+            }
+            // Merged with the one before it, or dropped.
+            Err(e) if e.kind() == ErrorKind::NotFound && changes < CHANGES => {
+                let Some(now) = chain::list_at_one_moment(folder)? else { return Err(e) };
+                number = checked.go_on_without(start, &now);
+                starts = now;
+                changes += 1;
+            }
             Err(e) => return Err(e),
         }
     }
     progress(starts.len() as u64, starts.len() as u64);
+    checked.has_changed = changes > 0 || chain::list(folder)?.is_none_or(|now| now != starts);
     let orphans = match Chain::open(folder) {
         Ok(chain) => chain.map_or(Vec::new(), |chain| chain.orphans),
         // Damage was found in the segment.
