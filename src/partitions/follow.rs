@@ -203,21 +203,28 @@ impl FollowPartitions {
     /// failed is tried again by the next call.
     pub fn poll(&mut self, timeout: Duration) -> Result<Option<(String, Dataset)>> {
         let deadline = Instant::now().checked_add(timeout);
+        let left = || deadline.map_or(PAUSE, |deadline| deadline.saturating_duration_since(Instant::now()));
         loop {
-            if !self.is_asleep() {
-                self.sleep = None;
+            // At the end in any case: whoever wakes this one may not have had its turn since the rows were committed.
+            let is_last = left().is_zero();
+            let is_asleep = self.is_asleep();
+            if is_last || !is_asleep {
                 let looked = self.look();
-                if let Some(rows) = self.next_of_any()? {
+                let found = self.next_of_any();
+                if !is_asleep || !matches!(found, Ok(None)) {
+                    self.sleep = None;
+                }
+                if let Some(rows) = found? {
                     self.pause = BLINK;
                     return Ok(Some(rows));
                 }
                 // Only now: it must not keep others from their rows.
                 looked?;
             }
-            let left = deadline.map_or(PAUSE, |deadline| deadline.saturating_duration_since(Instant::now()));
-            if left.is_zero() {
+            if is_last {
                 return Ok(None);
             }
+            let left = left();
             if self.pause < PAUSE || !self.fall_asleep()? {
                 std::thread::sleep(left.min(self.pause));
                 self.pause = PAUSE.min(2 * self.pause);
@@ -393,4 +400,30 @@ pub fn lag_of_partitions(dataset: &Dataset, next: &BTreeMap<String, u64>) -> Res
         all += end.saturating_sub(next.get(&partitions.name_of(leaf)).copied().unwrap_or(first));
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::{Writer, WriterOptions};
+    use crate::{Value, open, parse_schema};
+
+    /// The thread that was to wake the follower had not had its turn when the time was over.
+    #[test]
+    fn rows_that_were_committed_before_are_found_though_nobody_has_said_so() {
+        let root = tempfile::tempdir().unwrap();
+        let schema = std::sync::Arc::new(parse_schema("n: int64").unwrap());
+        let place = root.path().join("day=1");
+        let mut writer = Writer::open(&place, Some(schema), &WriterOptions::default()).unwrap();
+        writer.commit().unwrap();
+        let mut follower = follow_partitions(&open(root.path()).unwrap(), &FollowFrom::Now).unwrap();
+        // Nothing ends this sleep. On an older system there is none, and the follower looks each time.
+        follower.sleep = WaitAny::new(Vec::new(), &[]).ok().map(|sleep| (sleep, Instant::now()));
+        assert!(follower.poll(Duration::ZERO).unwrap().is_none());
+        writer.append_row(&[Value::Int(1)]).unwrap();
+        writer.commit().unwrap();
+        let (name, rows) = follower.poll(Duration::ZERO).unwrap().unwrap();
+        assert_eq!((name.as_str(), rows.len().unwrap()), ("day=1", 1));
+        assert!(follower.poll(Duration::ZERO).unwrap().is_none());
+    }
 }
