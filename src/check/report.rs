@@ -7,7 +7,7 @@ use crate::array::Bytes;
 use crate::dataset::{Dataset, Source};
 use crate::error::{Error, ErrorKind, Finding, Findings, Result, if_sound};
 use crate::files::{arrow_files, expand, is_glob};
-use crate::ipc::{Format, Ipc, ReadOptions, Sound, WriteOptions};
+use crate::ipc::{Format, Ipc, ReadOptions, Sound, WriteOptions, begins_as_arrow};
 use crate::map::{Mapping, Medium, Mode, guard};
 use crate::partitions::partition_directories;
 use crate::table;
@@ -89,7 +89,8 @@ pub fn check_bytes(bytes: Bytes, name: impl AsRef<Path>, mut progress: impl FnMu
 /// out of the table, as from a mount point. `findings` describes the state before, the other fields the state after.
 ///
 /// # Errors
-/// As [`check`]; `Busy` while the table is being written; `InvalidArgument` for a single segment of a table.
+/// As [`check`]; `Busy` while the table is being written; `InvalidArgument` for a single segment of a table, and for a file
+/// that is no Arrow data, which stays as it is: of a directory, the other files are repaired before.
 pub fn repair(path: impl AsRef<Path>, mut progress: impl FnMut(u64, u64)) -> Result<Report> {
     let path = path.as_ref();
     guard(|| {
@@ -114,10 +115,16 @@ fn each(
         _ => return work(path, progress),
     };
     let mut report = Report::default();
+    let mut refused = None;
     for file in files {
-        report.add(work(&file, progress)?);
+        match work(&file, progress) {
+            Ok(other) => report.add(other),
+            // A file that is no Arrow data must not keep the others from being repaired.
+            Err(e) if e.kind() == ErrorKind::InvalidArgument => _ = refused.get_or_insert(e),
+            Err(e) => return Err(e),
+        }
     }
-    Ok(report)
+    refused.map_or(Ok(report), Err)
 }
 
 /// The files in a directory that is not a table, and the tables and files of its partitions.
@@ -266,7 +273,7 @@ fn repair_file(path: &Path, progress: OnProgress) -> Result<(Report, Option<Repa
         return Ok((report, None));
     }
     let rows_before = ipc.as_ref().map(|_| sound.rows);
-    let kept = good_rows(ipc, sound, bytes, path)?;
+    let kept = good_rows(ipc, sound, bytes.clone(), path)?;
     let format = if is_file { Format::File } else { Format::Stream };
     let aside = table::beside(path, |name| !name.exists());
     let mut rows = 0;
@@ -279,6 +286,14 @@ fn repair_file(path: &Path, progress: OnProgress) -> Result<(Report, Option<Repa
             // Before the damaged file loses the name that it had.
             path.parent().map_or(Ok(()), table::sync_folder)?;
             std::fs::rename(part, path).map_err(|e| Error::io("replacing the damaged file", &e))?;
+        }
+        None if !begins_as_arrow(&bytes) => {
+            let why = report.damage().next().map_or_else(String::new, |finding| format!(" ({})", finding.message));
+            let message = format!(
+                "the file does not begin as an Arrow file or stream, so it was left as it is{why}; give files of Arrow \
+                 data, or move it by hand"
+            );
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
         None => std::fs::rename(path, &aside).map_err(|e| Error::io("moving the damaged file", &e))?,
     }

@@ -11,6 +11,8 @@ mod write;
 
 #[cfg(feature = "table")]
 pub(crate) use framing::ZONES;
+#[cfg(feature = "check")]
+pub(crate) use framing::begins_as_arrow;
 #[cfg(not(feature = "table"))]
 pub(crate) use framing::is_segment;
 pub(crate) use framing::{BatchHeader, IpcSchema, KnownSchema, Node, SEGMENT, SegmentProbe, probe_segment};

@@ -203,6 +203,49 @@ fn check_repairs_a_copy() {
     assert_eq!(run(&data, &["check", "--repair", "-"]).status.code(), Some(2));
 }
 
+/// Scripts and tables of other formats lost their names to `check --repair *`.
+#[test]
+fn check_repairs_nothing_that_is_no_arrow_data() {
+    let data = data();
+    let head = |bytes: &[u8]| file(&[batch(0, 5)])[..bytes.len().max(40)].to_vec();
+    let others: [(&str, &[u8]); 7] = [
+        ("script.py", b"print('precious')\n"),
+        ("data.csv", b"a,b\n1,2\n"),
+        ("t.parquet", b"PAR1\x15\x04\x15\x10PAR1"),
+        ("zeros", &[0; 4096]),
+        ("ones", &[0xff; 4096]),
+        ("short", b"ARR"),
+        ("empty", b""),
+    ];
+    for (name, bytes) in others {
+        fs::write(data.path().join(name), bytes).unwrap();
+    }
+    fs::write(data.path().join("cut.arrow"), head(b"")).unwrap();
+    let names: Vec<_> = others.iter().map(|(name, _)| *name).chain(["cut.arrow", "a.arrow"]).collect();
+    let output = run(&data, &[&["check", "--repair"], &names[..]].concat());
+    assert_eq!((output.status.code(), &output.stderr[..]), (Some(2), &b""[..]));
+    let text = String::from_utf8(output.stdout).unwrap();
+    for (name, bytes) in others {
+        assert_eq!(fs::read(data.path().join(name)).unwrap(), bytes, "{name}");
+        assert!(!data.path().join(format!("{name}.damaged")).exists(), "{name}");
+        assert!(text.lines().any(|line| line.starts_with(&format!("{name}: "))), "{text}");
+    }
+    assert!(text.contains("left as it is"), "{text}");
+    assert_eq!(text.lines().last(), Some("a.arrow: ok, 30 rows, 2 batches"));
+    assert!(data.path().join("cut.arrow.damaged").exists(), "it begins as an Arrow file");
+    // In a directory, it keeps no other file from being repaired.
+    let folder = data.path().join("both");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("a.arrow"), "precious").unwrap();
+    let mut bytes = file(&[batch(0, 5), batch(5, 9)]);
+    let at = bytes.windows(3).position(|three| three == b"n\"7").unwrap();
+    bytes[at] = 0xff;
+    fs::write(folder.join("b.arrow"), &bytes).unwrap();
+    assert_eq!(run(&data, &["check", "--repair", "both"]).status.code(), Some(2));
+    assert_eq!(fs::read(folder.join("a.arrow")).unwrap(), b"precious");
+    assert_eq!(fs::read(folder.join("b.arrow.damaged")).unwrap(), bytes);
+}
+
 #[test]
 fn cat_writes_a_stream_csv_or_json() {
     let data = data();

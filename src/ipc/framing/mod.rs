@@ -36,4 +36,6 @@ pub(crate) use metadata::{BatchMetadata, Block, batch_metadata, empty_metadata, 
 pub(crate) use probe::{SEGMENT, SegmentProbe, is_segment, probe_segment};
 pub(super) use schema::{BatchShare, had_validity, roles_of};
 pub(crate) use schema::{IpcSchema, KnownSchema, Node};
+#[cfg(feature = "check")]
+pub(crate) use sniff::begins_as_arrow;
 pub(super) use sniff::not_arrow;

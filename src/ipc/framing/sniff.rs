@@ -2,6 +2,8 @@
 
 use crate::array::Bytes;
 use crate::error::{Error, ErrorKind};
+#[cfg(feature = "check")]
+use crate::ipc::framing::{CONTINUATION, Kind, MAGIC, MessageHeader, NextMessage, Window, find};
 
 const SIGNATURES: &[(&[u8], &str, &str)] = &[
     (
@@ -22,6 +24,22 @@ const SIGNATURES: &[(&[u8], &str, &str)] = &[
     (b"\x93NUMPY", "a NumPy array", "map it with numpy.load(path, mmap_mode='r')"),
     (b"SQLite format 3", "an SQLite database", "query it with sqlite3"),
 ];
+
+/// Whether bytes begin as an Arrow file, or as a stream does: with a message, which is a schema.
+#[cfg(feature = "check")]
+pub(crate) fn begins_as_arrow(bytes: &Bytes) -> bool {
+    let mut window = Window::new();
+    let begins_with = |magic: &[u8]| {
+        let mut head = vec![0; magic.len()];
+        bytes.len() >= magic.len() && bytes.read_at(0, &mut head).is_ok() && head == magic
+    };
+    let has_schema = |window: &mut Window| {
+        let Ok(NextMessage::Message(frame)) = find(bytes, window, 0) else { return false };
+        let metadata = window.get(bytes, frame.metadata, frame.metadata_len);
+        metadata.is_ok_and(|metadata| MessageHeader::parse(metadata).is_ok_and(|header| header.kind == Kind::Schema))
+    };
+    begins_with(MAGIC) || begins_with(&CONTINUATION.to_le_bytes()) && has_schema(&mut window)
+}
 
 /// Returns the error for bytes that do not begin like an Arrow stream; `cause` is the error of reading them as one.
 pub(in crate::ipc) fn not_arrow(bytes: &Bytes, cause: Option<Error>) -> Error {
