@@ -363,7 +363,8 @@ impl Subject {
 
     /// Whether what has happened is known by now.
     fn end(&self, event: &str) -> Found {
-        let is_lost = ["truncate", "regrow", "rewrite"].contains(&event);
+        let is_nowhere = event == "remove" && matches!(self, Subject::Table(_));
+        let is_lost = is_nowhere || ["truncate", "regrow", "rewrite"].contains(&event);
         let found = match self {
             Subject::Data(dataset) => total(dataset),
             Subject::Joined(dataset) => joined(dataset),

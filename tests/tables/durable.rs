@@ -1,7 +1,7 @@
 //! What is durable, by the writer's own account: rows are when a sync of them has succeeded, and after one that failed
 //! nothing is, until the table is opened anew.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
@@ -263,6 +263,34 @@ fn rows_stay_durable_when_those_before_them_are_dropped() {
     // Of rows 12 to 16, and 16 to 20, and their names; none of those before.
     assert_eq!(table.disk.syncs(), syncs + 3);
     table.check(&writer, 20);
+}
+
+/// The file was synced, whose name was gone, and its rows were said to be durable.
+#[test]
+fn rows_of_a_table_that_was_removed_are_not_durable() {
+    let remove_segment = |path: &Path| std::fs::remove_file(path.join(format!("{:020}.arrow", 4))).unwrap();
+    let remove_all = |path: &Path| std::fs::remove_dir_all(path).unwrap();
+    for remove in [&remove_segment as &dyn Fn(&Path), &remove_all] {
+        let table = Table::new(Sync::Never, Some(4));
+        let mut writer = table.writer();
+        commit(&mut writer, 4);
+        writer.durability().wait().unwrap();
+        // Over the end of a segment.
+        commit(&mut writer, 6);
+        let durability = writer.durability();
+        remove(&table.path());
+        let told = durability.wait().unwrap_err();
+        assert_eq!(told.kind(), ErrorKind::FileChanged);
+        assert!(told.message().contains("removed"), "{told}");
+        assert_eq!(durability.rows(), 4);
+        assert!(writer.sync().is_err() && writer.commit().is_err());
+    }
+    let table = Table::new(Sync::Commit, None);
+    let mut writer = table.writer();
+    commit(&mut writer, 4);
+    std::fs::remove_dir_all(table.path()).unwrap();
+    writer.append_row(&[Value::Int(4)]).unwrap();
+    assert_eq!(writer.commit().unwrap_err().kind(), ErrorKind::FileChanged);
 }
 
 /// Who waited for rows of a writer that was killed did not wait: they were none of this writer's commits.

@@ -213,6 +213,12 @@ impl Medium {
         self.home.as_ref().map_or_else(|| RelativePath::of(path), |home| home.at(path))
     }
 
+    /// Whether there is no file at `path`; false where that can't be asked. Asks for no times: that would make the next
+    /// write record them exactly.
+    pub fn is_missing(&self, path: &Path) -> bool {
+        self.at(path).is_missing()
+    }
+
     /// A path for a file that does not belong to `folder` yet, of a name that ends in `suffix`: beside the directory,
     /// or inside where it has to be. Listings for readers show it in neither place.
     pub fn hidden(&self, folder: &Path, suffix: &str) -> PathBuf {

@@ -77,6 +77,15 @@ impl RelativePath {
         unsafe { libc::faccessat(self.descriptor(), path.as_ptr(), access, libc::AT_EACCESS) == 0 }
     }
 
+    /// Whether there is nothing there; false where that can't be asked (faccessat(2)). Unlike fstatat(2) this asks for no
+    /// times, and so costs the next write to the file nothing.
+    pub(crate) fn is_missing(&self) -> bool {
+        let Ok(path) = self.text() else { return false };
+        // SAFETY: the path ends in zero and lives through the call; the descriptor is open as long as `self` lives.
+        let asked = check(unsafe { libc::faccessat(self.descriptor(), path.as_ptr(), libc::F_OK, 0) });
+        asked.is_err_and(|e| e.kind() == io::ErrorKind::NotFound)
+    }
+
     /// Removes the name (unlinkat(2)).
     pub(crate) fn unlink(&self) -> io::Result<()> {
         let path = self.text()?;

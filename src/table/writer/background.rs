@@ -1,6 +1,7 @@
 //! The background work of a writer: publishing footers delayed by a full ring, syncing periodically, and creating the
 //! next segment. One thread serves all writers of the process.
 
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -12,6 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::map::{Lock, guard};
 use crate::table::format::{Record, SEQUENCE};
 use crate::table::protocol::rest;
+use crate::table::reader::chain;
 
 /// Limits of sealed segments waiting for a sync, each of which holds a descriptor. Above the first the thread syncs
 /// them, whatever the writer's policy; above the second the writer does.
@@ -40,6 +42,8 @@ struct DurableProgress {
 #[derive(Debug)]
 struct Inner {
     lock: Lock,
+    /// The table's directory.
+    folder: PathBuf,
     /// Segments whose newest commit is not on the disk yet, the live one last.
     segments: Mutex<Vec<Arc<Shared>>>,
     /// Held during a sync, by the writer, the thread or who waits. Whoever takes it checks `has_failed` first: a second
@@ -84,10 +88,11 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Background {
     /// Starts the background work, and keeps the lock of the folder.
-    pub fn start(lock: Lock, segments: Vec<Arc<Shared>>, every: Option<Duration>) -> Result<Background> {
+    pub fn start(lock: Lock, folder: &Path, segments: Vec<Arc<Shared>>, every: Option<Duration>) -> Result<Background> {
         let durable_rows = segments.first().map_or(0, |first| first.header.first_row + first.durable_rows());
         let inner = Arc::new(Inner {
             lock,
+            folder: folder.to_path_buf(),
             segments: Mutex::new(segments),
             syncing: Mutex::new(()),
             may_publish: AtomicBool::new(true),
@@ -401,6 +406,12 @@ impl Inner {
         }
         let end = cut.last().map_or(0, |(segment, record)| segment.header.first_row + record.rows());
         make_durable(&cut, how)?;
+        // What is on the disk without a name is lost. After the sync, as the name may have gone during it.
+        let is_nowhere =
+            |segment: &Shared| self.lock.medium().is_missing(&chain::path(&self.folder, segment.header.first_row));
+        if cut.iter().any(|(segment, _)| is_nowhere(segment)) {
+            return Err(removed());
+        }
         self.progress.rows.fetch_max(end, Ordering::AcqRel);
         self.progress.durable.fetch_max(commits, Ordering::AcqRel);
         locked(&self.segments).drain(..cut.len().saturating_sub(1));
@@ -460,7 +471,8 @@ impl Durability {
     ///
     /// # Errors
     /// `Io` if syncing failed; then nothing more can be written. `Closed` if it had failed before, or if the writer was
-    /// dropped. `FileChanged` as [`Writer::commit`](super::Writer::commit).
+    /// dropped. `FileChanged` as [`Writer::commit`](super::Writer::commit), and if the table, or a segment with rows of these
+    /// commits, was removed.
     pub fn wait(&self) -> Result<()> {
         let commit = self.progress.committed.load(Ordering::Acquire);
         let is_done = || self.progress.durable.load(Ordering::Acquire) >= commit;
@@ -472,6 +484,12 @@ impl Durability {
         let synced = inner.to_disk(|| if is_done() { Ok(()) } else { inner.sync_all(Durably::Soon) });
         if is_done() { Ok(()) } else { synced }
     }
+}
+
+/// The error for a table whose directory or segment somebody has removed.
+pub(super) fn removed() -> Error {
+    let message = "a segment of rows being committed was removed, so no reader would see them; create the table again";
+    Error::new(ErrorKind::FileChanged, message)
 }
 
 /// The error for a wait for commits of a writer that is gone.

@@ -8,7 +8,7 @@ use arrow_array::RecordBatch;
 use arrow_data::ArrayData;
 use arrow_schema::{FieldRef, SchemaRef};
 
-use super::background::{Background, Durability, cannot_go_on};
+use super::background::{Background, Durability, cannot_go_on, removed};
 use super::change::changed;
 use super::growing::{Durably, Growing, OPEN, SEALED, SegmentShape, Shared};
 use super::opening::{
@@ -159,7 +159,7 @@ impl Writer {
         let sorted_by = header.order().map(|column| column as usize);
         let settings = options.over(header.settings(), &plan)?;
         let pending = pending.into_iter().chain([live.shared.clone()]).collect();
-        let background = Background::start(lock, pending, every)?;
+        let background = Background::start(lock, path, pending, every)?;
         let mut writer = Writer {
             folder: path.to_path_buf(),
             plan,
@@ -540,12 +540,8 @@ impl Writer {
         let Some(live) = self.segments.first().map(|live| (&live.shared.store, live.first_row())) else {
             return Ok(());
         };
-        let removed = || {
-            let message = "the live segment was removed, so no reader would see new commits; create the table again";
-            Err(Error::new(ErrorKind::FileChanged, message))
-        };
         if live.0.is_removed() {
-            return removed();
+            return Err(removed());
         }
         if !has_time {
             return Ok(());
@@ -553,7 +549,7 @@ impl Writer {
         match self.medium.check_home() {
             Err(e) if is_moved(&e) => Err(Error::io("committing", &e)),
             // It may have other names, as in a backup of links.
-            Ok(()) if live.0.is_not_at(&chain::path(&self.folder, live.1)) => removed(),
+            Ok(()) if live.0.is_not_at(&chain::path(&self.folder, live.1)) => Err(removed()),
             // A path that this process can't look at may still be the directory's.
             _ => Ok(()),
         }
@@ -679,6 +675,7 @@ impl Writer {
     ///
     /// # Errors
     /// `Io`. After that nothing more can be written, since the contents of the disk are unknown: open the table again.
+    /// `FileChanged` if the table, or a segment with rows that were to be synced, was removed.
     pub fn sync(&mut self) -> Result<()> {
         self.check()?;
         self.background.sync(Durably::Soon).map_err(|e| e.at(&self.folder))
