@@ -542,6 +542,79 @@ mod tests {
         assert!(!errors[0].is_empty() && errors.iter().all(|e| *e == errors[0]), "{errors:?}");
     }
 
+    /// The rows of a producer that vouches for what is no text.
+    #[cfg(feature = "table")]
+    fn vouched_for(dataset: &Dataset) -> Dataset {
+        // SAFETY: not kept, but that is what the test is about: code that appends may look at bytes only.
+        let export = unsafe { Export::new().structure_only() };
+        let stream = dataset.export_stream_with(export).unwrap();
+        // SAFETY: the stream was just made.
+        unsafe { Dataset::import_stream(stream) }.unwrap()
+    }
+
+    /// It was appended and committed, and then the column could not be read as a whole.
+    #[cfg(feature = "table")]
+    #[test]
+    fn text_that_is_no_utf8_is_not_appended_whoever_vouches_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = folder.path().join("t");
+        let good = opened(0, |_| ());
+        let mut writer = crate::Writer::open(&table, Some(good.schema().clone()), &Default::default()).unwrap();
+        writer.append_dataset(&good).unwrap();
+        let refused = |told: Result<()>| {
+            let told = told.unwrap_err();
+            assert!(told.message().contains("column 'text': row 1: a string is not UTF-8"), "{told}");
+            told.kind()
+        };
+        let bad = vouched_for(&opened(0, damage));
+        assert_eq!(refused(writer.append_dataset(&bad)), ErrorKind::InvalidArgument);
+        let behind = Dataset::concat(&[good.clone(), bad.clone()]).unwrap();
+        assert_eq!(refused(writer.append_dataset(&behind)), ErrorKind::InvalidArgument);
+        // A file's text is checked when it is read.
+        assert_eq!(writer.append_dataset(&opened(0, damage)).unwrap_err().kind(), ErrorKind::InvalidData);
+        // A character that two texts share.
+        let halves = |bytes: &mut [u8]| {
+            let at = bytes.windows(7).position(|seven| seven == b"ashpear").unwrap();
+            bytes[at + 2..at + 4].copy_from_slice("é".as_bytes());
+        };
+        assert!(writer.append_dataset(&vouched_for(&opened(0, halves))).is_err());
+        assert_eq!(writer.rows(), 3);
+        writer.append_dataset(&good).unwrap();
+        writer.close().unwrap();
+        let there = crate::open(&table).unwrap();
+        assert_eq!(there.column("text").unwrap().chunks().unwrap()[0].len(), 6);
+        // So it is in memory.
+        let mut builder = crate::Builder::new(good.schema().clone()).unwrap();
+        assert_eq!(refused(builder.append_dataset(&bad)), ErrorKind::InvalidArgument);
+        builder.append_dataset(&good).unwrap();
+        assert_eq!(builder.finish().unwrap().len().unwrap(), 3);
+    }
+
+    /// What stands below a null is nobody's text, and is left out.
+    #[cfg(feature = "table")]
+    #[test]
+    fn bytes_below_a_null_may_be_anything() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = folder.path().join("t");
+        let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("ash"), Some("pear"), Some("elm")]));
+        let nulls = arrow_buffer::NullBuffer::from(vec![true, false, true]);
+        let mut text = texts.to_data().buffers().to_vec();
+        let mut bytes = text[1].to_vec();
+        bytes[4] = 0xff;
+        text[1] = Buffer::from_vec(bytes);
+        let builder = ArrayData::builder(DataType::Utf8).len(3).nulls(Some(nulls)).buffers(text);
+        // SAFETY: offsets and lengths are those of an array; the byte that is no text is below a null.
+        let array = arrow_array::make_array(unsafe { builder.build_unchecked() });
+        let batch = RecordBatch::try_from_iter_with_nullable([("text", array, true)]).unwrap();
+        let mut writer = crate::Writer::open(&table, Some(batch.schema()), &Default::default()).unwrap();
+        writer.append(&batch).unwrap();
+        writer.close().unwrap();
+        let there = crate::open(&table).unwrap();
+        let shown: Vec<_> = there.rows().map(|row| row.unwrap().get(0).unwrap().to_string()).collect();
+        assert_eq!((shown[0].as_str(), shown[2].as_str()), ("ash", "elm"));
+        there.validate(|_, _| ()).unwrap();
+    }
+
     #[test]
     fn structure_only_hands_out_what_is_damaged() {
         let dataset = opened(0, damage);

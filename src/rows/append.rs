@@ -37,7 +37,8 @@ impl IncomingRows {
     /// Matches columns to the table's by name, checks types and nulls, and adds new texts to the dictionaries.
     ///
     /// # Errors
-    /// `SchemaMismatch` naming the column; `InvalidArgument` naming the column and, for a null, the row.
+    /// `SchemaMismatch` naming the column; `InvalidArgument` naming the column and, for a null and for text that is not
+    /// UTF-8, the row.
     pub fn new(
         plan: &Plan,
         fields: &[FieldRef],
@@ -58,6 +59,7 @@ impl IncomingRows {
             check_type(node, array.data_type()).map_err(|e| e.context(format_args!("column '{name}'")))?;
             let array = straight(array).map_err(|e| e.context(format_args!("column '{name}'")))?;
             check_nulls(node, &array, 0..rows).map_err(|e| e.context(format_args!("column '{name}'")))?;
+            check_text(node, &array, 0..rows).map_err(|e| e.context(format_args!("column '{name}'")))?;
             matched.push(array);
         }
         if let Some(unknown) =
@@ -363,6 +365,44 @@ fn check_nulls(node: &PlanNode, array: &ArrayData, rows: Range<usize>) -> Result
     rows.filter(|&row| nulls.is_valid(row)).try_for_each(|row| check_child_nulls(node, array, &(row..row + 1)))
 }
 
+/// Checks that text is UTF-8: whoever gave arrays through the C data interface vouched for it, and readers refuse a column
+/// with any that is not. Text below a null may be anything, and is left out when it is written. The array must be
+/// [`straight`].
+fn check_text(node: &PlanNode, array: &ArrayData, rows: Range<usize>) -> Result<()> {
+    let is_sound = match array.data_type() {
+        // The values of a dictionary are checked as they get their keys.
+        _ if matches!(node.kind, Storage::Keys { .. }) => return Ok(()),
+        DataType::Utf8 | DataType::LargeUtf8 => is_text(array, &rows)?,
+        other => *other != DataType::Utf8View,
+    };
+    for row in if is_sound { 0..0 } else { rows.clone() } {
+        text_at(array, row).map_err(|e| {
+            let advice = "decode it as what it is, such as Latin-1, or make the column binary";
+            Error::argument(format!("row {row}: {}; {advice}", e.message()))
+        })?;
+    }
+    each_child(node, array, &rows, check_text)
+}
+
+/// Whether all text of these rows, also below nulls, is UTF-8, each from its own first byte on.
+fn is_text(array: &ArrayData, rows: &Range<usize>) -> Result<bool> {
+    let width = offset_width(array.data_type());
+    let start = offset_at(array, rows.start, width)?;
+    let bytes = array.buffers().get(1).and_then(|text| text.get(start..offset_at(array, rows.end, width).ok()?));
+    let bytes = bytes.ok_or_else(|| Error::invalid("text ends past its buffer"))?;
+    if bytes.is_ascii() {
+        return Ok(true);
+    }
+    let Ok(text) = std::str::from_utf8(bytes) else { return Ok(false) };
+    for row in rows.clone() {
+        let at = offset_at(array, row, width)?.checked_sub(start);
+        if !at.is_some_and(|at| text.is_char_boundary(at)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 fn null_value() -> Error {
     Error::unsupported("a dictionary with null values; decode the column first")
 }
@@ -639,7 +679,14 @@ fn put_members(into: &mut impl RowSink, new: &NewRows<'_>, first: usize) -> Resu
 fn put_text(into: &mut impl RowSink, new: &NewRows<'_>, width: usize, counter: usize) -> Result<()> {
     let NewRows { node, at, array, rows } = new;
     let base = into.now().counters[counter];
-    if let Some(source) = text_width(array.data_type()) {
+    let has_nulls = array.nulls().is_some_and(|nulls| nulls.null_count() > 0);
+    let may_copy = || match array.data_type() {
+        DataType::Utf8 | DataType::LargeUtf8 if has_nulls => is_text(array, rows),
+        _ => Ok(true),
+    };
+    if let Some(source) = text_width(array.data_type())
+        && may_copy()?
+    {
         put_offsets(into, new, width, base)?;
         let range = offset_at(array, rows.start, source)?..offset_at(array, rows.end, source)?;
         let text = array.buffers().get(1).and_then(|text| text.get(range));
