@@ -30,7 +30,8 @@ Lines that begin with 'note:' are worth knowing and no damage.
 Example: arrowwood check ticks trades.arrow
 Example: arrowwood check --repair ticks")]
 pub(crate) struct Check {
-    /// Keep the rows before the first damage. A damaged file is never written to: it is moved to PATH.damaged, in a
+    /// Keep the rows before the first damage; in a table also those behind text that is not UTF-8, in which each wrong byte
+    /// becomes a question mark. A damaged file is never written to: it is moved to PATH.damaged, in a
     /// table together with all later files if rows of it are lost, and a new file takes its place.
     #[arg(long)]
     repair: bool,

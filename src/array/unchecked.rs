@@ -112,7 +112,7 @@ impl Unchecked {
     }
 
     /// The array with other buffers and children, and a copy of its bitmap.
-    pub(super) fn with(
+    pub(crate) fn with(
         &self,
         buffers: Vec<Buffer>,
         children: Vec<Unchecked>,

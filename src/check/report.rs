@@ -83,7 +83,8 @@ pub fn check_bytes(bytes: Bytes, name: impl AsRef<Path>, mut progress: impl FnMu
     guard(|| check_ipc(bytes, name.as_ref(), &mut progress))
 }
 
-/// As [`check`], and if there is damage, keeps the rows before it. Damaged files are never written to: a file is
+/// As [`check`], and if there is damage, keeps the rows before it; in a table also those behind text that is not UTF-8, which has
+/// `?` for the bytes that are wrong. Damaged files are never written to: a file is
 /// renamed to end in `.damaged`; a table's damaged segment and, if rows of it are lost, all later ones move to a
 /// directory of such a name beside the table, or to the hidden directory `.damaged` inside where nothing can be moved
 /// out of the table, as from a mount point. `findings` describes the state before, the other fields the state after.

@@ -42,11 +42,28 @@ fn segment(table: &Path, row: u64) -> PathBuf {
     table.join(format!("{row:020}.arrow"))
 }
 
-/// Puts a byte that is no text into the last copy of a row's text: that of the log comes first.
+/// The offset of the last copy of a row's text: that of the log comes first.
+fn place_of(bytes: &[u8], text: &str) -> usize {
+    bytes.windows(text.len()).rposition(|there| there == text.as_bytes()).unwrap()
+}
+
+/// Puts the end of a row's text beyond all text.
 fn damage(file: &Path, text: &str) {
     let mut bytes = fs::read(file).unwrap();
-    let at = bytes.windows(text.len()).rposition(|there| there == text.as_bytes()).unwrap();
-    bytes[at] = 0xff;
+    let (at, len) = (place_of(&bytes, text), text.len());
+    let is_before = |&number: &usize| bytes[at - len * number..].starts_with(&text.as_bytes()[..4]);
+    let number = (1..=at / len).take_while(is_before).count();
+    let offsets = [number, number + 1].map(|row| ((len * row) as u32).to_le_bytes()).concat();
+    let at = bytes.windows(8).rposition(|there| there == offsets).unwrap();
+    bytes[at + 7] = 0x7f;
+    fs::write(file, bytes).unwrap();
+}
+
+/// Puts a byte that is no text into a row's.
+fn poison(file: &Path, text: &str) {
+    let mut bytes = fs::read(file).unwrap();
+    let at = place_of(&bytes, text);
+    bytes[at + 4] = 0xff;
     fs::write(file, bytes).unwrap();
 }
 
@@ -80,6 +97,30 @@ fn segments_behind_one_that_lost_no_row_stay() {
     }
     has_rows(&table, "row", 120);
     writer(&table, 50).append(&rows("row", 120, 130)).unwrap();
+}
+
+/// Text that is not UTF-8 cost the rows behind it, and all later segments.
+#[test]
+fn text_that_is_not_utf8_costs_no_other_row() {
+    for is_dense in [false, true] {
+        let (_home, table) = table(120);
+        if is_dense {
+            compact(&table, |_, _| ()).unwrap();
+        }
+        for (first, row) in [(0, 20), (0, 30), (50, 99), (100, 119)] {
+            poison(&segment(&table, first), &format!("row-{row:06}"));
+        }
+        let repaired = repaired(&table);
+        assert_eq!((repaired.kept, repaired.given_up, repaired.moved.len()), (120, Some(0), 3));
+        for row in 0..120 {
+            let first = if [20, 30, 99, 119].contains(&row) { "?" } else { "0" };
+            assert_eq!(text(&table, row), format!("row-{first}{row:05}"));
+        }
+        let mut writer = writer(&table, 50);
+        writer.append(&rows("row", 120, 130)).unwrap();
+        writer.close().unwrap();
+        assert!(check(&table, |_, _| ()).unwrap().is_good());
+    }
 }
 
 /// A table of segments 0, 50, 100 and a growing one from 150 on, in which a compaction was cut off when the first file had

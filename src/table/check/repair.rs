@@ -7,7 +7,8 @@
 //! Nothing is written into a damaged file, but by finishing a prepared commit as the next writer would. The new file is on
 //! the disk before anything moves, and so are the segments before it; then the segments move, the last one first, so that
 //! an interrupted repair leaves a table with the same damage and fewer segments after it.
-//! Where all rows of the damaged segment are good, up to the next one, it alone moves.
+//! Where all rows of the damaged segment are good, up to the next one, it alone moves. Text that is not UTF-8 costs no row:
+//! `?` takes the place of its bytes.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -17,13 +18,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, SchemaRef};
 
 use super::footer_check::has_witness;
 use super::looked::{Looked, TableCheck};
 use super::segments::{look_at_all, schema_of, trusted};
-use crate::array::{Bytes, to_array};
+use crate::array::{Bytes, Unchecked, to_array};
 use crate::dataset::{Dataset, Source, order};
 use crate::error::{Error, Findings, Result, if_sound};
 use crate::ipc::{Ipc, ReadOptions, WriteOptions, zeros};
@@ -323,7 +325,7 @@ fn rows_of_growing(segment: &Segment) -> Result<Option<Dataset>> {
     cut_dictionaries(segment, &mut newest);
     let rows = longest(newest.rows(), |rows| is_good(segment, &newest, rows));
     let Some(record) = record_of(segment, &newest, rows) else { return Ok(None) };
-    let column = |number: usize| segment.column(number, &record)?.checked(&[]);
+    let column = |number: usize| sound(segment.column(number, &record)?);
     let columns = (0..segment.plan.columns.len()).map(column);
     let Some(columns) = if_sound(columns.collect::<Result<Vec<_>>>())? else { return Ok(None) };
     let dataset = dataset_of(&segment.plan.schema.schema, columns, rows);
@@ -352,10 +354,54 @@ fn longest(most: u64, is_good: impl Fn(u64) -> bool) -> u64 {
     good
 }
 
+/// The values of an array, with `?` for each byte of text that is not UTF-8: a value that is none is not worth the rows
+/// behind it.
+///
+/// # Errors
+/// `InvalidData` for other damage.
+fn sound(array: Unchecked) -> Result<ArrayData> {
+    array.clone().checked(&[]).or_else(|e| mended(&array)?.checked(&[]).map_err(|_| e))
+}
+
+fn mended(array: &Unchecked) -> Result<Unchecked> {
+    let children = array.child_data().iter().map(mended).collect::<Result<Vec<_>>>()?;
+    let mut buffers = array.buffers().to_vec();
+    let width = match array.data_type() {
+        DataType::Utf8 => 4,
+        DataType::LargeUtf8 => 8,
+        _ => 0,
+    };
+    if let ([offsets, text], 1..) = (&mut buffers[..], width) {
+        let offset = |row: usize| {
+            let mut raw = [0; 8];
+            raw[..width].copy_from_slice(offsets.get(width * row..width * (row + 1))?);
+            usize::try_from(u64::from_le_bytes(raw)).ok()
+        };
+        let mut bytes = text.to_vec();
+        for row in array.offset()..array.offset() + array.len() {
+            let range = offset(row).zip(offset(row + 1)).map(|(from, to)| from..to);
+            range.and_then(|range| bytes.get_mut(range)).into_iter().for_each(mend);
+        }
+        *text = Buffer::from_vec(bytes);
+    }
+    array.with(buffers, children, |bits| Ok(Buffer::from(bits)))
+}
+
+/// Puts `?` in place of what is not UTF-8, so that the text stays as long as it is.
+fn mend(text: &mut [u8]) {
+    let mut at = 0;
+    while let Err(e) = std::str::from_utf8(&text[at..]) {
+        let start = at + e.valid_up_to();
+        let end = e.error_len().map_or(text.len(), |len| start + len);
+        text[start..end].fill(b'?');
+        at = end;
+    }
+}
+
 fn is_good(segment: &Segment, newest: &Record, rows: u64) -> bool {
     let Some(record) = record_of(segment, newest, rows) else { return false };
     (0..segment.plan.columns.len()).all(|number| {
-        let Ok(array) = segment.column(number, &record).and_then(|array| array.checked(&[])) else { return false };
+        let Ok(array) = segment.column(number, &record).and_then(sound) else { return false };
         segment.header.order() != Some(number as u32) || order::follow("", &array, None).is_ok()
     })
 }
@@ -416,9 +462,9 @@ fn rows_of_dense(path: &Path, is_known: impl Fn(&SchemaRef) -> bool) -> Result<O
     let options = ReadOptions { thorough: true, partial: true, ..ReadOptions::default() };
     let Some(ipc) = if_sound(Ipc::open(bytes, Some(path), options))? else { return Ok(None) };
     let mut found = Findings::of(path);
-    let sound = ipc.check_all(&mut found, &mut |_, _| ());
+    let whole = ipc.check_all(&mut found, &mut |_, _| ());
     found.into_list()?;
-    if sound.is_disputed && !is_known(ipc.schema()) {
+    if whole.is_disputed && !is_known(ipc.schema()) {
         return Ok(None);
     }
     if ipc.num_batches()? == 0 {
@@ -428,13 +474,13 @@ fn rows_of_dense(path: &Path, is_known: impl Fn(&SchemaRef) -> bool) -> Result<O
     let sorted_by = settings_of(ipc.schema()).ok().and_then(|settings| settings.order()).map(|column| column as usize);
     let is_good = |rows: u64| {
         arrays.iter().enumerate().all(|(number, array)| {
-            let Ok(array) = array.slice(0, rows as usize).checked(&[]) else { return false };
+            let Ok(array) = sound(array.slice(0, rows as usize)) else { return false };
             sorted_by != Some(number) || order::follow("", &array, None).is_ok()
         })
     };
     let Some(span) = if_sound(ipc.span(0))?.flatten() else { return Ok(None) };
     let rows = longest(span.end, is_good);
-    let columns = arrays.iter().map(|array| array.slice(0, rows as usize).checked(&[]));
+    let columns = arrays.iter().map(|array| sound(array.slice(0, rows as usize)));
     let columns = if_sound(columns.collect::<Result<_>>())?;
     Ok(columns.and_then(|columns| dataset_of(ipc.schema(), columns, rows)))
 }
