@@ -16,8 +16,8 @@ use crate::mapping::Mapping;
 use crate::medium::{Act, Medium, inode, mounted};
 use crate::mode::Mode;
 use crate::parts::take_over;
-use crate::watch::{ChangeCheck, FixedBytes, Watch, WatchedFile, settle};
 use crate::sys::{Run, RunEnd};
+use crate::watch::{ChangeCheck, FixedBytes, Watch, WatchedFile, settle};
 use crate::{os, sys};
 
 /// The bytes in which holes are looked for.

@@ -329,6 +329,10 @@ impl MemoryRegion {
         {
             return self.word32(offset).store(u32::from_ne_bytes(word), Ordering::Relaxed);
         }
+        self.copy_in_any(offset, from);
+    }
+
+    fn copy_in_any(&self, offset: usize, from: &[u8]) {
         let (first, words, last) = self.atoms(offset, from.len());
         let (head, rest) = from.split_at(first.len());
         let (middle, tail) = rest.as_chunks::<8>();

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{SegmentProbe, empty_metadata, probe_segment, schema_metadata};
 use crate::map::{ChangeCheck, Medium, SharedWords, Store, boot_id, watched};
-use crate::rows::{ALIGNMENT, Mark, Plan, RowSink, ZONE, ZoneMap, read_rows};
+use crate::rows::{ALIGNMENT, Mark, Plan, Region, RowSink, ZONE, ZoneMap, read_rows};
 use crate::table::format::{
     HEADER, Header, NO_BOOT, PAGE, Proof, RENEWED_PROOF, Record, SEQUENCE, SLOTS, Settings, State, TAIL, UNSYNCED,
     WRITER, check_sequence, record_len,
@@ -358,8 +358,8 @@ pub(in crate::table) struct Growing {
     /// The value of each position, in the order of their names.
     pub positions: Vec<i64>,
     pub sequence: u64,
-    /// The part of each region prepared for stores through the mapping: start, end, and the next step.
-    ready: Vec<(u64, u64, u64)>,
+    /// The part of each region prepared for stores through the mapping.
+    ready: Vec<Ready>,
     /// The end of the part of each region reserved for large pieces, and the next step.
     reserved: Vec<(u64, u64)>,
     /// The checksums of what was committed since `base`, and the mount, for the proof of the next commit.
@@ -369,6 +369,17 @@ pub(in crate::table) struct Growing {
     /// Kept to save allocations.
     scratch: Vec<u8>,
     record: Vec<u8>,
+}
+
+/// A part of a region that is prepared for stores: from a byte up to another.
+#[derive(Clone, Copy, Debug)]
+struct Ready {
+    from: u64,
+    to: u64,
+    /// The bytes to prepare next.
+    step: u64,
+    /// Where the region begins in the file.
+    start: u64,
 }
 
 /// The parameters of a new segment.
@@ -533,7 +544,8 @@ impl Growing {
     }
 
     fn of(shared: Shared) -> Growing {
-        let ready = vec![(0, 0, STEPS.0); shared.plan.regions];
+        let unready = |region: &Region| Ready { from: 0, to: 0, step: STEPS.0, start: region.offset };
+        let ready = shared.header.regions.iter().map(unready).collect();
         let reserved = vec![(0, RESERVES.0); shared.plan.regions];
         let mark = Mark { counters: Vec::new(), tails: vec![0; shared.plan.regions] };
         let now = mark.clone();
@@ -621,7 +633,7 @@ impl Growing {
             }
             return shared.store.write(place.offset + at, bytes);
         }
-        let (_, _, step) = self.ready[region];
+        let Ready { step, .. } = self.ready[region];
         let from = at - at % PAGE;
         let to = (from + step).min(place.capacity.next_multiple_of(PAGE)).max(at + bytes.len() as u64);
         // The byte at the start of a page may be the last of a bitmap, with committed bits in it.
@@ -630,7 +642,7 @@ impl Growing {
         if !shared.store.prepare(place.offset + from, to - from, fresh)? {
             return shared.store.write(place.offset + at, bytes);
         }
-        self.ready[region] = (from, to, (FASTER * step).min(STEPS.1));
+        self.ready[region] = Ready { from, to, step: (FASTER * step).min(STEPS.1), start: place.offset };
         shared.store.put(place.offset + at, bytes);
         Ok(())
     }
@@ -792,8 +804,7 @@ impl RowSink for Growing {
 
     #[inline]
     fn put(&mut self, region: usize, at: u64, bytes: &[u8]) -> Result<()> {
-        let (from, to, _) = self.ready[region];
-        let start = self.shared.header.regions[region].offset;
+        let Ready { from, to, start, .. } = self.ready[region];
         if at >= from && at + bytes.len() as u64 <= to && bytes.len() < 16 * LARGE {
             self.shared.store.put(start + at, bytes);
             return Ok(());

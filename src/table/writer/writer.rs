@@ -526,8 +526,9 @@ impl Writer {
     pub(super) fn show_drop(&mut self) -> Result<()> {
         let live = self.segments.first_mut().ok_or_else(no_segment)?;
         let now = std::mem::replace(&mut live.now, live.committed.clone());
-        live.show(OPEN)?;
+        let shown = live.show(OPEN);
         live.now = now;
+        shown?;
         self.background.committed(&live.shared);
         Ok(())
     }
