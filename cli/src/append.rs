@@ -1,6 +1,6 @@
 //! `arrowwood append`.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::create::{Making, growable};
 use crate::input::{Batches, Format, Input, Rows, TextForm, is_file};
-use crate::shell::{Failure, Outcome, Progress, Stdout, named, print_json, shown};
+use crate::shell::{Failure, Outcome, Progress, Stdout, named, print_json, shown, tell};
 
 /// Append rows to a table, creating it if there is none.
 ///
@@ -128,11 +128,8 @@ impl Append {
         {
             if before == content {
                 let table = named(&self.table);
-                return Ok(writeln!(
-                    std::io::stderr(),
-                    "{table}: {} is left out, it was appended before",
-                    named(path)
-                )?);
+                tell(format_args!("{table}: {} is left out, it was appended before", named(path)));
+                return Ok(());
             }
             let hint = "a file of this name and other content was appended before; --once is for files that don't change, and \
                         knows them by their names without directories: give another file another name";
@@ -181,13 +178,13 @@ impl Append {
             let facts = json!({"table": table, "appended": end - start, "end": end, "dropped": dropped});
             return Ok(print_json(out, facts)?);
         }
-        let mut errors = std::io::stderr();
         if dropped > 0 {
             let lost = plural(dropped, "row", "rows");
-            writeln!(errors, "{name}: the machine's last crash lost {lost} not yet synced")?;
+            tell(format_args!("{name}: the machine's last crash lost {lost} not yet synced"));
         }
         let appended = plural(end - start, "row", "rows");
-        Ok(writeln!(errors, "{name}: {appended} appended, the next one is number {}", count_text(end))?)
+        tell(format_args!("{name}: {appended} appended, the next one is number {}", count_text(end)));
+        Ok(())
     }
 }
 

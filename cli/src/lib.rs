@@ -1,5 +1,8 @@
 //! The command line: one file per verb, and [`run`].
 
+// These panic where nobody reads: `shell::tell` and `shell::Stdout` don't.
+#![deny(clippy::print_stderr, clippy::print_stdout, clippy::disallowed_methods)]
+
 mod alter;
 mod append;
 mod cat;
@@ -39,7 +42,7 @@ use arrowwood::visible_lines;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use handover::hand_over;
-use shell::{Outcome, Stdout};
+use shell::{Outcome, Stdout, tell};
 #[cfg(feature = "serve")]
 pub use sql::Cluster;
 pub use sql::Engine;
@@ -139,11 +142,12 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
 }
 
 /// Prints a usage error, or the help that was asked for. Shells put names of files among the arguments.
-fn tell(usage: &clap::Error) -> std::io::Result<()> {
+fn print_usage(usage: &clap::Error) {
     let plain = usage.render().to_string();
     match visible_lines(&plain) {
-        Cow::Borrowed(_) => usage.print(),
-        Cow::Owned(shown) => write!(std::io::stderr(), "{shown}"),
+        // If even this can't be printed, there is no one to tell.
+        Cow::Borrowed(_) => drop(usage.print()),
+        Cow::Owned(shown) => tell(shown.trim_end()),
     }
 }
 
@@ -154,8 +158,7 @@ pub fn run_with(args: impl IntoIterator<Item = OsString>, engine: Option<&'stati
     let command = match Command::try_parse_from(&args) {
         Ok(command) => command,
         Err(usage) => {
-            // If even this can't be printed, there is no one to tell.
-            let _ = tell(&usage);
+            print_usage(&usage);
             return usage.exit_code();
         }
     };
@@ -171,7 +174,7 @@ pub fn run_with(args: impl IntoIterator<Item = OsString>, engine: Option<&'stati
         _ if out.reader_left() => 0,
         Ok(code) => code,
         Err(failure) => {
-            let _ = writeln!(std::io::stderr(), "arrowwood: {}", failure.line());
+            tell(format_args!("arrowwood: {}", failure.line()));
             1
         }
     }

@@ -1,5 +1,7 @@
 //! The `arrowwood` command; everything is in the library, which the Python package calls too.
 
+#![deny(clippy::print_stderr, clippy::print_stdout, clippy::disallowed_methods)]
+
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

@@ -6,7 +6,7 @@ use arrowwood::plural;
 use arrowwood_serve::{ClientOptions, pull};
 use clap::Args;
 
-use crate::shell::{Outcome, Progress, named};
+use crate::shell::{Outcome, Progress, named, tell};
 use crate::sql::token;
 
 /// Copy a server's table into a local one, and with --follow continue as it grows.
@@ -47,7 +47,7 @@ impl Pull {
             true
         })?;
         drop(progress);
-        eprintln!("{}: {}, all on the disk", named(&self.table), plural(pulled.rows, "row", "rows"));
+        tell(format_args!("{}: {}, all on the disk", named(&self.table), plural(pulled.rows, "row", "rows")));
         Ok(())
     }
 }

@@ -212,6 +212,12 @@ pub(crate) fn on_one_line(text: &str) -> String {
     visible(&text.replace(['\n', '\r'], " ")).into_owned()
 }
 
+/// Prints a line on standard error. If that fails there is no one to tell, and what was done is done.
+#[expect(clippy::disallowed_methods, reason = "this is where the command does it")]
+pub(crate) fn tell(line: impl Display) {
+    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
+}
+
 /// Prints a line of JSON, with escapes for control characters.
 pub(crate) fn print_json(out: &mut impl Write, json: impl Display) -> io::Result<()> {
     writeln!(out, "{}", visible_json(&json.to_string()))
@@ -246,7 +252,9 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn new(what: impl Into<String>) -> Progress {
-        Progress { what: what.into(), start: Instant::now(), is_seen: io::stderr().is_terminal(), bar: None }
+        #[expect(clippy::disallowed_methods, reason = "nothing is printed")]
+        let is_seen = io::stderr().is_terminal();
+        Progress { what: what.into(), start: Instant::now(), is_seen, bar: None }
     }
 
     /// For progress while rows are printed: no bar among the lines of a terminal.

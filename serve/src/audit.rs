@@ -1,6 +1,5 @@
 //! The audit log: a line of JSON for each request that writes, or that is refused.
 
-use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -10,6 +9,8 @@ use arrowwood::Value;
 use hyper::Method;
 use serde_json::Value as Json;
 
+use crate::log;
+
 /// The maximum number of characters of a path in a line.
 const LONGEST: usize = 300;
 
@@ -18,7 +19,7 @@ const LONGEST: usize = 300;
 pub struct AuditLog(Arc<dyn Fn(&str) + Send + Sync>);
 
 impl AuditLog {
-    /// A log that passes each line to `write`.
+    /// A log that passes each line to `write`, for which the answer waits.
     pub fn new(write: impl Fn(&str) + Send + Sync + 'static) -> AuditLog {
         AuditLog(Arc::new(write))
     }
@@ -29,12 +30,9 @@ impl AuditLog {
 }
 
 impl Default for AuditLog {
-    /// Writes lines to standard error.
+    /// Writes lines to standard error, by a thread of its own: nobody waits for it. `/metrics` counts those that were dropped.
     fn default() -> AuditLog {
-        AuditLog::new(|line| {
-            // In one system call. A failure can't be reported.
-            let _ = std::io::stderr().lock().write_all(format!("{line}\n").as_bytes());
-        })
+        AuditLog::new(log::line)
     }
 }
 

@@ -22,6 +22,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::limits::Limits;
+use crate::log;
 use crate::metrics::Metrics;
 use crate::outgoing::Outgoing;
 use crate::routes::answer;
@@ -364,7 +365,7 @@ async fn run(shared: &Shared, activity: &Activity, mut connection: Pin<&mut impl
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(_)) => Poll::Ready(()),
             Err(e) => {
-                eprintln!("arrowwood: an answer broke off: {e}");
+                log::message(format_args!("an answer broke off: {e}"));
                 Poll::Ready(())
             }
         });

@@ -8,9 +8,13 @@
 //! session, access, token: authentication and rights · budget, statement, running: limits of queries · untaken: of answers
 //! catalog, table, facts: the served tables and their state · producers: numbered batches received before
 //! engine, results, worker: SQL by an engine outside this crate · pull ─▶ client: a local prefix of a server's table
+//! log: messages and audit lines, by a thread of its own
 //! ```
 //! There is little between files and clients: a request for rows makes a list of their buffers, which the kernel
 //! copies from the mapping. `docs/serve.md` has the routes, `SECURITY.md` what an attacker can do.
+
+// What prints waits for whoever reads it, and panics where it can't: `log` does neither.
+#![deny(clippy::print_stderr, clippy::print_stdout, clippy::disallowed_methods)]
 
 mod access;
 mod anatomy;
@@ -36,6 +40,7 @@ mod ingest;
 mod inside;
 mod limits;
 mod line;
+mod log;
 mod metrics;
 mod numbers;
 mod outgoing;

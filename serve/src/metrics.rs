@@ -4,6 +4,8 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::log;
+
 /// Counters since the start of the server.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
@@ -106,6 +108,8 @@ impl Metrics {
         for (name, help, counter) in counters {
             family(name, "counter", help, &plain(counter.get().to_string()));
         }
+        let dropped = log::dropped().to_string();
+        family("log_dropped_lines_total", "counter", "Lines of the log that could not be written.", &plain(dropped));
         let seconds = self.syncing.get() as f64 / 1e6;
         family("sync_seconds_total", "counter", "Time that those took.", &plain(seconds.to_string()));
         let gauges = [

@@ -26,6 +26,7 @@ use crate::catalog::Catalog;
 use crate::connection;
 use crate::engine::SqlEngine;
 use crate::limits::Limits;
+use crate::log;
 use crate::metrics::Metrics;
 use crate::outgoing::blocking;
 use crate::receive::Memory;
@@ -40,6 +41,8 @@ use crate::writer::Writing;
 const RENEWAL: Duration = Duration::from_secs(30);
 /// The pause after an error of the system, such as too many open files.
 const RECOVER: Duration = Duration::from_millis(50);
+/// How long the last lines of the log may take to be written.
+const FLUSH: Duration = Duration::from_secs(1);
 
 /// Options for serving.
 #[derive(Clone)]
@@ -151,6 +154,7 @@ impl Server {
 
     fn start(catalog: Catalog, tokens: Option<Tokens>, is_view: bool, options: &Options) -> Result<Server> {
         let addresses = addresses(options)?;
+        log::begin();
         let tls = options.tls.as_ref().map(|(cert, key)| Tls::open(cert, key)).transpose()?;
         let mut hosts = options.hosts.clone();
         hosts.extend(tls.as_ref().map(Tls::names).unwrap_or_default());
@@ -209,6 +213,7 @@ impl Server {
         runtime.block_on(accept(&shared, &listener, tls));
         drop(listener);
         shared.catalog.known().iter().for_each(|table| table.close());
+        log::flush(FLUSH);
         // Threads that watch tables without followers end by themselves.
         runtime.shutdown_background();
         drop(stop);
@@ -221,6 +226,8 @@ impl Server {
     /// As [`run`](Server::run); `Io` if signals can't be handled.
     pub fn run_until_signal(self) -> Result<()> {
         let failed = |e: std::io::Error| Error::io("waiting for signals", &e);
+        // The process is that of the server.
+        log::note_panics();
         let _inside = self.runtime.enter();
         let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
@@ -380,7 +387,7 @@ impl Tls {
                 match Current::open(cert, key) {
                     Ok(renewed) => *current = renewed,
                     // The next check may find both files complete.
-                    Err(e) => eprintln!("arrowwood: the certificate was not renewed: {e}"),
+                    Err(e) => log::message(format_args!("the certificate was not renewed: {e}")),
                 }
             }
         }

@@ -15,6 +15,7 @@ use crate::budget::Budget;
 use crate::catalog::Catalog;
 use crate::engine::SqlEngine;
 use crate::limits::Limits;
+use crate::log;
 use crate::metrics::Metrics;
 use crate::outgoing::blocking;
 use crate::receive::Memory;
@@ -106,7 +107,7 @@ impl Session {
 
     /// Logs an error that broke an answer off.
     pub fn failed(&self, e: &dyn std::fmt::Display) {
-        eprintln!("arrowwood: an answer to {} broke off: {e}", self.peer.address);
+        log::message(format_args!("an answer to {} broke off: {e}", self.peer.address));
     }
 
     /// The last line of an answer in lines that has begun: the error.

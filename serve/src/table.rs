@@ -12,6 +12,7 @@ use arrowwood::{Bytes, Dataset, Error, ErrorKind, Follow, Mapping, Mode, Open, R
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
+use crate::log;
 use crate::producers::Producers;
 use crate::queue::Queue;
 use crate::refusal::Refusal;
@@ -343,7 +344,7 @@ impl Table {
     fn keep_watch(&self) {
         if let Err(e) = self.watch_on() {
             if e.kind() != ErrorKind::NotFound {
-                eprintln!("arrowwood: following a table: {e}");
+                log::message(format_args!("following a table: {e}"));
             }
             let mut is_watched = locked(&self.is_watched);
             self.progress.send_modify(|progress| progress.is_lost = true);

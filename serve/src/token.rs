@@ -16,6 +16,8 @@ use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use crate::log;
+
 /// The interval of checks for changes of the file.
 const LOOK: Duration = Duration::from_millis(500);
 /// The maximum size of a token file in bytes; some ten thousand tokens.
@@ -326,12 +328,12 @@ impl Tokens {
         if is_same {
             return;
         }
-        let tokens = list_tokens(path).unwrap_or_else(|e| {
-            eprintln!("arrowwood: no token is valid: {e}");
-            Vec::new()
-        });
+        let (tokens, problem) = list_tokens(path).map_or_else(|e| (Vec::new(), Some(e)), |tokens| (tokens, None));
         // Under the lock of `seen`: a thread that has read an older version does not write it over this one.
         *self.by_id.write().unwrap_or_else(PoisonError::into_inner) = by_id(tokens);
+        if let Some(e) = problem {
+            log::message(format_args!("no token is valid: {e}"));
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use arrowwood::simulate::Medium;
 use arrowwood::{Dataset, Error, ErrorKind, Writer, WriterOptions};
 use hyper::StatusCode;
 
+use crate::log;
 use crate::metrics::Metrics;
 use crate::producers::{Ahead, Numbered, Position, RowSpan, Verdict, judge};
 use crate::queue::{Ack, Answers, Batches, Committer, Receipt};
@@ -260,7 +261,7 @@ impl Committer {
             let end = writer.rows();
             match writer.close() {
                 Ok(()) => table.made_durable(end),
-                Err(e) => eprintln!("arrowwood: closing a table: {e}"),
+                Err(e) => log::message(format_args!("closing a table: {e}")),
             }
             self.note_schema(table);
         }

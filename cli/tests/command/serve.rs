@@ -3,6 +3,8 @@
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -22,9 +24,14 @@ struct Server {
 
 impl Server {
     fn start(directory: &Path, options: &[&str]) -> Server {
+        Server::logging(directory, options, Stdio::piped())
+    }
+
+    /// As [`Server::start`], with its standard error.
+    fn logging(directory: &Path, options: &[&str], errors: Stdio) -> Server {
         let mut command = Command::new(PROGRAM);
         command.arg("serve").args(if options.contains(&"--listen") { &[][..] } else { &["--listen", "127.0.0.1:0"] });
-        command.args(options).arg(directory).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(options).arg(directory).stdout(Stdio::piped()).stderr(errors);
         let mut process = Running::start(&mut command);
         let url = process.line();
         let address = url.rsplit_once('/').map(|(_, address)| address.to_owned()).unwrap_or_default();
@@ -155,6 +162,64 @@ fn a_token_is_shown_once_and_can_be_revoked() {
     server.process.signal("TERM");
     let (_, errors) = server.end();
     assert!(!errors.contains(&token[3..]), "{errors}");
+}
+
+/// Writes to standard error fail, or wait forever, while the file of tokens is removed: nobody may be let in, and the server ends
+/// when it is told to.
+#[test]
+fn tokens_end_with_their_file_whatever_becomes_of_standard_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tokens.json");
+    let path = file.display().to_string();
+    let directory = folder.path().join("data");
+    fs::create_dir(&directory).unwrap();
+    let added = run(&["token", "add", "s1", "--token-file", &path, "--read", "*"]);
+    let head = format!("GET /v1/tables HTTP/1.1\r\nauthorization: Bearer {}", text(&added.stdout).trim_end());
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let (unread, pipe) = io::pipe().unwrap();
+    fill(&pipe);
+    for errors in [Stdio::from(full), Stdio::from(pipe)] {
+        let mut server = Server::logging(&directory, &["--token-file", &path], errors);
+        let mut client = connect(&server.address).unwrap();
+        assert_eq!(request(&mut client, &head, "").unwrap().0, 200);
+        let saved = folder.path().join("saved.json");
+        fs::rename(&file, &saved).unwrap();
+        wait_until("the end of a token", || request(&mut client, &head, "").unwrap().0 == 401);
+        fs::rename(&saved, &file).unwrap();
+        wait_until("the token again", || request(&mut client, &head, "").unwrap().0 == 200);
+        server.process.signal("TERM");
+        assert_eq!(server.process.status().code(), Some(0));
+    }
+    drop(unread);
+}
+
+/// Fills a pipe, so that the next write to it waits.
+fn fill(pipe: &io::PipeWriter) {
+    const O_NONBLOCK: i32 = 0o4000;
+    let path = format!("/proc/self/fd/{}", pipe.as_raw_fd());
+    let mut pipe = fs::OpenOptions::new().write(true).custom_flags(O_NONBLOCK).open(path).unwrap();
+    while pipe.write(&[b'x'; 1 << 12]).is_ok() {}
+}
+
+/// A log that nobody reads stops neither answers nor the end; once it is read its lines are whole.
+#[test]
+fn nobody_waits_for_whoever_reads_the_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut unread, pipe) = io::pipe().unwrap();
+    let mut server = Server::logging(folder.path(), &[], Stdio::from(pipe));
+    let mut client = connect(&server.address).unwrap();
+    // Each one has a line in the log, together ten times what fits into a pipe.
+    for _ in 0..5_000 {
+        assert_eq!(request(&mut client, "GET /v1/tables/nothing HTTP/1.1", "").unwrap().0, 404);
+    }
+    assert_eq!(request(&mut client, "GET /healthz HTTP/1.1", "").unwrap().0, 200);
+    let metrics = request(&mut client, "GET /metrics HTTP/1.1", "").unwrap().1;
+    assert!(metrics.contains("\narrowwood_log_dropped_lines_total 0\n"), "{metrics}");
+    let mut read = vec![0; 4 << 10];
+    unread.read_exact(&mut read).unwrap();
+    assert!(text(&read).lines().take(10).all(|line| line.ends_with("\"code\":\"not_found\"}")), "{}", text(&read));
+    server.process.signal("TERM");
+    assert_eq!(server.process.status().code(), Some(0));
 }
 
 /// The numbers in column `n` of a table.
