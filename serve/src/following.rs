@@ -109,7 +109,7 @@ impl Follower {
             // A client that reconnects gets the rest with the new schema.
             Ok(Ok((_, None))) => Step::End(vec![whole]),
             Ok(Err(e)) => {
-                session.failed(&e);
+                session.failed(&Refusal::of_table(&e));
                 Step::Failed(io::Error::other(e))
             }
             Err(e) => Step::Failed(e),

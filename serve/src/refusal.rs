@@ -29,6 +29,14 @@ struct Inner {
 
 pub(crate) type Result<T, E = Refusal> = std::result::Result<T, E>;
 
+/// Whether an error is about files, memory or the server itself. Others are about what a client sent or asked for, and may
+/// quote it.
+fn is_of_files(e: &Error) -> bool {
+    use ErrorKind::*;
+    let of_client = [Unsupported, SchemaMismatch, ColumnNotFound, RowOutOfRange, InvalidArgument, CopyNeeded];
+    !of_client.contains(&e.kind())
+}
+
 impl Refusal {
     pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Refusal {
         let detail = detail.into();
@@ -128,8 +136,8 @@ impl Refusal {
 
     /// The same with the library's message, for users who may know the paths of files.
     pub fn in_full(mut self) -> Refusal {
-        if let Some(log) = self.log() {
-            self.0.detail = log;
+        if let Some(error) = self.error() {
+            self.0.detail = error.to_string();
         }
         self
     }
@@ -151,9 +159,9 @@ impl Refusal {
         self.0.error.as_ref()
     }
 
-    /// The text in the server's log beyond the answer.
+    /// The text in the server's log beyond the answer. It has no value of a row.
     pub fn log(&self) -> Option<String> {
-        self.error().map(Error::to_string)
+        self.error().filter(|error| is_of_files(error)).map(Error::to_string)
     }
 
     pub fn into_response(self) -> Response<Outgoing> {

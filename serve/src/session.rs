@@ -105,9 +105,10 @@ impl Session {
         &self.shared.metrics
     }
 
-    /// Logs an error that broke an answer off.
-    pub fn failed(&self, e: &dyn std::fmt::Display) {
-        log::message(format_args!("an answer to {} broke off: {e}", self.peer.address));
+    /// Logs why an answer broke off.
+    pub fn failed(&self, refusal: &Refusal) {
+        let why = refusal.log().unwrap_or_else(|| refusal.code().to_owned());
+        log::message(format_args!("an answer to {} broke off: {why}", self.peer.address));
     }
 
     /// The last line of an answer in lines that has begun: the error.

@@ -20,6 +20,8 @@ use crate::log;
 
 /// The interval of checks for changes of the file.
 const LOOK: Duration = Duration::from_millis(500);
+/// The age in seconds from which a change of the file is told apart from the next one.
+const SETTLED: u64 = 1;
 /// The maximum size of a token file in bytes; some ten thousand tokens.
 const LARGEST: u64 = 8 << 20;
 
@@ -253,12 +255,18 @@ fn change(path: &Path, work: impl FnOnce(&mut Vec<TokenEntry>) -> Result<()>) ->
 
 // ---- tokens in the server ----
 
-/// Identifies the version of the file.
-type Stamp = Option<(SystemTime, u64, u64)>;
+/// The time of the file's last change, its size and its number. Programs may set the time of the last write, but not this one.
+type Stamp = Option<((i64, i64), u64, u64)>;
 
 fn stamp(path: &Path) -> Stamp {
     let data = fs::metadata(path).ok()?;
-    Some((data.modified().ok()?, data.len(), data.ino()))
+    Some(((data.ctime(), data.ctime_nsec()), data.len(), data.ino()))
+}
+
+/// Whether a later change of a file with this stamp has another one: times of files are those of the system's last tick.
+fn is_settled(stamp: Stamp) -> bool {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    stamp.is_some_and(|((changed, _), ..)| u64::try_from(changed).is_ok_and(|changed| changed + SETTLED < now))
 }
 
 /// The tokens of a file that may change.
@@ -267,16 +275,34 @@ pub(crate) struct Tokens {
     /// `None`: only tokens of this process.
     path: Option<PathBuf>,
     by_id: RwLock<HashMap<String, Arc<TokenEntry>>>,
-    seen: Mutex<(Instant, Stamp)>,
+    seen: Mutex<Seen>,
     /// The hash compared with unknown ids.
     nobody: TokenEntry,
+}
+
+/// What is known of the file.
+#[derive(Debug)]
+struct Seen {
+    looked: Instant,
+    stamp: Stamp,
+    /// Whether it need not be read again as long as it has that stamp.
+    is_final: bool,
+    /// Why it can't be read.
+    problem: Option<String>,
+}
+
+impl Seen {
+    fn now(stamp: Stamp, is_final: bool) -> Seen {
+        Seen { looked: Instant::now(), stamp, is_final, problem: None }
+    }
 }
 
 impl Tokens {
     /// # Errors
     /// As [`list_tokens`].
     pub fn open(path: &Path) -> Result<Tokens> {
-        let seen = Mutex::new((Instant::now(), stamp(path)));
+        let stamp = stamp(path);
+        let seen = Mutex::new(Seen::now(stamp, is_settled(stamp)));
         let by_id = RwLock::new(by_id(list_tokens(path)?));
         let rights = Rights::default();
         let salt = random::<16>()?.to_vec();
@@ -295,7 +321,7 @@ impl Tokens {
         let entry = TokenEntry { name: "view".into(), rights, id: id.clone(), salt, hash };
         let nobody = TokenEntry { name: String::new(), rights: Rights::default(), ..entry.clone() };
         let by_id = RwLock::new(by_id(vec![entry]));
-        let seen = Mutex::new((Instant::now(), None));
+        let seen = Mutex::new(Seen::now(None, true));
         Ok((Tokens { path: None, by_id, seen, nobody }, format!("aw_{id}_{secret}")))
     }
 
@@ -319,21 +345,37 @@ impl Tokens {
     fn look(&self) {
         let Some(path) = &self.path else { return };
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.0.elapsed() < LOOK {
+        if seen.looked.elapsed() < LOOK {
             return;
         }
-        let now = stamp(path);
-        let is_same = now == seen.1;
-        *seen = (Instant::now(), now);
-        if is_same {
-            return;
+        seen.looked = Instant::now();
+        if !seen.is_final || seen.stamp != stamp(path) {
+            self.read_again(path, &mut seen);
         }
-        let (tokens, problem) = list_tokens(path).map_or_else(|e| (Vec::new(), Some(e)), |tokens| (tokens, None));
-        // Under the lock of `seen`: a thread that has read an older version does not write it over this one.
+    }
+
+    /// Rereads the file now, and returns why it can't be read, if so.
+    pub fn reload(&self) -> Option<String> {
+        let path = self.path.as_ref()?;
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        self.read_again(path, &mut seen);
+        seen.problem.clone()
+    }
+
+    /// Under the lock of `seen`: a thread that has read an older version does not write it over this one.
+    fn read_again(&self, path: &Path, seen: &mut Seen) {
+        let stamp = stamp(path);
+        let (tokens, problem) = match list_tokens(path) {
+            Ok(tokens) => (tokens, None),
+            Err(e) => (Vec::new(), Some(e.to_string())),
+        };
         *self.by_id.write().unwrap_or_else(PoisonError::into_inner) = by_id(tokens);
-        if let Some(e) = problem {
-            log::message(format_args!("no token is valid: {e}"));
+        // What can't be read is tried again: there may be no file descriptor for it just now.
+        (seen.stamp, seen.is_final) = (stamp, problem.is_none() && is_settled(stamp));
+        if let Some(problem) = problem.as_ref().filter(|problem| seen.problem.as_ref() != Some(problem)) {
+            log::message(format_args!("no token is valid: {problem}"));
         }
+        seen.problem = problem;
     }
 }
 
@@ -399,7 +441,7 @@ mod tests {
         assert_eq!(list_tokens(&file).unwrap_err().kind(), ErrorKind::PermissionDenied);
         wait_until("a look at the file as it is now", || {
             assert!(tokens.find(&token).is_none());
-            tokens.seen.lock().unwrap().1 == stamp(&file)
+            tokens.seen.lock().unwrap().stamp == stamp(&file)
         });
     }
 

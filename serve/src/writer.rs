@@ -426,7 +426,7 @@ impl Appended {
         let (end, failed) = append_from(&self.batches, first, writer);
         self.record(ahead, first..end, first_row);
         match failed {
-            Some(e) => Err(Refusal::of_input(&e).logged(&e)),
+            Some(e) => Err(Refusal::of_input(&e)),
             None => Ok(()),
         }
     }

@@ -105,6 +105,58 @@ fn every_route_asks_for_its_right() {
     assert!(!audit.contains("format=csv"));
 }
 
+/// A file that was written over looks as it did by size and time.
+#[test]
+fn a_token_that_was_written_over_ends() {
+    let served = Served::with(with_tokens);
+    let file = served.folder.path().join("tokens.json");
+    let token = add_token(&file, "all", Rights::all()).unwrap();
+    let status = || served.send("GET", "/v1/tables", &[("authorization", &format!("Bearer {token}"))], b"").status;
+    wait_until("the token is known", || status() == 200);
+    let text = fs::read_to_string(&file).unwrap();
+    let time = fs::metadata(&file).unwrap().modified().unwrap();
+    fs::write(&file, text.replace(&token[3..11], "00000000")).unwrap();
+    fs::File::options().write(true).open(&file).unwrap().set_modified(time).unwrap();
+    assert_eq!(fs::metadata(&file).unwrap().len(), text.len() as u64);
+    wait_until("the token's end", || status() == 401);
+}
+
+/// What is refused may be quoted to whoever sent it, and to nobody else.
+#[test]
+fn the_log_has_no_value_of_a_row() {
+    let served = Served::start();
+    let made =
+        served.send("PUT", "/v1/tables/t?sorted_by=email", &[], b"email: text not null, n: int8, at: timestamp[us]");
+    assert_eq!(made.status, 201, "{}", made.text());
+    assert_eq!(served.post_json("t", "{\"email\":\"x@example.org\"}").status, 200);
+    let csv = ("content-type", "text/csv");
+    let rows = "/v1/tables/t/rows";
+    let mut refused = 0;
+    for (method, path, headers, body) in [
+        ("POST", rows, vec![JSON], "{\"email\":\"alice@example.org\"}"),
+        ("POST", rows, vec![JSON], "{\"email\":\"z\",\"n\":\"alice@example.org\"}"),
+        ("POST", rows, vec![JSON], "{\"email\":\"z\",\"alice@example.org\":1}"),
+        ("POST", rows, vec![JSON], "{\"email\":\"alice@example.org\""),
+        ("POST", rows, vec![JSON, ("producer", "alice@example.org")], "{\"email\":\"z\"}"),
+        ("POST", rows, vec![csv], "email,n\nz,alice@example.org\n"),
+        ("POST", rows, vec![csv], "email,at\nz,alice@example.org\n"),
+        ("POST", rows, vec![csv], "email\nalice@example.org\n"),
+        ("POST", "/write", vec![], "t email=\"alice@example.org\",n=1i"),
+        ("POST", "/write", vec![], "t n=\"alice@example.org\""),
+        ("PUT", "/v1/tables/u", vec![], "alice@example.org: nothing"),
+        ("GET", "/v1/tables/t/rows?where=alice%40example.org%20%3D%201", vec![], ""),
+        ("GET", "/v1/tables/t/rows?where=n%20%3D%20%27alice%40example.org%27", vec![], ""),
+        ("GET", "/v1/tables/t/seek?at=1&value=alice%40example.org", vec![], ""),
+    ] {
+        let reply = served.send(method, path, &headers, body.as_bytes());
+        assert!(reply.status >= 400, "{method} {path} {body}: {}", reply.status);
+        refused += 1;
+    }
+    wait_until("the lines of the log", || served.audit().len() == refused + 2);
+    let audit = served.audit().join("\n");
+    assert!(!audit.contains("alice") && !audit.contains("example"), "{audit}");
+}
+
 #[test]
 fn a_server_that_only_reads_writes_nothing() {
     let served = Served::with(|_| Options { read_only: true, ..options() });
