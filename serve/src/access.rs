@@ -101,6 +101,18 @@ impl Access {
         }
     }
 
+    /// Reads the tokens again. Blocks.
+    pub fn reload(&self) {
+        if let Some(tokens) = &self.tokens {
+            tokens.reload();
+        }
+    }
+
+    /// Whether no token is valid, because their file can't be read.
+    pub fn lacks_tokens(&self) -> bool {
+        self.tokens.as_ref().is_some_and(Tokens::has_problem)
+    }
+
     /// The cookie for `token`, if it is valid.
     pub fn cookie_of(&self, token: &str) -> Option<String> {
         self.tokens.as_ref()?.find(token)?;

@@ -81,7 +81,7 @@ impl AuditLine<'_> {
     }
 }
 
-fn time_text(time: SystemTime) -> Json {
+pub(crate) fn time_text(time: SystemTime) -> Json {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let millis = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
     Value::Timestamp(millis, TimeUnit::Millisecond, Some("UTC")).to_json().unwrap_or_default()

@@ -248,8 +248,8 @@ impl AsyncWrite for Watched {
     }
 }
 
-/// Serves a connection until it, or the server, ends.
-pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, tls: Option<TlsAcceptor>) {
+/// Serves a connection until it, or the server, ends. One that `is_kept` may only ask how the server is.
+pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, tls: Option<TlsAcceptor>, is_kept: bool) {
     // Without these an answer may be delayed, and a vanished client is noticed later.
     let _ = stream.set_nodelay(true);
     let alive = socket2::TcpKeepalive::new().with_time(Duration::from_secs(45)).with_interval(Duration::from_secs(15));
@@ -258,16 +258,16 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, tls: Option<Tl
     let mut stream = match tls {
         None => Stream::Plain(stream),
         // Here and below, memory that is needed for a while, or by some, is not part of each connection's own.
-        Some(tls) => match timeout(shared.limits.greeting, Box::pin(tls.accept(stream))).await {
-            Ok(Ok(stream)) => Stream::Tls(Box::new(stream)),
+        Some(tls) => match greeted(&shared, tls, stream).await {
+            Some(stream) => Stream::Tls(Box::new(stream)),
             // No TLS, or too slow: there is no one to answer.
-            _ => return,
+            None => return,
         },
     };
     let Some(first) = first_bytes(&mut stream, &shared).await else { return };
     let is_http2 = first == PREFACE;
     let activity = Arc::new(Activity::new(shared.metrics.clone(), is_http2));
-    let peer = Peer { address, is_follower: activity.is_follower.clone() };
+    let peer = Peer { address, is_follower: activity.is_follower.clone(), is_kept };
     let io = Watched { stream, first, activity: activity.clone(), is_narrow: false };
     let service = service_fn(|request: hyper::Request<Incoming>| {
         let shared = shared.clone();
@@ -285,6 +285,15 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, tls: Option<Tl
         run(&shared, &activity, connection.as_mut()).await;
     } else {
         run(&shared, &activity, pin!(http1_of(&shared.limits).serve_connection(io, service))).await;
+    }
+}
+
+/// The stream behind a TLS handshake, if that succeeds in time.
+async fn greeted(shared: &Shared, tls: TlsAcceptor, stream: TcpStream) -> Option<TlsStream<TcpStream>> {
+    let mut stopping = shared.stopping.clone();
+    tokio::select! {
+        greeted = timeout(shared.limits.greeting, Box::pin(tls.accept(stream))) => greeted.ok()?.ok(),
+        _ = stopping.wait_for(|is_stopping| *is_stopping) => None,
     }
 }
 

@@ -5,7 +5,7 @@
 //!                                 ├▶ flight: the same, as calls of Arrow Flight
 //!                                 └▶ ingest ─▶ receive, decode, line ─▶ writer     one thread, one commit for many
 //! anatomy, bins, timeline, cells, groups, image, save, search, seek, sql, statistics, page: the page of `arrowwood view`
-//! session, access, token: authentication and rights · budget, statement, running: limits of queries · untaken: of answers
+//! tls, readiness: the certificate, and whether the disk takes rows · session, access, token: authentication and rights · budget, statement, running: limits of queries · untaken: of answers
 //! catalog, table, facts: the served tables and their state · producers: numbered batches received before
 //! engine, results, worker: SQL by an engine outside this crate · pull ─▶ client: a local prefix of a server's table
 //! log: messages and audit lines, by a thread of its own
@@ -49,6 +49,7 @@ mod producers;
 mod pull;
 mod query;
 mod queue;
+mod readiness;
 mod reading;
 mod receive;
 mod refusal;
@@ -66,6 +67,7 @@ mod statement;
 mod statistics;
 mod table;
 mod timeline;
+mod tls;
 mod token;
 mod untaken;
 mod views;

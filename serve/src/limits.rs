@@ -57,6 +57,8 @@ pub struct Limits {
     /// How long a file that is no longer part of a table may stay open, and so take space on the disk, if nobody asks for the
     /// table. The server looks for such files twice in that time. What an answer has not sent yet stays open longer.
     pub removed: Duration,
+    /// The interval of looks whether the certificate was renewed.
+    pub renewal: Duration,
 }
 
 impl Limits {
@@ -79,7 +81,8 @@ impl Default for Limits {
             query_memory: 1 << 30,
             query_timeout: seconds(300),
             statements: 48,
-            connections: 2_048,
+            // The rest is for tables, and for whoever asks how the server is.
+            connections: (*OPEN_FILES / 2).min(2_048),
             streams: 64,
             greeting: seconds(10),
             part: seconds(30),
@@ -91,6 +94,7 @@ impl Default for Limits {
             writers: *OPEN_FILES / 4,
             writer: seconds(10),
             removed: seconds(10),
+            renewal: seconds(30),
         }
     }
 }

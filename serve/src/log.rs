@@ -309,7 +309,7 @@ mod tests {
     fn lines_that_can_not_be_written_are_counted_and_those_after_them_are_whole() {
         let (log, order, written) = log(1_000);
         let failed = || Err(io::Error::from(ErrorKind::StorageFull));
-        let mut add = |line: &str, orders: Vec<io::Result<usize>>| {
+        let add = |line: &str, orders: Vec<io::Result<usize>>| {
             log.add(format!("{line}\n"));
             orders.into_iter().for_each(|it| order.send(it).unwrap());
             log.flush(PATIENCE);

@@ -91,7 +91,7 @@ impl Metrics {
         let counters = [
             (
                 "refused_connections_total",
-                "Connections that were closed because there were too many.",
+                "Connections beyond the limit, which may only ask how the server is.",
                 &self.refused_connections,
             ),
             ("sent_bytes_total", "Bytes sent, before TLS.", &self.sent),

@@ -39,6 +39,7 @@ use crate::session::{Peer, Session, Shared, Trace};
 use crate::sql;
 use crate::statistics;
 use crate::timeline;
+use crate::tls::Tls;
 
 /// Routes below a table for people who look at it.
 const LOOKS: &[&str] =
@@ -100,13 +101,12 @@ async fn route(
     let (parts, body) = request.into_parts();
     let segments = segments(parts.uri.path())?;
     let names: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
-    if names == ["healthz"] {
-        allow(&parts, &[Method::GET])?;
-        return if shared.is_stopping() { Err(stopping()) } else { Ok(text("ok\n")) };
+    if let Some(response) = health(shared, &parts, &names).await {
+        return response.map(|response| if peer.is_kept { closing(response) } else { response });
     }
-    if names == ["ping"] {
-        allow(&parts, &[Method::GET, Method::POST])?;
-        return Ok(empty(StatusCode::NO_CONTENT));
+    if peer.is_kept {
+        let detail = "as many connections are open as may be (--max-connections); try again, or close one";
+        return Err(Refusal::unavailable(detail).header(header::CONNECTION, HeaderValue::from_static("close")));
     }
     if shared.is_stopping() {
         return Err(stopping());
@@ -141,6 +141,44 @@ async fn route(
         ["v1", "tables", name, "producers", producer] => ingest::producer(session, &parts, name, producer).await,
         _ => Err(Refusal::not_found("there is no such route; GET /v1/tables lists what is served")),
     }
+}
+
+/// The answer to whoever asks how the server is, for which no token is needed; `None` for another path.
+async fn health(shared: &Shared, parts: &Parts, names: &[&str]) -> Option<Result<Response<Outgoing>>> {
+    match names {
+        ["healthz"] => Some(
+            allow(parts, &[Method::GET])
+                .and_then(|()| if shared.is_stopping() { Err(stopping()) } else { Ok(text("ok\n")) }),
+        ),
+        ["readyz"] => Some(readiness(shared, parts).await),
+        ["ping"] => Some(allow(parts, &[Method::GET, Method::POST]).map(|()| empty(StatusCode::NO_CONTENT))),
+        _ => None,
+    }
+}
+
+/// Whether the server does its work, or why not.
+async fn readiness(shared: &Shared, parts: &Parts) -> Result<Response<Outgoing>> {
+    allow(parts, &[Method::GET])?;
+    if shared.is_stopping() {
+        return Err(stopping());
+    }
+    let mut problems: Vec<&str> = shared.readiness.problem().await.into_iter().collect();
+    if shared.tls.as_ref().is_some_and(Tls::is_expired) {
+        problems.push("the certificate is expired");
+    }
+    if shared.access.lacks_tokens() {
+        problems.push("the token file can't be read");
+    }
+    if problems.is_empty() {
+        return Ok(text("ok\n"));
+    }
+    Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", problems.join("; ")))
+}
+
+/// The same answer, as the last one of its connection.
+fn closing(mut response: Response<Outgoing>) -> Response<Outgoing> {
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 /// The answer to a statement of SQL over the tables that the caller may read.

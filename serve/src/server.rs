@@ -1,10 +1,11 @@
 //! [`Server`]: serves a directory at an address, with some permissions.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::Arc;
+use std::time::Duration;
 
 use arrowwood::simulate::Medium;
 use arrowwood::{Error, ErrorKind, Result};
@@ -12,13 +13,8 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::crypto::ring::default_provider;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::access::Access;
 use crate::audit::AuditLog;
@@ -29,18 +25,20 @@ use crate::limits::Limits;
 use crate::log;
 use crate::metrics::Metrics;
 use crate::outgoing::blocking;
+use crate::readiness::Readiness;
 use crate::receive::Memory;
 use crate::running::Statements;
 use crate::session::Shared;
+use crate::tls::Tls;
 use crate::token::Tokens;
 use crate::views::Views;
 use crate::worker::WorkerEngine;
 use crate::writer::Writing;
 
-/// The interval of checks whether the certificate was renewed.
-const RENEWAL: Duration = Duration::from_secs(30);
 /// The pause after an error of the system, such as too many open files.
 const RECOVER: Duration = Duration::from_millis(50);
+/// Connections beyond the limit, kept for whoever asks how the server is.
+const KEPT: usize = 16;
 /// How long the last lines of the log may take to be written.
 const FLUSH: Duration = Duration::from_secs(1);
 
@@ -104,7 +102,6 @@ impl Default for Options {
 pub struct Server {
     runtime: Runtime,
     listener: TcpListener,
-    tls: Option<Tls>,
     shared: Arc<Shared>,
     stop: Arc<watch::Sender<bool>>,
     url: String,
@@ -166,6 +163,7 @@ impl Server {
         let (stop, stopping) = watch::channel(false);
         let metrics = Arc::new(Metrics::default());
         let limits = options.limits.clone();
+        let readiness = Readiness::of((!options.read_only).then(|| catalog.directory().to_path_buf()));
         let shared = Arc::new(Shared {
             catalog: catalog.opening(limits.tables),
             access: Access::new(tokens, options.read_only, hosts, port),
@@ -178,7 +176,10 @@ impl Server {
                 open: Arc::default(),
                 here: Arc::default(),
                 medium: options.medium.clone(),
+                readiness: readiness.clone(),
             },
+            readiness,
+            tls,
             decoding: Arc::new(Semaphore::new(cores())),
             audit: options.audit.clone(),
             is_view,
@@ -190,7 +191,7 @@ impl Server {
             metrics,
             stopping,
         });
-        Ok(Server { runtime, listener, tls, shared, stop: Arc::new(stop), url })
+        Ok(Server { runtime, listener, shared, stop: Arc::new(stop), url })
     }
 
     /// The server's URL.
@@ -208,10 +209,10 @@ impl Server {
     /// # Errors
     /// `Io` if tables could not be closed.
     pub fn run(self) -> Result<()> {
-        let Server { runtime, listener, tls, shared, stop, .. } = self;
+        let Server { runtime, listener, shared, stop, .. } = self;
         runtime.spawn(close_outdated(shared.clone()));
-        runtime.block_on(accept(&shared, &listener, tls));
-        drop(listener);
+        runtime.spawn(renew(shared.clone()));
+        runtime.block_on(accept(&shared, listener));
         shared.catalog.known().iter().for_each(|table| table.close());
         log::flush(FLUSH);
         // Threads that watch tables without followers end by themselves.
@@ -220,7 +221,8 @@ impl Server {
         Ok(())
     }
 
-    /// [`run`](Server::run) until SIGTERM or SIGINT.
+    /// [`run`](Server::run) until SIGTERM or SIGINT. SIGHUP reads the tokens and the certificate again; it ends the server of
+    /// [`view`](Server::view), whose terminal has gone.
     ///
     /// # Errors
     /// As [`run`](Server::run); `Io` if signals can't be handled.
@@ -228,19 +230,55 @@ impl Server {
         let failed = |e: std::io::Error| Error::io("waiting for signals", &e);
         // The process is that of the server.
         log::note_panics();
-        let _inside = self.runtime.enter();
+        let is_view = self.shared.is_view;
+        let inside = self.runtime.enter();
         let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+        // `nohup` ignores it for the programs that it starts.
+        let hangup = (!is_view || !ignores_hangup()).then(|| signal(SignalKind::hangup()));
+        let mut hangup = hangup.transpose().map_err(failed)?;
         let stopper = self.stopper();
+        let shared = self.shared.clone();
         self.runtime.spawn(async move {
-            tokio::select! {
-                _ = terminate.recv() => (),
-                _ = interrupt.recv() => (),
+            loop {
+                let hung_up = async {
+                    match &mut hangup {
+                        Some(hangup) => hangup.recv().await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    _ = terminate.recv() => break,
+                    _ = interrupt.recv() => break,
+                    _ = hung_up => (),
+                }
+                if is_view {
+                    break;
+                }
+                let shared = shared.clone();
+                // What was left by a panic is read again at the next signal.
+                let _ = blocking(move || reload(&shared)).await;
             }
             stopper.stop();
         });
-        drop(_inside);
+        drop(inside);
         self.run()
+    }
+}
+
+/// Whether SIGHUP was ignored when the process began.
+fn ignores_hangup() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
+    ignored.is_some_and(|ignored| ignored & 1 == 1)
+}
+
+/// Reads tokens and certificate again. Blocks.
+fn reload(shared: &Shared) {
+    log::message("SIGHUP: reading the tokens and the certificate again");
+    shared.access.reload();
+    if let Some(tls) = &shared.tls {
+        tls.renew();
     }
 }
 
@@ -301,11 +339,28 @@ fn listen(addresses: &[SocketAddr], shown: &str) -> Result<TcpListener> {
     })
 }
 
+/// Counts a connection as open.
+struct Counted(Arc<Metrics>);
+
+impl Counted {
+    fn of(metrics: &Arc<Metrics>) -> Counted {
+        metrics.connections.add(1);
+        Counted(metrics.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.connections.add(-1);
+    }
+}
+
 /// Accepts connections until the server stops, and then waits for the open ones.
-async fn accept(shared: &Arc<Shared>, listener: &TcpListener, tls: Option<Tls>) {
+async fn accept(shared: &Arc<Shared>, listener: TcpListener) {
     let mut stopping = shared.stopping.clone();
     let places = Arc::new(Semaphore::new(shared.limits.connections));
     let mut connections = JoinSet::new();
+    let mut kept = VecDeque::new();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -316,22 +371,52 @@ async fn accept(shared: &Arc<Shared>, listener: &TcpListener, tls: Option<Tls>) 
             tokio::time::sleep(RECOVER).await;
             continue;
         };
-        let Ok(place) = places.clone().try_acquire_owned() else {
-            shared.metrics.refused_connections.add(1);
+        let acceptor = shared.tls.as_ref().map(Tls::acceptor);
+        if let Ok(place) = places.clone().try_acquire_owned() {
+            let counted = Counted::of(&shared.metrics);
+            let served = connection::serve(shared.clone(), stream, acceptor, false);
+            connections.spawn(async move {
+                served.await;
+                drop((counted, place));
+            });
             continue;
-        };
-        let shared = shared.clone();
-        let acceptor = tls.as_ref().map(Tls::acceptor);
-        connections.spawn(async move {
-            let _place = place;
-            shared.metrics.connections.add(1);
-            connection::serve(shared.clone(), stream, acceptor).await;
-            shared.metrics.connections.add(-1);
-        });
+        }
+        shared.metrics.refused_connections.add(1);
+        make_room(&mut kept);
+        let served = connection::serve(shared.clone(), stream, acceptor, true);
+        let most = shared.limits.greeting;
+        kept.push_back(connections.spawn(async move { tokio::time::timeout(most, served).await.unwrap_or(()) }));
     }
+    // From now on the system refuses connections, instead of letting them wait for nothing.
+    drop(listener);
     let all = async { while connections.join_next().await.is_some() {} };
     // All have the same time limit, and none is waited for longer.
     let _ = tokio::time::timeout(shared.limits.grace + Duration::from_secs(3), all).await;
+}
+
+/// Makes room for another connection beyond the limit: the oldest one has had its time, as an answer takes little.
+fn make_room(kept: &mut VecDeque<AbortHandle>) {
+    kept.retain(|connection| !connection.is_finished());
+    while kept.len() >= KEPT {
+        if let Some(oldest) = kept.pop_front() {
+            oldest.abort();
+        }
+    }
+}
+
+/// Looks whether the certificate was renewed, again and again.
+async fn renew(shared: Arc<Shared>) {
+    if shared.tls.is_none() {
+        return;
+    }
+    let mut ticks = interval(shared.limits.renewal.max(Duration::from_millis(10)));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let shared = shared.clone();
+        // What was left by a panic is looked at again.
+        let _ = blocking(move || shared.tls.iter().for_each(Tls::renew)).await;
+    }
 }
 
 /// Closes files of tables that were removed since, again and again.
@@ -344,75 +429,5 @@ async fn close_outdated(shared: Arc<Shared>) {
         let shared = shared.clone();
         // What was left by a panic is looked at again.
         let _ = blocking(move || shared.catalog.close_outdated(age)).await;
-    }
-}
-
-// ---- TLS ----
-
-/// A certificate and its key, which may be renewed.
-struct Tls {
-    files: (PathBuf, PathBuf),
-    current: Mutex<Current>,
-}
-
-struct Current {
-    acceptor: TlsAcceptor,
-    names: Vec<String>,
-    /// The times of the files' last change, and of the last check.
-    changed: [Option<SystemTime>; 2],
-    looked: Instant,
-}
-
-fn changed(path: &Path) -> Option<SystemTime> {
-    fs::metadata(path).ok()?.modified().ok()
-}
-
-impl Tls {
-    fn open(cert: &Path, key: &Path) -> Result<Tls> {
-        let current = Mutex::new(Current::open(cert, key)?);
-        Ok(Tls { files: (cert.to_path_buf(), key.to_path_buf()), current })
-    }
-
-    /// The names in the certificate.
-    fn names(&self) -> Vec<String> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner).names.clone()
-    }
-
-    fn acceptor(&self) -> TlsAcceptor {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        let (cert, key) = &self.files;
-        if current.looked.elapsed() > RENEWAL {
-            current.looked = Instant::now();
-            if current.changed != [changed(cert), changed(key)] {
-                match Current::open(cert, key) {
-                    Ok(renewed) => *current = renewed,
-                    // The next check may find both files complete.
-                    Err(e) => log::message(format_args!("the certificate was not renewed: {e}")),
-                }
-            }
-        }
-        current.acceptor.clone()
-    }
-}
-
-impl Current {
-    fn open(cert: &Path, key: &Path) -> Result<Current> {
-        let changed = [changed(cert), changed(key)];
-        let invalid = |path: &Path, what: &str| Error::new(ErrorKind::InvalidData, what.to_owned()).at(path);
-        let no_cert = |e| invalid(cert, &format!("a certificate in PEM is expected: {e}"));
-        let chain = CertificateDer::pem_file_iter(cert).and_then(Iterator::collect::<std::result::Result<Vec<_>, _>>);
-        let chain = chain.map_err(no_cert)?;
-        let first = chain.first().ok_or_else(|| invalid(cert, "the file holds no certificate"))?;
-        let parsed = webpki::EndEntityCert::try_from(first);
-        let names = parsed.map(|parsed| parsed.valid_dns_names().map(str::to_owned).collect()).unwrap_or_default();
-        let secret = PrivateKeyDer::from_pem_file(key);
-        let secret = secret.map_err(|e| invalid(key, &format!("a private key in PEM is expected: {e}")))?;
-        let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
-            .with_safe_default_protocol_versions()
-            .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, secret));
-        let mut config = config.map_err(|e| invalid(cert, &format!("certificate and key can't be used: {e}")))?;
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        let acceptor = TlsAcceptor::from(Arc::new(config));
-        Ok(Current { acceptor, names, changed, looked: Instant::now() })
     }
 }

@@ -18,10 +18,12 @@ use crate::limits::Limits;
 use crate::log;
 use crate::metrics::Metrics;
 use crate::outgoing::blocking;
+use crate::readiness::Readiness;
 use crate::receive::Memory;
 use crate::refusal::{Refusal, Result};
 use crate::running::Statements;
 use crate::table::Table;
+use crate::tls::Tls;
 use crate::views::Views;
 use crate::worker::WorkerEngine;
 use crate::writer::Writing;
@@ -36,6 +38,8 @@ pub(crate) struct Shared {
     pub queries: Memory,
     pub metrics: Arc<Metrics>,
     pub writing: Writing,
+    pub readiness: Arc<Readiness>,
+    pub tls: Option<Tls>,
     /// Permits for decoding large bodies.
     pub decoding: Arc<Semaphore>,
     pub audit: AuditLog,
@@ -63,6 +67,8 @@ pub(crate) struct Peer {
     pub address: SocketAddr,
     /// Set for the connection of a follower, for which the system should buffer little.
     pub is_follower: Arc<AtomicBool>,
+    /// Whether its connection is one beyond the limit, which may only ask how the server is.
+    pub is_kept: bool,
 }
 
 /// The caller of a long-running request.

@@ -354,12 +354,17 @@ impl Tokens {
         }
     }
 
-    /// Rereads the file now, and returns why it can't be read, if so.
-    pub fn reload(&self) -> Option<String> {
-        let path = self.path.as_ref()?;
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        self.read_again(path, &mut seen);
-        seen.problem.clone()
+    /// Rereads the file now.
+    pub fn reload(&self) {
+        if let Some(path) = &self.path {
+            self.read_again(path, &mut self.seen.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    /// Whether the file can't be read.
+    pub fn has_problem(&self) -> bool {
+        self.look();
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).problem.is_some()
     }
 
     /// Under the lock of `seen`: a thread that has read an older version does not write it over this one.

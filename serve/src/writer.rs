@@ -19,6 +19,7 @@ use crate::log;
 use crate::metrics::Metrics;
 use crate::producers::{Ahead, Numbered, Position, RowSpan, Verdict, judge};
 use crate::queue::{Ack, Answers, Batches, Committer, Receipt};
+use crate::readiness::Readiness;
 use crate::refusal::{Refusal, Result};
 use crate::table::Table;
 
@@ -43,6 +44,7 @@ pub(crate) struct Writing {
     pub here: Arc<Mutex<()>>,
     /// The disk of the tables.
     pub medium: Medium,
+    pub readiness: Arc<Readiness>,
 }
 
 /// A place among the tables that are open for writing.
@@ -271,6 +273,7 @@ impl Committer {
         let mut writer = match self.open(table, writing) {
             Ok(writer) => writer,
             Err(e) => {
+                writing.readiness.failed(&e);
                 group.into_iter().for_each(|batches| batches.refuse(not_appended(table, &e)));
                 return;
             }
@@ -281,6 +284,7 @@ impl Committer {
         let positions: Vec<(&str, i64)> = positions.iter().map(|(name, value)| (name.as_str(), *value)).collect();
         if let Err(e) = writer.commit_with(&positions) {
             writer.rollback();
+            writing.readiness.failed(&e);
             // The writer is dropped: the next batch reopens the table, and gets the error.
             appended.into_iter().for_each(|it| it.batches.refuse(not_appended(table, &e)));
             return;
@@ -299,12 +303,15 @@ impl Committer {
                 table.made_durable(writer.durable_rows());
                 self.writer = Some(writer);
             }
-            Err(e) => appended.into_iter().for_each(|it| {
-                let detail =
-                    "the rows can be seen, and may not survive a power cut; send them again as they were numbered";
-                let refusal = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "not_durable", detail);
-                it.batches.refuse(refusal.logged(&e));
-            }),
+            Err(e) => {
+                writing.readiness.failed(&e);
+                appended.into_iter().for_each(|it| {
+                    let detail =
+                        "the rows can be seen, and may not survive a power cut; send them again as they were numbered";
+                    let refusal = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "not_durable", detail);
+                    it.batches.refuse(refusal.logged(&e));
+                });
+            }
         }
     }
 

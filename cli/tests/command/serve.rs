@@ -201,6 +201,35 @@ fn fill(pipe: &io::PipeWriter) {
     while pipe.write(&[b'x'; 1 << 12]).is_ok() {}
 }
 
+/// It is what terminals send that are closed, and what programs that renew certificates send.
+#[test]
+fn sighup_reads_the_tokens_again_and_ends_a_view() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tokens.json").display().to_string();
+    let directory = folder.path().join("data");
+    fs::create_dir(&directory).unwrap();
+    let add = |name: &str| text(&run(&["token", "add", name, "--token-file", &file, "--read", "*"]).stdout);
+    add("s1");
+    let server = Server::start(&directory, &["--token-file", &file]);
+    let head = format!("GET /v1/tables HTTP/1.1\r\nauthorization: Bearer {}", add("s2").trim_end());
+    let mut client = connect(&server.address).unwrap();
+    server.process.signal("HUP");
+    wait_until("the new token", || request(&mut client, &head, "").unwrap().0 == 200);
+    server.process.signal("TERM");
+    let (code, errors) = server.end();
+    assert_eq!(code, Some(0));
+    assert!(errors.contains("SIGHUP: reading the tokens and the certificate again"), "{errors}");
+    let path = folder.path().join("t");
+    let mut writer = table(&path);
+    append(&mut writer, 0, 10);
+    let mut command = Command::new(PROGRAM);
+    command.args(["view", "--no-browser"]).arg(&path).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut view = Running::start(&mut command);
+    view.line();
+    view.signal("HUP");
+    assert_eq!(view.status().code(), Some(0));
+}
+
 /// A log that nobody reads stops neither answers nor the end; once it is read its lines are whole.
 #[test]
 fn nobody_waits_for_whoever_reads_the_log() {

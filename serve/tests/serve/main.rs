@@ -31,6 +31,7 @@ mod lies;
 mod limits;
 mod line;
 mod many;
+mod operating;
 mod outlive;
 mod parsers;
 mod read;

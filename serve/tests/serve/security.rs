@@ -55,6 +55,7 @@ const ROUTES: &[(&str, &str, &str, [u16; 7])] = &[
     ("DELETE", "/v1/tables", "", [401, 401, 401, 405, 405, 405, 405]),
     ("GET", "/v1/tables/t/rows?limit=0", "", [401, 401, 401, 403, 200, 200, 200]),
     ("GET", "/v1/tables/t/rows?limit=1", "", [401, 401, 401, 403, 200, 403, 200]),
+    ("GET", "/readyz", "", [200; 7]),
 ];
 
 fn with_tokens(folder: &Path) -> Options {

@@ -1,0 +1,165 @@
+//! [`Tls`]: the server's certificate and its key, which may be renewed while it serves.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use arrowwood::{Error, ErrorKind, Result};
+use sha2::{Digest, Sha256};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring::default_provider;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use webpki::{EndEntityCert, KeyUsage};
+
+use crate::audit::time_text;
+use crate::log;
+
+/// A certificate and its key.
+pub(crate) struct Tls {
+    cert: PathBuf,
+    key: PathBuf,
+    current: Mutex<Current>,
+}
+
+struct Current {
+    loaded: Loaded,
+    /// Whether the log has said that it is expired.
+    is_told: bool,
+    /// Why newer files can't be used.
+    problem: Option<String>,
+}
+
+/// What was in both files.
+struct Loaded {
+    acceptor: TlsAcceptor,
+    names: Vec<String>,
+    /// Tells their content from another one, whatever the times of the files are.
+    content: [u8; 32],
+    /// The end of the certificate's validity, in seconds since 1970.
+    valid_until: Option<u64>,
+}
+
+impl Tls {
+    /// # Errors
+    /// `Io`; `InvalidData` for files that are no certificate and its key.
+    pub fn open(cert: &Path, key: &Path) -> Result<Tls> {
+        let (chain, secret) = read(cert, key)?;
+        let loaded = Loaded::of(cert, &chain, key, &secret)?;
+        let current = Mutex::new(Current { loaded, is_told: false, problem: None });
+        let tls = Tls { cert: cert.to_path_buf(), key: key.to_path_buf(), current };
+        tls.tell_of_expiry();
+        Ok(tls)
+    }
+
+    fn current(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The names in the certificate.
+    pub fn names(&self) -> Vec<String> {
+        self.current().loaded.names.clone()
+    }
+
+    pub fn acceptor(&self) -> TlsAcceptor {
+        self.current().loaded.acceptor.clone()
+    }
+
+    /// Whether clients refuse the certificate because its time is over.
+    pub fn is_expired(&self) -> bool {
+        self.current().loaded.is_expired()
+    }
+
+    /// Uses what the files have by now; as long as that can't be used, what they had. Blocks.
+    pub fn renew(&self) {
+        let renewed = read(&self.cert, &self.key).and_then(|(chain, secret)| {
+            let is_same = self.current().loaded.content == content_of(&chain, &secret);
+            (!is_same).then(|| Loaded::of(&self.cert, &chain, &self.key, &secret)).transpose()
+        });
+        let mut current = self.current();
+        match renewed {
+            Ok(renewed) => {
+                current.problem = None;
+                if let Some(loaded) = renewed {
+                    (current.loaded, current.is_told) = (loaded, false);
+                    log::message("the certificate was renewed");
+                }
+            }
+            // The next look may find both files complete.
+            Err(e) => {
+                let problem = e.to_string();
+                if current.problem.as_ref() != Some(&problem) {
+                    log::message(format_args!("the certificate was not renewed: {problem}"));
+                }
+                current.problem = Some(problem);
+            }
+        }
+        drop(current);
+        self.tell_of_expiry();
+    }
+
+    /// Says once that a certificate is expired.
+    fn tell_of_expiry(&self) {
+        let mut current = self.current();
+        if current.loaded.is_expired() && !std::mem::replace(&mut current.is_told, true) {
+            let until = Duration::from_secs(current.loaded.valid_until.unwrap_or_default());
+            log::message(format_args!(
+                "{}: the certificate was valid until {}, and clients refuse it; put a new one there, which needs no restart",
+                self.cert.display(),
+                time_text(SystemTime::UNIX_EPOCH + until).as_str().unwrap_or_default()
+            ));
+        }
+    }
+}
+
+fn read(cert: &Path, key: &Path) -> Result<(Vec<u8>, Vec<u8>)> {
+    let bytes = |path: &Path, what: &str| fs::read(path).map_err(|e| Error::io(what, &e).at(path));
+    Ok((bytes(cert, "reading the certificate")?, bytes(key, "reading the certificate's key")?))
+}
+
+fn content_of(chain: &[u8], secret: &[u8]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    hash.update((chain.len() as u64).to_le_bytes());
+    hash.update(chain);
+    hash.update(secret);
+    hash.finalize().into()
+}
+
+impl Loaded {
+    fn of(cert: &Path, chain: &[u8], key: &Path, secret: &[u8]) -> Result<Loaded> {
+        let content = content_of(chain, secret);
+        let invalid = |path: &Path, what: &str| Error::new(ErrorKind::InvalidData, what.to_owned()).at(path);
+        let no_cert = |e| invalid(cert, &format!("a certificate in PEM is expected: {e}"));
+        let chain = CertificateDer::pem_slice_iter(chain).collect::<std::result::Result<Vec<_>, _>>();
+        let chain = chain.map_err(no_cert)?;
+        let first = chain.first().ok_or_else(|| invalid(cert, "the file holds no certificate"))?;
+        let parsed = EndEntityCert::try_from(first).ok();
+        let names = parsed.iter().flat_map(|parsed| parsed.valid_dns_names()).map(str::to_owned).collect();
+        let valid_until = parsed.as_ref().and_then(valid_until);
+        let secret = PrivateKeyDer::from_pem_slice(secret);
+        let secret = secret.map_err(|e| invalid(key, &format!("a private key in PEM is expected: {e}")))?;
+        let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, secret));
+        let mut config = config.map_err(|e| invalid(cert, &format!("certificate and key can't be used: {e}")))?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Loaded { acceptor: TlsAcceptor::from(Arc::new(config)), names, content, valid_until })
+    }
+
+    fn is_expired(&self) -> bool {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+        self.valid_until.is_some_and(|until| until < now)
+    }
+}
+
+/// The end of a certificate's validity, in seconds since 1970; `None` if it can't be told.
+fn valid_until(cert: &EndEntityCert<'_>) -> Option<u64> {
+    // The library gives it with the error of a certificate that is looked at too late.
+    let far = UnixTime::since_unix_epoch(Duration::from_secs(u64::MAX));
+    match cert.verify_for_usage(&[], &[], &[], far, KeyUsage::server_auth(), None, None) {
+        Err(webpki::Error::CertExpired { not_after, .. }) => Some(not_after.as_secs()),
+        _ => None,
+    }
+}

@@ -1,0 +1,179 @@
+//! What whoever runs a server sees of it: whether it is alive and ready, when connections, disk or certificate are not; and how
+//! it stops.
+
+use std::fs;
+use std::io::{self, Read};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use arrowwood::simulate::{Act, Medium, Witness};
+use arrowwood_serve::{Limits, Options};
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+
+use crate::support::*;
+
+/// Silent connections, as many as may be open and more, shut out neither whoever asks how the server is nor, for long, the
+/// others.
+#[test]
+fn whoever_asks_how_the_server_is_gets_an_answer_when_all_connections_are_taken() {
+    let served = Served::with(|_| Options { limits: Limits { connections: 5, ..Limits::default() }, ..options() });
+    let silent: Vec<_> = (0..60).map(|_| served.connect()).collect();
+    for path in ["/healthz", "/readyz", "/healthz"] {
+        let reply = served.get(path);
+        assert_eq!((reply.status, reply.header("connection")), (200, Some("close")), "{path}: {}", reply.text());
+    }
+    assert_eq!(served.send("GET", "/ping", &[], b"").status, 204);
+    let refused = served.get("/metrics");
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")), "{}", refused.text());
+    drop(silent);
+    wait_until("a place for others", || {
+        served.client().send("GET", "/metrics", &[], b"").is_ok_and(|it| it.status == 200)
+    });
+}
+
+/// A disk that refuses what is written while it is told to.
+#[derive(Debug, Default)]
+struct Full(AtomicBool);
+
+impl Witness for Full {
+    fn hear(&self, _: Act<'_>) -> io::Result<()> {
+        if self.0.load(Ordering::Relaxed) { Err(io::Error::from_raw_os_error(28)) } else { Ok(()) }
+    }
+}
+
+#[test]
+fn a_server_whose_disk_is_full_is_alive_and_not_ready() {
+    let full = Arc::new(Full::default());
+    let medium = Medium::watched(full.clone());
+    let served = Served::with(|_| Options { medium, ..options() });
+    served.numbers("t", 3);
+    assert_eq!(served.get("/readyz").status, 200);
+    full.0.store(true, Ordering::Relaxed);
+    assert_eq!(served.post_json("t", "{\"n\":3}").code(), "no_space");
+    let reply = served.get("/readyz");
+    assert_eq!((reply.status, reply.code().as_str()), (503, "not_ready"));
+    assert!(reply.text().contains("the disk is full"), "{}", reply.text());
+    assert_eq!(served.get("/healthz").status, 200);
+    assert_eq!(served.rows("/v1/tables/t/rows").len().unwrap(), 3);
+    full.0.store(false, Ordering::Relaxed);
+    // It is tried without rows.
+    wait_until("the server is ready", || served.get("/readyz").status == 200);
+}
+
+/// While answers that have begun go on, nobody waits for a server that takes no more requests.
+#[test]
+fn a_server_that_stops_refuses_connections_at_once() {
+    let limits = Limits { grace: Duration::from_secs(3_600), ..Limits::default() };
+    let served = Served::with(|_| Options { limits, ..options() });
+    let mut writer = served.writer("t", "text: text not null");
+    let text = "x".repeat(1 << 20);
+    // More than the system's buffers take.
+    (0..64).for_each(|_| writer.append_row(&[arrowwood::Value::Str(&text)]).unwrap());
+    writer.close().unwrap();
+    let mut client = served.client();
+    client.begin("GET", "/v1/tables/t/rows", &[], b"").unwrap();
+    client.head().unwrap();
+    served.stopper().stop();
+    wait_until("connections are refused", || {
+        TcpStream::connect(("127.0.0.1", served.port)).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused)
+    });
+    let mut rows = Vec::new();
+    client.body().read_to_end(&mut rows).unwrap();
+    assert_eq!(dataset(&rows).len().unwrap(), 64);
+}
+
+/// A certificate for a year, and its key.
+fn certify(folder: &Path, year: i32) -> CertificateDer<'static> {
+    let mut params = rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap();
+    params.not_before = rcgen::date_time_ymd(year, 1, 1);
+    params.not_after = rcgen::date_time_ymd(year, 12, 31);
+    let key = rcgen::KeyPair::generate().unwrap();
+    let cert = params.self_signed(&key).unwrap();
+    fs::write(folder.join("cert.pem"), cert.pem()).unwrap();
+    fs::write(folder.join("key.pem"), key.serialize_pem()).unwrap();
+    cert.der().clone()
+}
+
+/// Asks a server, which must have that certificate.
+fn ask(served: &Served, cert: &CertificateDer<'static>, path: &str) -> Option<Reply> {
+    use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+    use tokio_rustls::rustls::crypto::ring::default_provider;
+    use tokio_rustls::rustls::{
+        ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned,
+    };
+    #[derive(Debug)]
+    struct Only(CertificateDer<'static>);
+    impl ServerCertVerifier for Only {
+        fn verify_server_cert(
+            &self,
+            cert: &CertificateDer<'_>,
+            _: &[CertificateDer<'_>],
+            _: &ServerName<'_>,
+            _: &[u8],
+            _: UnixTime,
+        ) -> Result<ServerCertVerified, Error> {
+            if *cert == self.0 {
+                Ok(ServerCertVerified::assertion())
+            } else {
+                Err(Error::General("another one".into()))
+            }
+        }
+
+        fn verify_tls12_signature(
+            &self,
+            _: &[u8],
+            _: &CertificateDer<'_>,
+            _: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            Ok(HandshakeSignatureValid::assertion())
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            _: &[u8],
+            _: &CertificateDer<'_>,
+            _: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            Ok(HandshakeSignatureValid::assertion())
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            default_provider().signature_verification_algorithms.supported_schemes()
+        }
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Only(cert.clone())))
+        .with_no_client_auth();
+    let connection = ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap();
+    Client::new(StreamOwned::new(connection, served.connect())).send("GET", path, &[], b"").ok()
+}
+
+/// Copies of a file keep its times, and so do volumes of secrets.
+#[test]
+fn a_certificate_is_renewed_whatever_its_files_times_are_and_an_expired_one_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("data")).unwrap();
+    let expired = certify(folder.path(), 2020);
+    let files = ["cert.pem", "key.pem"].map(|name| folder.path().join(name));
+    let times = files.each_ref().map(|path| fs::metadata(path).unwrap().modified().unwrap());
+    let limits = Limits { renewal: Duration::from_millis(10), ..Limits::default() };
+    let tls = Some((files[0].clone(), files[1].clone()));
+    let served = Served::over(folder, Options { tls, limits, ..options() });
+    let reply = ask(&served, &expired, "/readyz").unwrap();
+    assert!(reply.status == 503 && reply.text().contains("certificate is expired"), "{}", reply.text());
+    assert_eq!(ask(&served, &expired, "/healthz").unwrap().status, 200);
+    let renewed = certify(served.folder.path(), 4_000);
+    for (path, time) in files.iter().zip(times) {
+        fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+    }
+    wait_until("the new certificate", || ask(&served, &renewed, "/readyz").is_some_and(|it| it.status == 200));
+    // What can't be used is no reason to serve nothing.
+    fs::write(&files[0], "nothing").unwrap();
+    assert_eq!(ask(&served, &renewed, "/readyz").unwrap().status, 200);
+}
