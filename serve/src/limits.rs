@@ -1,6 +1,7 @@
 //! What a client may take of the server.
 
 use std::fs;
+use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -12,6 +13,40 @@ static OPEN_FILES: LazyLock<usize> = LazyLock::new(|| {
     let files = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
     files.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(1_024)
 });
+
+/// The memory that the process may have, in bytes, if its control group or one around it has a limit.
+static MEMORY: LazyLock<Option<u64>> = LazyLock::new(|| {
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    memory_limit(&groups, Path::new("/sys/fs/cgroup"))
+});
+
+/// The least limit of the groups in `/proc/self/cgroup`, which lie below `mount`: those of version 2, or of version 1.
+fn memory_limit(groups: &str, mount: &Path) -> Option<u64> {
+    let limits = groups.lines().flat_map(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let kinds = parts.next().unwrap_or_default();
+        let group = parts.next().unwrap_or_default().trim_start_matches('/').to_owned();
+        let place = match kinds {
+            "" => Some((mount.to_path_buf(), "memory.max")),
+            _ if kinds.split(',').any(|kind| kind == "memory") => Some((mount.join("memory"), "memory.limit_in_bytes")),
+            _ => None,
+        };
+        place.into_iter().flat_map(move |(folder, name)| {
+            // In a container the path may be that of the machine, and what is mounted the group itself.
+            let groups = Path::new(&group).ancestors().map(Path::to_path_buf).collect::<Vec<_>>();
+            groups.into_iter().filter_map(move |group| {
+                fs::read_to_string(folder.join(group).join(name)).ok()?.trim().parse::<u64>().ok()
+            })
+        })
+    });
+    limits.min()
+}
+
+/// So much memory, but at most that part of what the process may have.
+fn at_most_part(bytes: usize, part: u64) -> usize {
+    let most = MEMORY.map_or(usize::MAX, |all| usize::try_from(all / part).unwrap_or(usize::MAX));
+    bytes.min(most.max(1 << 20))
+}
 
 /// Limits of what a client controls.
 #[derive(Clone, Debug)]
@@ -62,6 +97,13 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// The same limits, with bodies that can come into the memory for them: others are refused, and not to be sent again.
+    pub(crate) fn fitting(self) -> Limits {
+        let body = self.body.min(self.ingest_memory);
+        let unpacked = self.unpacked.min(self.ingest_memory);
+        Limits { body, unpacked, ..self }
+    }
+
     /// When the next part of a body must have come that began at `begun`: it may take the time of twenty parts in total. What is
     /// slower is treated as an attack.
     pub(crate) fn latest(&self, begun: Instant) -> Instant {
@@ -77,8 +119,8 @@ impl Default for Limits {
             body: 64 << 20,
             unpacked: 64 << 20,
             rows: (256 << 20, 1 << 26),
-            ingest_memory: 256 << 20,
-            query_memory: 1 << 30,
+            ingest_memory: at_most_part(256 << 20, 8),
+            query_memory: at_most_part(1 << 30, 4),
             query_timeout: seconds(300),
             statements: 48,
             // The rest is for tables, and for whoever asks how the server is.
@@ -96,5 +138,32 @@ impl Default for Limits {
             removed: seconds(10),
             renewal: seconds(30),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_limit_of_all_groups_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let limit = |groups: &str| memory_limit(groups, folder.path());
+        assert_eq!(limit("0::/\n"), None);
+        write("a/b/memory.max", "max\n");
+        assert_eq!(limit("0::/a/b\n"), None);
+        write("a/memory.max", "134217728\n");
+        write("a/b/memory.max", "268435456\n");
+        assert_eq!(limit("0::/a/b\n"), Some(128 << 20));
+        assert_eq!(limit("0::/other\n"), None);
+        // Version 1, and a container that sees its own group in the place of the machine's.
+        write("memory/memory.limit_in_bytes", "67108864\n");
+        assert_eq!(limit("5:devices:/x\n4:cpu,memory:/docker/1\n0::/\n"), Some(64 << 20));
+        assert_eq!(limit("5:devices:/x\n"), None);
     }
 }

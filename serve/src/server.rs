@@ -162,7 +162,7 @@ impl Server {
         let url = format!("{}://{host}:{port}", if tls.is_some() { "https" } else { "http" });
         let (stop, stopping) = watch::channel(false);
         let metrics = Arc::new(Metrics::default());
-        let limits = options.limits.clone();
+        let limits = options.limits.clone().fitting();
         let readiness = Readiness::of((!options.read_only).then(|| catalog.directory().to_path_buf()));
         let shared = Arc::new(Shared {
             catalog: catalog.opening(limits.tables),
