@@ -109,7 +109,7 @@ pub(crate) fn too_long(most: Duration) -> Refusal {
     Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "query_timeout", detail)
 }
 
-fn too_much(most: usize) -> Refusal {
+pub(crate) fn too_much(most: usize) -> Refusal {
     let detail =
         format!("it takes more than {most} bytes of memory, the most that it may (--query-memory); ask for less");
     Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "query_memory", detail)

@@ -12,7 +12,7 @@ use hyper::Response;
 use serde_json::{Value as Json, json};
 use tokio::task::JoinHandle;
 
-use crate::budget::Share;
+use crate::budget::{Share, too_much};
 use crate::cells::{columns, table};
 use crate::condition::parse_condition;
 use crate::outgoing::{Outgoing, Step, Steps};
@@ -36,8 +36,11 @@ const MEDIANS: u64 = 1 << 25;
 const GROUP: usize = 64;
 const CELL: usize = 24;
 const KEPT: usize = 16;
-/// Rows between two looks at the number of groups. Each may be a group, whose memory is asked for afterwards.
-const STEP: usize = 1 << 20;
+/// The least and the most rows between two looks at the number of groups. Each may be a group: where little memory is left for
+/// them, there are fewer rows.
+const STEP: [usize; 2] = [1 << 14, 1 << 20];
+/// The bytes for each row of a step, which may be a group and is copied.
+const ROW: usize = 160;
 /// The interval of reports.
 const REPORT: Duration = Duration::from_millis(200);
 
@@ -50,12 +53,21 @@ struct Asked {
     /// A column of the answer, by its number.
     sort: Option<(usize, bool)>,
     is_saved: bool,
+    /// The most bytes that it may take, all together.
+    most: usize,
 }
 
 /// The summary of the groups, and all groups if they are saved.
 struct Answer {
     told: Json,
     groups: Option<Dataset>,
+}
+
+/// Why groups were not made.
+enum Stopped {
+    /// They need more memory.
+    Memory,
+    Refused(Refusal),
 }
 
 /// The progress.
@@ -86,7 +98,7 @@ impl Drop for Grouping {
 }
 
 impl Asked {
-    fn of(of: &Table, query: &Query) -> Result<Asked> {
+    fn of(of: &Table, query: &Query, most: usize) -> Result<Asked> {
         let of_table = |e: Error| Refusal::of_table(&e);
         let rows = of.rows().map_err(of_table)?;
         let name = |column: usize| rows.schema().field(column).name().clone();
@@ -115,19 +127,22 @@ impl Asked {
             condition,
             sort: sort.map(|column| (column, descending)),
             is_saved: query.get("format")?.is_some(),
+            most,
             rows,
         };
         // A column that can't be grouped, or has no sum, is an error of the request.
         let none = asked.rows.head(0).map_err(of_table)?;
-        let none = asked.groups(&none, &|_| Ok(())).map_err(of_table)?;
+        let none = asked.groups(&none, most, &|_| Ok(())).map_err(of_table)?;
         asked.order(&none).map_err(of_table)?;
         Ok(asked)
     }
 
-    /// The keys, the number of rows, and the functions of each group of `rows`; columns are named by their numbers.
+    /// The keys, the number of rows, and the functions of each group of `rows`, in `memory` bytes; columns are named by their
+    /// numbers.
     fn groups(
         &self,
         rows: &Dataset,
+        memory: usize,
         watch: &(dyn Fn(AggregationProgress) -> arrowwood::Result<()> + Sync),
     ) -> arrowwood::Result<Dataset> {
         // Names that no key has.
@@ -135,7 +150,15 @@ impl Asked {
         while self.by.iter().any(|key| key.starts_with(&free)) {
             free.push('~');
         }
-        let mut asked = rows.aggregate(&self.by).rows(&free).watched(STEP, watch);
+        let step = (self.most / 4 / ROW).clamp(STEP[0], STEP[1]);
+        let mut asked = rows.aggregate(&self.by).rows(&free).watched(step, watch);
+        let counts_values = self.of.iter().any(|(function, _)| *function == Function::NUnique);
+        if counts_values {
+            // The groups of pairs of key and value are rows that are grouped again.
+            asked = asked.memory(memory as u64 / 4 * 3);
+        } else if !self.by.is_empty() {
+            asked = asked.memory(memory as u64);
+        }
         for (number, (function, column)) in self.of.iter().enumerate() {
             asked = asked.named(&format!("{free}{number}"), column, *function);
         }
@@ -167,9 +190,23 @@ impl Asked {
     fn answer(&self, going: &Going, share: &mut Share) -> Result<Answer> {
         let of_table = |e: Error| Refusal::of_table(&e);
         share.grow(self.memory(0).map_err(of_table)?)?;
+        loop {
+            match self.attempt(going, share) {
+                // It is known before the rows are looked at for which there is no room.
+                Err(Stopped::Memory) if share.bytes() < self.most => share.grow((4 * share.bytes()).min(self.most))?,
+                Err(Stopped::Memory) => return Err(too_much(self.most)),
+                Err(Stopped::Refused(refusal)) => return Err(refusal),
+                Ok(answer) => return Ok(answer),
+            }
+        }
+    }
+
+    /// Groups the rows in the memory of the share.
+    fn attempt(&self, going: &Going, share: &mut Share) -> Result<Answer, Stopped> {
+        let memory = share.bytes();
         let share = Mutex::new((share, None));
         // An error of the library stops the aggregation; the refusal is the answer.
-        let found = self.watched(going, &|groups, texts| {
+        let found = self.watched(going, memory, &|groups, texts| {
             let mut share = share.lock().unwrap_or_else(PoisonError::into_inner);
             let taken = self.memory(groups).unwrap_or(usize::MAX).saturating_add(texts);
             let refused = share.0.check_time().and_then(|()| share.0.grow(taken));
@@ -180,13 +217,19 @@ impl Asked {
             })
         });
         let refusal = share.into_inner().unwrap_or_else(PoisonError::into_inner).1;
-        refusal.map_or_else(|| found.map_err(of_table), Err)
+        match (refusal, found) {
+            (Some(refusal), _) => Err(Stopped::Refused(refusal)),
+            // Those of the system have a number.
+            (None, Err(e)) if e.kind() == ErrorKind::Io && e.errno().is_none() => Err(Stopped::Memory),
+            (None, found) => found.map_err(|e| Stopped::Refused(Refusal::of_table(&e))),
+        }
     }
 
-    /// `check` is told the number of groups, and the bytes of their keys and values once these are known.
+    /// Groups the rows in `memory` bytes. `check` is told the number of groups, and the bytes of their keys and values once these are known.
     fn watched(
         &self,
         going: &Going,
+        memory: usize,
         check: &(dyn Fn(usize, usize) -> arrowwood::Result<()> + Sync),
     ) -> arrowwood::Result<Answer> {
         let watch = |progress: AggregationProgress| {
@@ -203,7 +246,7 @@ impl Asked {
             }
             check(progress.groups, 0)
         };
-        let groups = self.groups(&self.rows, &watch)?;
+        let groups = self.groups(&self.rows, memory, &watch)?;
         // Keys and values that are texts may be of any length.
         check(groups.len()? as usize, usize::try_from(groups.nbytes()?).unwrap_or(usize::MAX))?;
         let order = self.order(&groups)?;
@@ -273,7 +316,7 @@ fn function(rows: &Dataset, text: &str) -> Result<(Function, usize)> {
 impl Grouping {
     /// Parses the request `query`. Blocks.
     pub fn of(of: &Table, query: &Query, session: Session) -> Result<Grouping> {
-        let asked = Some(Asked::of(of, query)?);
+        let asked = Some(Asked::of(of, query, session.shared.limits.query_memory)?);
         Ok(Grouping { session, going: Arc::default(), asked, work: None })
     }
 

@@ -7,8 +7,12 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
 
-use arrowwood::{Compaction, Late, Value, Writer, WriterOptions, compact_with, open, parse_schema};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use arrowwood::{
+    Compaction, Dataset, Late, Value, WriteOptions, Writer, WriterOptions, compact_with, open, parse_schema, write,
+};
 
 use crate::running::{Running, output};
 use crate::tables::{copy_table, numbers_of};
@@ -121,6 +125,49 @@ fn what_looks_at_rows_has_the_limits_of_the_command() {
         client.read_to_string(&mut answer).unwrap();
         assert!(answer.contains(says), "{options:?}: {answer}");
     }
+}
+
+/// The memory of groups was asked for when they were there, and that of distinct values in them not at all.
+#[test]
+fn groups_take_no_more_memory_than_they_may() {
+    let folder = tempfile::tempdir().unwrap();
+    let column = |of: fn(i64) -> i64| Arc::new(Int64Array::from_iter_values((0..2_000_000).map(of))) as ArrayRef;
+    let columns = [("n", column(|row| row * 7919)), ("few", column(|row| row % 7))];
+    let rows = Dataset::try_from(vec![RecordBatch::try_from_iter(columns).unwrap()]).unwrap();
+    write(&rows, folder.path().join("t.arrow"), &WriteOptions::default()).unwrap();
+    let server = Server::start(folder.path(), &["--query-memory", &(32 << 20).to_string()]);
+    let status = format!("/proc/{}/status", server.process.id());
+    let taken = || -> u64 {
+        let text = fs::read_to_string(&status).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+        line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap() << 10
+    };
+    for asked in ["at=0&of=sum:1", "of=n_unique:0", "at=1&of=n_unique:0"] {
+        let mut client = connect(&server.address).unwrap();
+        let head =
+            format!("GET /v1/tables/t.arrow/groups?{asked} HTTP/1.1\r\nconnection: close\r\nhost: localhost\r\n\r\n");
+        client.get_mut().write_all(head.as_bytes()).unwrap();
+        let answering = std::thread::spawn(move || {
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).unwrap();
+            answer
+        });
+        let before = taken();
+        let mut most = before;
+        while !answering.is_finished() {
+            most = most.max(taken());
+        }
+        let answer = answering.join().unwrap();
+        assert!(answer.contains("query_memory"), "{asked}: {answer}");
+        assert!(most - before < 44 << 20, "{asked} took {} bytes", most - before);
+    }
+    // Few groups need little.
+    let mut client = connect(&server.address).unwrap();
+    let head = "GET /v1/tables/t.arrow/groups?at=1&of=sum:0 HTTP/1.1\r\nconnection: close\r\nhost: localhost\r\n\r\n";
+    client.get_mut().write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("\"groups\":7"), "{answer}");
 }
 
 #[test]
