@@ -244,7 +244,7 @@ mod tests {
     /// Writes as it is told to: so many bytes, or not at all.
     struct Told {
         orders: Receiver<io::Result<usize>>,
-        written: Arc<Mutex<Vec<u8>>>,
+        written: Written,
     }
 
     impl Write for Told {
@@ -259,9 +259,12 @@ mod tests {
         }
     }
 
-    fn log(most: usize) -> (Log, Sender<io::Result<usize>>, Arc<Mutex<Vec<u8>>>) {
+    type Orders = Sender<io::Result<usize>>;
+    type Written = Arc<Mutex<Vec<u8>>>;
+
+    fn log(most: usize) -> (Log, Orders, Written) {
         let (order, orders) = channel();
-        let written: Arc<Mutex<Vec<u8>>> = Arc::default();
+        let written = Written::default();
         let orders = Mutex::new(Some(orders));
         let into = written.clone();
         let open = move || {

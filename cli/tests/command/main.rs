@@ -10,6 +10,8 @@ mod wait;
 
 mod cli;
 #[cfg(feature = "serve")]
+mod faults;
+#[cfg(feature = "serve")]
 mod kills;
 #[cfg(feature = "serve")]
 mod serve;

@@ -20,10 +20,10 @@ use crate::wait::{PATIENCE, wait_until};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_arrowwood");
 
-struct Server {
-    process: Running,
+pub struct Server {
+    pub process: Running,
     url: String,
-    address: String,
+    pub address: String,
 }
 
 impl Server {
@@ -33,7 +33,13 @@ impl Server {
 
     /// As [`Server::start`], with its standard error.
     fn logging(directory: &Path, options: &[&str], errors: Stdio) -> Server {
+        Server::with(directory, options, errors, &[])
+    }
+
+    /// As [`Server::logging`], with variables of its environment.
+    pub fn with(directory: &Path, options: &[&str], errors: Stdio, variables: &[(&str, String)]) -> Server {
         let mut command = Command::new(PROGRAM);
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
         command.arg("serve").args(if options.contains(&"--listen") { &[][..] } else { &["--listen", "127.0.0.1:0"] });
         command.args(options).arg(directory).stdout(Stdio::piped()).stderr(errors);
         let mut process = Running::start(&mut command);
@@ -50,7 +56,7 @@ impl Server {
 }
 
 /// Sends a request over a connection of its own, or over one that is kept.
-fn request(stream: &mut BufReader<TcpStream>, head: &str, body: &str) -> io::Result<(u16, String)> {
+pub fn request(stream: &mut BufReader<TcpStream>, head: &str, body: &str) -> io::Result<(u16, String)> {
     let head = format!("{head}\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n{body}", body.len());
     stream.get_mut().write_all(head.as_bytes())?;
     let (mut line, mut len) = (String::new(), 0);
@@ -73,18 +79,18 @@ fn request(stream: &mut BufReader<TcpStream>, head: &str, body: &str) -> io::Res
     Ok((status, String::from_utf8(answer).unwrap()))
 }
 
-fn connect(address: &str) -> io::Result<BufReader<TcpStream>> {
+pub fn connect(address: &str) -> io::Result<BufReader<TcpStream>> {
     let stream = TcpStream::connect(address)?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     Ok(BufReader::new(stream))
 }
 
-fn run(args: &[&str]) -> Output {
+pub fn run(args: &[&str]) -> Output {
     output(Command::new(PROGRAM).args(args), b"")
 }
 
-fn text(bytes: &[u8]) -> String {
+pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
@@ -241,7 +247,7 @@ fn tokens_end_with_their_file_whatever_becomes_of_standard_error() {
 }
 
 /// Fills a pipe, so that the next write to it waits.
-fn fill(pipe: &io::PipeWriter) {
+pub fn fill(pipe: &io::PipeWriter) {
     const O_NONBLOCK: i32 = 0o4000;
     let path = format!("/proc/self/fd/{}", pipe.as_raw_fd());
     let mut pipe = fs::OpenOptions::new().write(true).custom_flags(O_NONBLOCK).open(path).unwrap();
@@ -299,7 +305,7 @@ fn nobody_waits_for_whoever_reads_the_log() {
 }
 
 /// The numbers in column `n` of a table.
-fn numbers(path: &Path) -> Vec<i64> {
+pub fn numbers(path: &Path) -> Vec<i64> {
     let rows = open(path).unwrap();
     rows.validate(|_, _| ()).unwrap();
     numbers_of(&rows)
