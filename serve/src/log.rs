@@ -62,11 +62,11 @@ type Open = dyn Fn() -> Box<dyn Write> + Send + Sync;
 
 /// A log that is written by a thread of its own.
 struct Log {
-    shared: Arc<Shared>,
+    shared: Arc<SharedLog>,
 }
 
-struct Shared {
-    state: Mutex<State>,
+struct SharedLog {
+    state: Mutex<Waiting>,
     /// Lines came, or were written.
     changed: Condvar,
     dropped: AtomicU64,
@@ -75,7 +75,7 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct State {
+struct Waiting {
     lines: VecDeque<String>,
     bytes: usize,
     /// Lines that were dropped since the log said so.
@@ -93,7 +93,7 @@ struct Piece {
 
 impl Log {
     fn new(most: usize, open: impl Fn() -> Box<dyn Write> + Send + Sync + 'static) -> Log {
-        let shared = Shared {
+        let shared = SharedLog {
             state: Mutex::default(),
             changed: Condvar::new(),
             dropped: AtomicU64::new(0),
@@ -116,20 +116,20 @@ impl Log {
     }
 
     fn flush(&self, most: Duration) {
-        let is_busy = |state: &mut State| state.is_writing || !state.lines.is_empty();
+        let is_busy = |state: &mut Waiting| state.is_writing || !state.lines.is_empty();
         // What is not written by then stays unwritten.
         let _ = self.shared.changed.wait_timeout_while(self.shared.lock(), most, is_busy);
     }
 }
 
-impl Shared {
+impl SharedLog {
     /// It is never held while something is written.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Starts the thread, if there is none yet.
-    fn begin(self: &Arc<Self>, state: &mut State) {
+    fn begin(self: &Arc<Self>, state: &mut Waiting) {
         if !state.has_thread {
             let shared = self.clone();
             // The process ends without waiting for it. If it can't be started now, the next line tries again.
@@ -138,7 +138,7 @@ impl Shared {
         }
     }
 
-    fn count(&self, state: &mut State, lines: u64) {
+    fn count(&self, state: &mut Waiting, lines: u64) {
         state.untold += lines;
         self.dropped.fetch_add(lines, Ordering::Relaxed);
     }
@@ -284,7 +284,7 @@ mod tests {
 
     /// Waits until the thread has taken all lines.
     fn wait_until_taken(log: &Log) {
-        let waits = |state: &mut State| !state.lines.is_empty();
+        let waits = |state: &mut Waiting| !state.lines.is_empty();
         // Nobody is told when lines are taken.
         while waits(&mut log.shared.lock()) {
             thread::yield_now();

@@ -238,8 +238,10 @@ fn tokens_end_with_their_file_whatever_becomes_of_standard_error() {
         let saved = folder.path().join("saved.json");
         fs::rename(&file, &saved).unwrap();
         wait_until("the end of a token", || request(&mut client, &head, "").unwrap().0 == 401);
+        assert_eq!(request(&mut client, "GET /readyz HTTP/1.1", "").unwrap().0, 503);
         fs::rename(&saved, &file).unwrap();
         wait_until("the token again", || request(&mut client, &head, "").unwrap().0 == 200);
+        assert_eq!(request(&mut client, "GET /readyz HTTP/1.1", "").unwrap().0, 200);
         server.process.signal("TERM");
         assert_eq!(server.process.status().code(), Some(0));
     }
