@@ -6,7 +6,7 @@ pub use arrowwood_mapping::{
     Act, Medium, Witness, ignore_file_size_signal, limit_mappings, pretend_boot, pretend_mount,
 };
 pub(crate) use arrowwood_mapping::{
-    AwaitedWord, ChangeCheck, FileState, Lock, Mounted, PartFile, PartFolder, Run, RunEnd, Store, UnmappedFile,
+    AwaitedWord, ByteRun, ByteRunEnd, ChangeCheck, FileState, Lock, Mounted, PartFile, PartFolder, Store, UnmappedFile,
     WaitAny, Watch, adopt, boot_id, copy_past_caches, crc32c, forks, free_memory, hidden_files, is_inside, is_moved,
     lend, load_soon, mapped_files, mappings_are_scarce, prefetch, remote, remove_parts, settle, watched,
 };

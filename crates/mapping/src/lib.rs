@@ -52,13 +52,14 @@
 //! lists kinds by name: `NotFound` is [`ErrorKind::NotFound`]. Functions for writers return [`std::io::Error`].
 //!
 //! # Inside
-//! `unsafe` is in three files: `sys` (memory), `os` (files) and `guard` (the signal). Each file uses only those to its
+//! `unsafe` is in four files: `sys` (memory), `os` (files), `guard` (the signal) and `checksum` (instructions). Each file uses only those to its
 //! left:
 //! ```text
-//! error  element  mode  os  parts  home │ guard │ sys │ watch │ medium  growable  mapping │ store  folder  view  wait │ words
+//! error  element  mode  os  parts  home │ guard │ sys │ checksum  watch │ medium  growable  mapping │ store  folder  view  wait │ words
 //! ```
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
+mod checksum;
 mod element;
 mod error;
 mod folder;
@@ -79,6 +80,7 @@ mod wait;
 mod watch;
 mod words;
 
+pub use checksum::{ByteRun, ByteRunEnd, crc32c};
 pub use element::Element;
 pub use error::{Error, ErrorKind, Result, WatchedError};
 pub use folder::{Lock, PartFolder, remove_parts};
@@ -98,7 +100,7 @@ pub use parts::{UnfinishedFile, hidden_files};
 pub use store::Store;
 #[doc(hidden)]
 pub use sys::limit_mappings;
-pub use sys::{Run, RunEnd, copy_past_caches, crc32c, load_soon, mapped_files, mappings_are_scarce, prefetch, settle};
+pub use sys::{copy_past_caches, load_soon, mapped_files, mappings_are_scarce, prefetch, settle};
 pub use unmapped::{FileState, UnmappedFile};
 pub use view::View;
 pub use wait::{AwaitedWord, WaitAny};

@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::checksum::{ByteRun, ByteRunEnd};
 use crate::error::Result;
 use crate::mapping::Mapping;
 use crate::medium::{Act, Medium, inode, mounted};
 use crate::mode::Mode;
 use crate::parts::take_over;
-use crate::sys::{Run, RunEnd};
 use crate::watch::{ChangeCheck, FixedBytes, Watch, WatchedFile, settle};
 use crate::{os, sys};
 
@@ -236,7 +236,7 @@ impl Store {
 
     /// Takes the bytes up to `end` of each run into its checksum, and returns what that changes of their combination.
     #[inline]
-    pub fn checksum(&self, runs: &mut [Run], end: impl Fn(usize) -> RunEnd) -> u32 {
+    pub fn checksum(&self, runs: &mut [ByteRun], end: impl Fn(usize) -> ByteRunEnd) -> u32 {
         self.region.checksum(runs, end)
     }
 

@@ -13,7 +13,7 @@
 use std::ops::Range;
 
 use crate::error::{Error, Result};
-use crate::map::{Run, RunEnd, Store};
+use crate::map::{ByteRun, ByteRunEnd, Store};
 use crate::rows::{Growth, Plan};
 use crate::table::format::Header;
 
@@ -53,15 +53,15 @@ fn turn(region: usize) -> u32 {
 /// commit.
 #[derive(Clone, Debug)]
 pub(in crate::table) struct Checksums {
-    counted: Vec<Counted>,
+    counted: Vec<CountedBuffers>,
     buffers: Vec<(Growth, u64)>,
-    runs: Vec<Run>,
+    runs: Vec<ByteRun>,
     proof: u32,
 }
 
 /// The buffers whose length follows from one counter.
 #[derive(Clone, Debug)]
-struct Counted {
+struct CountedBuffers {
     counter: usize,
     count: u64,
     /// Their numbers in `Checksums::buffers`.
@@ -95,11 +95,11 @@ impl Checksums {
                 }
                 None => {
                     let buffers = number..number + 1;
-                    sums.counted.push(Counted { counter: growth.counter, count, buffers, few });
+                    sums.counted.push(CountedBuffers { counter: growth.counter, count, buffers, few });
                 }
             }
             sums.buffers.push((growth, offset));
-            sums.runs.push(Run { upto: offset + bytes, turn: turn(growth.region), ..Run::default() });
+            sums.runs.push(ByteRun { upto: offset + bytes, turn: turn(growth.region), ..ByteRun::default() });
         }
         sums
     }
@@ -123,7 +123,7 @@ impl Checksums {
             let end = |number: usize| {
                 let (growth, offset) = &buffers[number];
                 let (bytes, bits) = growth.end_at(count);
-                RunEnd { upto: offset + bytes, bits }
+                ByteRunEnd { upto: offset + bytes, bits }
             };
             debug_assert!((0..runs.len()).all(|number| runs[number].upto <= end(number).upto), "committed rows stay");
             self.proof ^= store.checksum(runs, end);
@@ -135,7 +135,7 @@ impl Checksums {
 
 /// Takes in the whole bytes of runs that have many.
 #[cold]
-fn take_many(buffers: &[(Growth, u64)], runs: &mut [Run], count: u64, store: &Store) -> Result<()> {
+fn take_many(buffers: &[(Growth, u64)], runs: &mut [ByteRun], count: u64, store: &Store) -> Result<()> {
     for ((growth, offset), run) in buffers.iter().zip(runs) {
         let upto = offset + growth.end_at(count).0;
         if upto > run.upto + MANY {

@@ -7,48 +7,24 @@
 
 use std::collections::HashSet;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::chain;
 use super::durable::{is_on_disk, recover, says_more};
-use super::segment::Segment;
+use super::segment::{HAS_ROWS, SAME, Segment, UNKNOWN};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{Mapping, Mode, Mounted, boot_id};
 use crate::table::format::{RENEWED_PROOF, Record};
 use crate::table::protocol::proof::{BufferBytes, proof_of};
 
-/// What is known of the page cache through which a segment is read.
-#[derive(Debug)]
-pub(in crate::table) struct PageCache(AtomicU64);
-
-/// Nothing was asked yet.
-const UNKNOWN: u64 = u64::MAX;
-/// It is that of the writer.
-const SAME: u64 = u64::MAX - 1;
-/// The rows of the newest commit are there, whatever page cache it is.
-const HAS_ROWS: u64 = u64::MAX - 2;
-// Any other: the commits up to this one are not there as they were made.
-
-impl Default for PageCache {
-    fn default() -> PageCache {
-        PageCache(AtomicU64::new(UNKNOWN))
-    }
-}
-
-impl Clone for PageCache {
-    fn clone(&self) -> PageCache {
-        PageCache(AtomicU64::new(self.0.load(Ordering::Relaxed)))
-    }
-}
-
 /// What this process has compared with its checksum: files, by mount, device and inode, and the number of a durable record
 /// or 0. What is written since is written to the same page cache.
-static COMPARED: Mutex<Option<HashSet<Compared>>> = Mutex::new(None);
+static KNOWN: Mutex<Option<HashSet<KnownBytes>>> = Mutex::new(None);
 
-type Compared = (Mounted, (u64, u64), u64);
+type KnownBytes = (Mounted, (u64, u64), u64);
 
-/// The maximum number of files in `COMPARED`.
-const MOST_COMPARED: usize = 1 << 16;
+/// The maximum number of files in `KNOWN`.
+const MOST_KNOWN: usize = 1 << 16;
 
 /// The most segments of one commit that are opened to find out whether all are there.
 const MOST_OF_COMMIT: usize = 1 << 16;
@@ -133,15 +109,14 @@ impl Segment {
     fn once(&self, number: u64, compare: impl FnOnce() -> Result<bool>) -> Result<bool> {
         let mounted = self.mapping.mounted();
         let key = self.mapping.identity().filter(|_| mounted.mount != 0).map(|identity| (mounted, identity, number));
-        let is_known =
-            |key| COMPARED.lock().is_ok_and(|known| known.as_ref().is_some_and(|known| known.contains(&key)));
+        let is_known = |key| KNOWN.lock().is_ok_and(|known| known.as_ref().is_some_and(|known| known.contains(&key)));
         if key.is_some_and(is_known) {
             return Ok(true);
         }
         let is_right = compare()?;
-        if is_right && let (Some(key), Ok(mut known)) = (key, COMPARED.lock()) {
+        if is_right && let (Some(key), Ok(mut known)) = (key, KNOWN.lock()) {
             let known = known.get_or_insert_default();
-            if known.len() >= MOST_COMPARED {
+            if known.len() >= MOST_KNOWN {
                 known.clear();
             }
             known.insert(key);

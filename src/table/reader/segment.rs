@@ -1,6 +1,7 @@
 //! A growable segment for its readers: mapped once, with arrays over the bytes of a commit.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arrow_buffer::Buffer;
@@ -16,7 +17,6 @@ use crate::table::format::{HEADER, Header, MOST_POSITIONS, MOST_SEQUENCE, PAGE, 
 use crate::table::placement;
 use crate::table::protocol::log::LogEntry;
 use crate::table::protocol::publish;
-use crate::table::reader::page_cache::PageCache;
 use crate::table::zones;
 
 /// The message for an invalid header, with advice.
@@ -33,6 +33,30 @@ pub(in crate::table) struct Recovered {
     pub record: Record,
     /// The entries of the log that follow `base`.
     pub entries: Vec<LogEntry>,
+}
+
+/// What is known of the page cache through which a segment is read.
+#[derive(Debug)]
+pub(in crate::table) struct PageCache(pub AtomicU64);
+
+/// Nothing was asked yet.
+pub(super) const UNKNOWN: u64 = u64::MAX;
+/// It is that of the writer.
+pub(super) const SAME: u64 = u64::MAX - 1;
+/// The rows of the newest commit are there, whatever page cache it is.
+pub(super) const HAS_ROWS: u64 = u64::MAX - 2;
+// Any other: the commits up to this one are not there as they were made.
+
+impl Default for PageCache {
+    fn default() -> PageCache {
+        PageCache(AtomicU64::new(UNKNOWN))
+    }
+}
+
+impl Clone for PageCache {
+    fn clone(&self) -> PageCache {
+        PageCache(AtomicU64::new(self.0.load(Ordering::Relaxed)))
+    }
 }
 
 /// A segment mapped in place.

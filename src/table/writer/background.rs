@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::ahead::{Ahead, MakeSegment};
-use super::growing::{Durably, Growing, Shared};
+use super::durability::{Durably, Shared};
+use super::growing::Growing;
 use super::turns::{Task, Turns};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{Lock, guard};

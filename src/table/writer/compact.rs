@@ -8,7 +8,8 @@ use arrow_schema::SchemaRef;
 
 use super::background::make_durable;
 use super::dense::{MERGED_BYTES, SealedSegments, put_dense, remove_merged, with_settings};
-use super::growing::{Durably, Growing, SEALED};
+use super::durability::Durably;
+use super::growing::{Growing, SEALED};
 use super::opening::{not_durable, refuse_file, take_lock};
 use super::prepared;
 use super::sort::sort_before;
@@ -160,10 +161,11 @@ fn seal_all(medium: &Medium, path: &Path) -> Result<u64> {
     let mut pending = not_durable(medium, path, chain.sealed(), &plan)?;
     let mut live = None;
     if !record.sealed {
-        let growing = Growing::resume(medium, &plan, segment, record)?;
+        let mut growing = Growing::resume(medium, &plan, segment, record)?;
         // Rows left by an earlier boot are on the disk, and rows lost then must not come back. An empty segment has the
         // positions, which those before it no longer have once they are durable as sealed.
         if record.boot == boot_id() {
+            growing.show_instead(segment.visible_within(1)?, record)?;
             pending.push(growing.shared.clone());
         }
         live = Some(growing).filter(|_| record.rows() > 0);

@@ -2,22 +2,22 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
+use super::durability::{Durable, Durably, Log, Shared};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{SegmentProbe, empty_metadata, probe_segment, schema_metadata};
-use crate::map::{ChangeCheck, Medium, SharedWords, Store, boot_id, watched};
+use crate::map::{Medium, SharedWords, Store, boot_id};
 use crate::rows::{ALIGNMENT, Mark, Plan, Region, RowSink, ZONE, ZoneMap, read_rows};
 use crate::table::format::{
-    HEADER, Header, NO_BOOT, PAGE, Proof, RENEWED_PROOF, Record, SEQUENCE, SLOTS, Settings, State, TAIL, UNSYNCED,
-    WRITER, check_sequence, record_len,
+    HEADER, Header, NO_BOOT, PAGE, Proof, Record, SEQUENCE, SLOTS, Settings, State, TAIL, UNSYNCED, WRITER,
+    check_sequence, record_len,
 };
 use crate::table::placement;
 use crate::table::protocol::log::LogEntry;
-use crate::table::protocol::proof::{BufferBytes, Checksums, proof_of};
-use crate::table::protocol::{PATIENCE, PublishedFooter, Sizes, publish};
-use crate::table::reader::{Segment, Unsynced, check_boot_id, check_record, damaged_record, delta, visible};
+use crate::table::protocol::proof::Checksums;
+use crate::table::protocol::{PublishedFooter, Sizes, publish};
+use crate::table::reader::{Segment, Unsynced, check_boot_id};
 use crate::table::zones;
 
 /// Pieces of at least this many bytes are written by pwrite(2) at once; space for smaller ones is prepared for stores.
@@ -32,322 +32,10 @@ const FASTER: u64 = 4;
 
 /// The size of the log in bytes: some hundred small commits.
 const LOG: u64 = 512 << 10;
-/// The part of the log prepared for the first commit that goes there.
-const FIRST_OF_LOG: u64 = 32 << 10;
 
 /// A commit after which rows may follow; and the last one of a segment.
 pub(in crate::table) const OPEN: State = State { sealed: false, provisional: false, goes_on: false };
 pub(in crate::table) const SEALED: State = State { sealed: true, provisional: false, goes_on: false };
-
-/// The parts of a segment shared by the writer and its background thread.
-#[derive(Debug)]
-pub(in crate::table) struct Shared {
-    pub store: Store,
-    pub header: Header,
-    pub plan: Arc<Plan>,
-    footer: Mutex<PublishedFooter>,
-    durable: Mutex<Durable>,
-    base: Mutex<Base>,
-    /// The sequence of `base`, for a glance.
-    base_sequence: AtomicU64,
-}
-
-/// The durable commit since which commits are proven; the default is that of an empty segment.
-#[derive(Clone, Debug, Default)]
-struct Base {
-    sequence: u64,
-    /// None of the default.
-    counters: Vec<u64>,
-}
-
-/// The durable state of a segment.
-#[derive(Debug, Default)]
-struct Durable {
-    /// The number, 0 or 1, of the newest durable record.
-    number: u64,
-    /// The newest durable record; without counters if no further record can be based on it.
-    record: Record,
-    /// The newest durable commit, which may be in the log.
-    newest: Record,
-    /// The largest number of a durable commit so far.
-    sequence: u64,
-    log: Log,
-    /// Whether a sync has begun and has not succeeded: no other one may follow.
-    is_in_doubt: bool,
-}
-
-/// The log for its writer.
-#[derive(Debug, Default)]
-struct Log {
-    /// Whether commits may be logged: only after a durable record covers the entries of an earlier process.
-    is_open: bool,
-    /// The number of bytes already written and synced: overwriting them changes no metadata of the file.
-    ready: u64,
-    /// The offset of the next entry. Earlier entries are not in a durable record yet.
-    next: u64,
-}
-
-/// The destination of durable commits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::table) enum Durably {
-    /// The log if they are small, else the columns.
-    Soon,
-    /// The columns, including the commits in the log.
-    InPlace,
-    /// As `InPlace`, for rows that are valid only once the previous segments are durable.
-    Provisionally,
-}
-
-impl Shared {
-    fn new(
-        store: Store,
-        header: Header,
-        plan: &Arc<Plan>,
-        footer: Mutex<PublishedFooter>,
-        durable: Mutex<Durable>,
-    ) -> Shared {
-        let (base, base_sequence) = (Mutex::default(), AtomicU64::new(0));
-        Shared { store, header, plan: plan.clone(), footer, durable, base, base_sequence }
-    }
-
-    pub fn footer(&self) -> MutexGuard<'_, PublishedFooter> {
-        // Publishing leaves the footer unchanged, or changed completely.
-        self.footer.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    /// The newest visible commit.
-    pub fn visible(&self) -> Result<Record> {
-        let look = |when| Ok(self.store.look(when)?);
-        watched(ChangeCheck::Seldom, look, || {
-            let record = visible(&self.header, &self.store, PATIENCE);
-            let record = record.ok_or_else(damaged_record)?;
-            check_record(&record, &self.header, &self.plan)?;
-            Ok(record)
-        })
-    }
-
-    /// From now on, commits are proven since `record`, which is on the disk.
-    fn rebase(&self, record: &Record) {
-        let base = Base { sequence: record.sequence, counters: record.counters.clone() };
-        *self.base.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = base;
-        self.base_sequence.store(record.sequence, Ordering::Relaxed);
-        // Either the writer sees this after its next commit, or who makes that one durable sees the commit.
-        fence(Ordering::SeqCst);
-    }
-
-    fn base(&self) -> Base {
-        self.base.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
-    }
-
-    /// Before a durable record is written over the one since which the visible commit of `record` is proven: notes a
-    /// proof since `newest`, the newest durable record.
-    fn renew_proof(&self, record: &Record, newest: &Record) -> Result<()> {
-        if record.proof.is_none_or(|proof| proof.base == 0 || proof.base == newest.sequence) {
-            return Ok(());
-        }
-        let word = proof_of(&self.plan, &newest.counters, &record.counters, self)?;
-        let [number, base, proof] = RENEWED_PROOF.map(|at| self.header.live + at);
-        self.store.publish64(number, 0);
-        self.store.publish64(base, newest.sequence);
-        self.store.publish64(proof, word.into());
-        self.store.publish64(number, record.sequence);
-        Ok(())
-    }
-
-    fn durable(&self) -> MutexGuard<'_, Durable> {
-        // After a panic the state is that before a durable commit: the next one overwrites it.
-        self.durable.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    /// The rows of the newest durable commit.
-    pub fn durable_rows(&self) -> u64 {
-        self.durable().newest.rows()
-    }
-
-    /// Makes the commit of `record` durable. Returns at once if it already is.
-    pub fn make_durable(&self, record: &Record, how: Durably) -> Result<()> {
-        let mut last = self.durable();
-        let is_same = |there: &Record| {
-            let has_all = there.counters == record.counters && there.positions == record.positions;
-            has_all && there.sealed == record.sealed && (how == Durably::Provisionally || !there.provisional)
-        };
-        let is_done = if how == Durably::Soon { is_same(&last.newest) } else { is_same(&last.record) };
-        if is_done || how == Durably::Soon && !record.sealed && self.log(&mut last, record)? {
-            return Ok(());
-        }
-        self.write_durable(&mut last, Record { provisional: how == Durably::Provisionally, ..record.clone() })
-    }
-
-    /// Records that the previous segments are durable, so that this one is valid by itself.
-    pub fn reached(&self) {
-        let mut last = self.durable();
-        last.record.provisional = false;
-        last.newest.provisional = false;
-    }
-
-    /// Writes another durable record after a sync. Its delta is empty, so recovery has no data to verify.
-    pub fn settle(&self) -> Result<()> {
-        let mut last = self.durable();
-        let record = self.visible()?;
-        self.write_durable(&mut last, record)?;
-        self.release_log(&mut last.log);
-        Ok(())
-    }
-
-    /// Writes a small commit to the log; returns false if it doesn't fit.
-    fn log(&self, last: &mut Durable, record: &Record) -> Result<bool> {
-        if !last.log.is_open || self.header.log == 0 {
-            return Ok(false);
-        }
-        // Not each time: see `LOOK` in the background thread.
-        self.store.look(ChangeCheck::Seldom)?;
-        let zeros = vec![0; record.counters.len()];
-        let before = if last.newest.counters.is_empty() { &zeros } else { &last.newest.counters };
-        let sequence = record.sequence.max(last.sequence + 1);
-        let entry = Record { sequence, previous: 0, provisional: false, goes_on: false, proof: None, ..record.clone() };
-        let copy = |region: usize, at: u64, into: &mut [u8]| {
-            self.store.copy_out(self.header.regions[region].offset + at, into);
-            Ok(())
-        };
-        let Some(bytes) = LogEntry::encode(&self.plan, before, entry.clone(), copy)? else { return Ok(false) };
-        let end = last.log.next + bytes.len() as u64;
-        if end > self.header.log || self.unsynced().is_some() {
-            return Ok(false);
-        }
-        let log_page = u32::try_from(last.log.next / PAGE).map_err(|_| Error::internal("a log of 16 TiB"))?;
-        self.begin_sync(last, Unsynced { record: None, log_page })?;
-        self.make_log_ready(&mut last.log, end)?;
-        let written = self.store.write_synced(self.header.log_start() + last.log.next, &bytes);
-        written.map_err(syncing_failed)?;
-        self.end_sync(last);
-        last.log.next = end;
-        (last.newest, last.sequence) = (entry, sequence);
-        Ok(true)
-    }
-
-    /// Writes zeros over the log up to byte `end` at least, once, and further than that, so that it is rarely needed.
-    fn make_log_ready(&self, log: &mut Log, end: u64) -> Result<()> {
-        if log.ready < end {
-            let to = (FASTER * log.ready).max(FIRST_OF_LOG).max(end).min(self.header.log);
-            let zeros = vec![0; (to - log.ready) as usize];
-            self.store.write(self.header.log_start() + log.ready, &zeros).map_err(syncing_failed)?;
-            self.store.sync().map_err(syncing_failed)?;
-            log.ready = to;
-        }
-        Ok(())
-    }
-
-    /// Notes, for readers and the next writer, data about to be written that may not be on the disk. The note stays if
-    /// the sync fails or this process is killed.
-    fn begin_sync(&self, last: &mut Durable, unsynced: Unsynced) -> Result<()> {
-        if last.is_in_doubt {
-            return Err(Error::internal("a sync after one that has failed"));
-        }
-        last.is_in_doubt = true;
-        self.store.publish64(self.header.live + UNSYNCED, unsynced.word());
-        Ok(())
-    }
-
-    /// Removes the note, as the sync has succeeded.
-    fn end_sync(&self, last: &mut Durable) {
-        self.store.publish64(self.header.live + UNSYNCED, 0);
-        last.is_in_doubt = false;
-    }
-
-    fn unsynced(&self) -> Option<Unsynced> {
-        Unsynced::of(self.store.load64(self.header.live + UNSYNCED))
-    }
-
-    fn write_durable(&self, last: &mut Durable, record: Record) -> Result<()> {
-        self.store.look(ChangeCheck::Now)?;
-        let zeros = vec![0; record.counters.len()];
-        let (before, previous) =
-            if last.record.counters.is_empty() { (&zeros, 0) } else { (&last.record.counters, last.record.sequence) };
-        let delta = delta(&self.plan, before, &record.counters, |region, at, into| {
-            self.store.read(self.header.regions[region].offset + at, into).map_err(syncing_failed)
-        })?;
-        let sequence = record.sequence.max(last.sequence + 1);
-        if !last.record.counters.is_empty() {
-            self.renew_proof(&record, &last.record)?;
-        }
-        let durable = Record { previous, delta, sequence, goes_on: false, proof: None, ..record };
-        let mut bytes = Vec::new();
-        durable.encode(&mut bytes);
-        // Unsynced log entries stay in doubt until this sync ends.
-        let log_page = self.unsynced().map_or(u32::MAX, |note| note.log_page);
-        self.begin_sync(last, Unsynced { record: Some((last.number + 1) & 1), log_page })?;
-        self.store.write(self.header.durable(last.number + 1), &bytes).map_err(syncing_failed)?;
-        self.store.sync().map_err(syncing_failed)?;
-        self.end_sync(last);
-        self.rebase(&durable);
-        // The record now covers all entries of the log.
-        (last.log.is_open, last.log.next) = (true, 0);
-        if durable.sealed {
-            self.release_log(&mut last.log);
-        }
-        (last.number, last.sequence, last.newest, last.record) = (last.number + 1, sequence, durable.clone(), durable);
-        Ok(())
-    }
-
-    /// Releases the space of the log, whose entries are in a durable record.
-    fn release_log(&self, log: &mut Log) {
-        debug_assert_eq!(log.next, 0, "all entries are in a durable record");
-        if log.ready > 0 {
-            // Blocks that stay allocated only cost space.
-            let _ = self.store.release(self.header.log_start(), self.header.log);
-            log.ready = 0;
-        }
-    }
-
-    /// Releases the space of published footers that no reader uses any more.
-    pub fn trim_footers(&self) -> io::Result<()> {
-        let unused = self.footer().unused(&self.header);
-        unused.into_iter().try_for_each(|(from, to)| self.release(from, to))
-    }
-
-    /// Releases the whole pages of a part of the file.
-    fn release(&self, from: u64, to: u64) -> io::Result<()> {
-        let from = from.next_multiple_of(PAGE);
-        let to = to - to % PAGE;
-        if from < to { self.store.release(from, to - from) } else { Ok(()) }
-    }
-
-    /// Publishes `counters` before their commit, whose number will be `sequence`.
-    pub fn publish_ahead(&self, counters: &[u64], sequence: u64) -> Result<()> {
-        let mut footer = self.footer();
-        std::thread::sleep(footer.wait_for_slot());
-        self.put_footer(&mut footer, counters, sequence)
-    }
-
-    fn put_footer(&self, footer: &mut PublishedFooter, counters: &[u64], sequence: u64) -> Result<()> {
-        self.store.look(ChangeCheck::Now)?;
-        let published = footer.publish(&self.store, &self.plan, &self.header, counters, sequence);
-        published.map_err(|e| Error::io("writing the footer for other readers", &e))
-    }
-
-    /// Publishes the footer of the newest commit.
-    pub fn publish(&self) -> Result<()> {
-        let mut footer = self.footer();
-        let record = self.visible()?;
-        // A published footer may be ahead of its commit: see `publish_ahead`.
-        if record.sequence <= footer.published {
-            return Ok(());
-        }
-        self.put_footer(&mut footer, &record.counters, record.sequence)
-    }
-}
-
-impl BufferBytes for Shared {
-    #[inline]
-    fn crc32c(&self, crc: u32, region: usize, at: u64, len: u64) -> Result<u32> {
-        let place = self.header.regions[region].offset + at;
-        self.store.crc32c(crc, place, len).map_err(|e| Error::io("reading rows back", &e))
-    }
-
-    fn byte(&self, region: usize, at: u64) -> Result<u8> {
-        Ok(self.store.byte(self.header.regions[region].offset + at))
-    }
-}
 
 /// A growing segment.
 #[derive(Debug)]
@@ -475,42 +163,18 @@ impl Growing {
         for (piece, bytes) in segment.replayed.iter().flat_map(|left| &left.entries).flat_map(LogEntry::parts) {
             store.write(header.regions[piece.region].offset + piece.at, bytes).map_err(failed)?;
         }
-        let mut durable = last_durable(segment, record)?;
+        let durable = last_durable(segment, record)?;
         let mut sequence = store.load64(header.live + SEQUENCE).max(record.sequence);
         if durable.sequence > sequence + 1 {
             // No durable commit has a larger number than a later visible one, whose record is not written over the newest.
             sequence = durable.sequence + (durable.sequence ^ sequence) % 2;
         }
         check_sequence(sequence.max(durable.sequence)).map_err(|e| e.at(path))?;
-        if record.boot == NO_BOOT {
-            // A note of this boot in a page cache that is gone: what is there now was read from the disk.
-            store.publish64(header.live + UNSYNCED, 0);
-        }
-        if let Some(unsynced) = Unsynced::of(store.load64(header.live + UNSYNCED)) {
-            write_again(&store, &header, plan, &record.counters)?;
-            if let Some(number) = unsynced.record {
-                let noted = segment.durable(number)?.filter(|found| segment.is_doubtful() && is_within(found, record));
-                if let Some(noted) = noted
-                    && segment.has_delta_of(&noted)?
-                {
-                    // In a page cache that may not be that of the note, the record may be durable. It becomes so as it is.
-                    let mut bytes = Vec::new();
-                    noted.encode(&mut bytes);
-                    store.write(header.durable(number), &bytes).map_err(failed)?;
-                    store.sync().map_err(failed)?;
-                    store.publish64(header.live + UNSYNCED, 0);
-                } else {
-                    // Overwrite the record that may not be on the disk; the other one is.
-                    let other = segment.durable(number + 1)?.filter(|found| is_within(found, record));
-                    let newest = other.unwrap_or_default();
-                    durable = Durable { number: number + 1, sequence: durable.sequence, newest, ..Durable::default() };
-                }
-            }
-        }
+        let durable = after_note(&store, plan, (segment, record), durable)?;
         let base = Some(durable.record.clone()).filter(|base| !base.counters.is_empty() && is_within(base, record));
         let mut growing = Growing::of(Shared::new(store, header, plan, footer, Mutex::new(durable)));
         if let Some(base) = base {
-            growing.shared.rebase(&base);
+            growing.shared.base.set(&base);
         }
         growing.now.counters = record.counters.clone();
         growing.positions = record.positions.clone();
@@ -543,6 +207,15 @@ impl Growing {
         Ok(growing)
     }
 
+    /// Makes `record`, the commit that counts, the newest visible one, where `seen` is another: the newest visible record is
+    /// torn, or of another boot.
+    pub fn show_instead(&mut self, seen: Option<Record>, record: &Record) -> Result<()> {
+        let is_same = |seen: &Record| {
+            seen.boot == boot_id() && seen.counters == record.counters && seen.positions == record.positions
+        };
+        if seen.as_ref().is_some_and(is_same) { Ok(()) } else { self.show(record.state()) }
+    }
+
     fn of(shared: Shared) -> Growing {
         let unready = |region: &Region| Ready { from: 0, to: 0, step: STEPS.0, start: region.offset };
         let ready = shared.header.regions.iter().map(unready).collect();
@@ -566,7 +239,7 @@ impl Growing {
     /// there by then.
     #[cold]
     pub fn follow_base(&mut self) {
-        let base = self.shared.base();
+        let base = self.shared.base.get();
         let zeros = vec![0; self.shared.plan.counters];
         let from = if base.counters.is_empty() { &zeros } else { &base.counters };
         (self.sums, self.base) = (Checksums::since(&self.shared.plan, &self.shared.header, from), base.sequence);
@@ -574,7 +247,7 @@ impl Growing {
 
     #[inline]
     fn is_base_newest(&self) -> bool {
-        self.shared.base_sequence.load(Ordering::Relaxed) == self.base
+        self.shared.base.sequence() == self.base
     }
 
     fn note_writer(&self) {
@@ -813,10 +486,6 @@ impl RowSink for Growing {
     }
 }
 
-fn syncing_failed(e: io::Error) -> Error {
-    Error::io("syncing rows to the disk", &e)
-}
-
 fn opening_failed(e: io::Error) -> Error {
     Error::io("opening the segment to go on writing", &e)
 }
@@ -832,6 +501,42 @@ fn watch(store: &Store, header: &Header) -> Result<()> {
         store.watch(header.marks(start as u64, &fixed));
     }
     Ok(())
+}
+
+/// The durable state of a segment whose dead writer may have left a note of what it was syncing.
+fn after_note(
+    store: &Store,
+    plan: &Plan,
+    (segment, record): (&Segment, &Record),
+    mut durable: Durable,
+) -> Result<Durable> {
+    let (header, failed) = (&segment.header, opening_failed);
+    if record.boot == NO_BOOT {
+        // A note of this boot in a page cache that is gone: what is there now was read from the disk.
+        store.publish64(header.live + UNSYNCED, 0);
+    }
+    if let Some(unsynced) = Unsynced::of(store.load64(header.live + UNSYNCED)) {
+        write_again(store, header, plan, &record.counters)?;
+        if let Some(number) = unsynced.record {
+            let noted = segment.durable(number)?.filter(|found| segment.is_doubtful() && is_within(found, record));
+            if let Some(noted) = noted
+                && segment.has_delta_of(&noted)?
+            {
+                // In a page cache that may not be that of the note, the record may be durable. It becomes so as it is.
+                let mut bytes = Vec::new();
+                noted.encode(&mut bytes);
+                store.write(header.durable(number), &bytes).map_err(failed)?;
+                store.sync().map_err(failed)?;
+                store.publish64(header.live + UNSYNCED, 0);
+            } else {
+                // Overwrite the record that may not be on the disk; the other one is.
+                let other = segment.durable(number + 1)?.filter(|found| is_within(found, record));
+                let newest = other.unwrap_or_default();
+                durable = Durable { number: number + 1, sequence: durable.sequence, newest, ..Durable::default() };
+            }
+        }
+    }
+    Ok(durable)
 }
 
 /// Returns the durable state of a segment whose newest commit is `record`. Its log stays closed until a durable record

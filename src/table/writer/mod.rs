@@ -1,7 +1,7 @@
 //! A table's writer.
 //!
-//! In reading order: `options`, `growing` (a segment for its writer), `ahead` (the next one), `turns` (the background
-//! thread of all writers), `background` (its work for one writer), `prepared` (commits left unfinished by a killed
+//! In reading order: `options`, `base` (what commits are proven since), `durability` (what of a segment is durable),
+//! `growing` (a segment for its writer), `ahead` (the next one), `turns` (the background thread of all writers), `background` (its work for one writer), `prepared` (commits left unfinished by a killed
 //! writer), `opening`, `change` (permitted changes of a schema), `writer`, `alter` (continuing with another schema),
 //! `append_row`, `positions`, `dense` (segments that don't grow), `sort` (sorting rows across segments), `compact`
 //! (merging small segments). Uses `format`, `protocol` and `reader`.
@@ -10,9 +10,11 @@ mod ahead;
 mod alter;
 mod append_row;
 mod background;
+mod base;
 mod change;
 mod compact;
 mod dense;
+mod durability;
 mod growing;
 mod opening;
 mod options;

@@ -7,7 +7,8 @@ use std::time::Duration;
 use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 
 use super::background::make_durable;
-use super::growing::{Durably, Growing, OPEN, SegmentShape, Shared};
+use super::durability::{Durably, Shared};
+use super::growing::{Growing, OPEN, SegmentShape};
 use super::options::{Late, WriterOptions};
 use crate::dataset::{Dataset, order};
 use crate::error::{Error, ErrorKind, Result};
@@ -306,10 +307,7 @@ fn open_all(medium: &Medium, path: &Path, starts: Vec<u64>, plan: Option<&Arc<Pl
         let known = plan.filter(|plan| own.fields() == plan.schema.schema.fields());
         let own = known.map_or_else(|| Plan::of(&own).map(Arc::new), |plan| Ok(plan.clone()))?;
         let mut growing = Growing::open(medium, &own, &segment, &record)?;
-        if segment.visible_within(1)?.is_none_or(|seen| seen.sequence != record.sequence) {
-            // The newest record is torn, and the commit before it counts.
-            growing.show(record.state())?;
-        }
+        growing.show_instead(segment.visible_within(1)?, &record)?;
         pending.push(growing.shared);
     }
     Ok(pending)

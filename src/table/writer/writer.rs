@@ -10,7 +10,8 @@ use arrow_schema::{FieldRef, SchemaRef};
 
 use super::background::{Background, Durability, cannot_go_on, removed};
 use super::change::changed;
-use super::growing::{Durably, Growing, OPEN, SEALED, SegmentShape, Shared};
+use super::durability::{Durably, Shared};
+use super::growing::{Growing, OPEN, SEALED, SegmentShape};
 use super::opening::{
     FIRST_ROWS, dictionary_counter, first_guess, first_segment, give_name, known_settings, live_segment, no_table,
     not_durable, not_made, read_entries, refuse_file, refuse_remote, refuse_twins, replace_name, take_lock,
