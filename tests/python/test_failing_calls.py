@@ -6,8 +6,11 @@ import shutil
 import subprocess
 import sys
 
+import pyarrow as pa
 import pytest
 from waits import PATIENCE
+
+import arrowwood as aw
 
 # Does something with copies of a table or a file, of which one read after the other fails, until none does. Prints how many
 # have failed. What a table holds afterwards is what it held before.
@@ -36,10 +39,10 @@ def write(path):
 operations = {
     "open": lambda path: aw.open(path)["n"].to_pylist(),
     "write": write,
-    "alter": lambda path: aw.alter(path, "n: int64, m: int64"),
+    "alter": lambda path: aw.alter(path, add="m: int64"),
     "compact": aw.compact,
     "check": lambda path: damage(aw.check(path)),
-    "repair": lambda path: damage(aw.check(path, repair=True)),
+    "repair": lambda path: damage(aw.repair(path)),
     "partial": lambda path: aw.open(path, partial=True)["n"].to_pylist(),
 }
 
@@ -125,7 +128,7 @@ def table(tmp_path_factory):
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "from then on"])
 @pytest.mark.parametrize("operation", ["open", "write", "alter", "compact", "check", "repair"])
 def test_reads_of_a_table_that_fail_cost_no_row(failing, table, tmp_path, operation, lasting, is_rebooted):
-    for number in (errno.EIO, errno.ENOMEM):
+    for number in (errno.EIO, errno.ENOMEM) if operation in ("write", "check") else (errno.EIO,):
         home = tmp_path / str(number)
         home.mkdir()
         failing(table, home, operation, number, lasting, is_rebooted)
@@ -134,8 +137,6 @@ def test_reads_of_a_table_that_fail_cost_no_row(failing, table, tmp_path, operat
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "from then on"])
 @pytest.mark.parametrize("operation", ["open", "check", "repair", "partial"])
 def test_reads_of_a_file_that_fail_are_no_damage(failing, tmp_path, operation, lasting):
-    import arrowwood as aw
-
     original = tmp_path / "original.arrow"
-    aw.write(aw.from_arrow(__import__("pyarrow").table({"n": list(range(3000))})), str(original))
+    aw.write(aw.from_arrow(pa.table({"n": list(range(3000))})), str(original))
     failing(original, tmp_path, operation, errno.EIO, lasting)

@@ -1,7 +1,7 @@
 //! Reads back the published footer of other Arrow readers, and compares it with the one that a writer would have
 //! written.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ipc::{BatchHeader, BatchMetadata, read_batch, read_footer, same_schema};
 use crate::rows::{Plan, PlanNode, Storage};
 use crate::table::format::{Record, TAIL};
@@ -29,13 +29,38 @@ impl FooterCheck {
     }
 }
 
+/// Why a footer could not be read.
+#[derive(Debug)]
+pub(super) enum FooterError {
+    /// It is damaged.
+    Wrong(Wrong),
+    /// The system did not read it; it may be sound.
+    Unread(Error),
+}
+
+impl FooterError {
+    fn of(at: u64, error: Error) -> FooterError {
+        if error.is_about_bytes() {
+            FooterError::Wrong((at, error.message().into()))
+        } else {
+            FooterError::Unread(error)
+        }
+    }
+}
+
+impl From<Wrong> for FooterError {
+    fn from(wrong: Wrong) -> FooterError {
+        FooterError::Wrong(wrong)
+    }
+}
+
 /// Reads the published footer.
-pub(super) fn read(segment: &Segment) -> Result<FooterCheck, Wrong> {
+pub(super) fn read(segment: &Segment) -> Result<FooterCheck, FooterError> {
     let header = &segment.header;
     let tail = bytes(segment, header.tail, 10)?;
     if tail[4..] != TAIL[..] {
         let got = tail[4..].escape_ascii();
-        return Err((header.tail + 4, format!("the end of the file: expected 'ARROW1', got '{got}'")));
+        return Err((header.tail + 4, format!("the end of the file: expected 'ARROW1', got '{got}'")).into());
     }
     let word = tail.first_chunk().map_or(0, |raw| u32::from_le_bytes(*raw));
     let slot = chosen(header, word).ok_or_else(|| {
@@ -58,16 +83,16 @@ pub(super) fn read(segment: &Segment) -> Result<FooterCheck, Wrong> {
             (message.at, format!("message {number} for other readers: counts that no file has room for"))
         })?;
         if let Some(difference) = difference(&expected, message, segment.mapping.len() as u64) {
-            return Err((message.at, format!("message {number} for other readers: {difference}")));
+            return Err((message.at, format!("message {number} for other readers: {difference}")).into());
         }
     }
     let odd = odd_byte(segment, slot, &footer, &counters)?;
     Ok(FooterCheck { odd, later: later(segment, slot)?, counters })
 }
 
-fn bytes(segment: &Segment, at: u64, len: u64) -> Result<Vec<u8>, Wrong> {
+fn bytes(segment: &Segment, at: u64, len: u64) -> Result<Vec<u8>, FooterError> {
     let mut bytes = vec![0; len as usize];
-    segment.mapping.read_at(at as usize, &mut bytes).map_err(|e| (at, e.message().to_string()))?;
+    segment.mapping.read_at(at as usize, &mut bytes).map_err(|e| FooterError::of(at, e.into()))?;
     Ok(bytes)
 }
 
@@ -84,15 +109,17 @@ struct FooterMessage {
 }
 
 /// The messages that a footer lists: the record batch, then the dictionaries.
-fn messages_of(segment: &Segment, slot: u64, at: u64, footer: &[u8]) -> Result<Vec<FooterMessage>, Wrong> {
+fn messages_of(segment: &Segment, slot: u64, at: u64, footer: &[u8]) -> Result<Vec<FooterMessage>, FooterError> {
     let said = read_footer(footer).map_err(|e| (at, format!("the footer: {}", e.message())))?;
     if !same_schema(&said.schema, &segment.plan.schema) {
-        return Err((at, "the footer's schema is not the one in front of the file".into()));
+        return Err((at, "the footer's schema is not the one in front of the file".into()).into());
     }
     let expected = (1, segment.plan.dictionaries.len());
     let got = (said.batches.len(), said.dictionaries.len());
     if expected != got {
-        return Err((at, format!("the footer lists {got:?} record batches and dictionaries, expected {expected:?}")));
+        return Err(
+            (at, format!("the footer lists {got:?} record batches and dictionaries, expected {expected:?}")).into()
+        );
     }
     let ids = std::iter::once(None).chain(segment.plan.dictionaries.iter().map(|dictionary| Some(dictionary.id)));
     let places = said.batches.iter().chain(&said.dictionaries);
@@ -105,7 +132,7 @@ fn message_at(
     footer: u64,
     place: [i64; 3],
     id: Option<i64>,
-) -> Result<FooterMessage, Wrong> {
+) -> Result<FooterMessage, FooterError> {
     let start = segment.header.ring + slot * segment.header.slot;
     let len = segment.header.slot;
     let [at, metadata, body_len] = place.map(|number| u64::try_from(number).unwrap_or(u64::MAX));
@@ -114,13 +141,16 @@ fn message_at(
         return Err((
             footer,
             format!("the footer: a block {place:?} outside of its slot, bytes {start} to {}", start + len),
-        ));
+        )
+            .into());
     }
     let framed = bytes(segment, at, metadata)?;
     let prefix = [u32::MAX.to_le_bytes(), (metadata as u32 - 8).to_le_bytes()].concat();
     if framed[..8] != prefix {
         let got = &framed[..8];
-        return Err((at, format!("a message for other readers: expected the prefix {prefix:02x?}, got {got:02x?}")));
+        return Err(
+            (at, format!("a message for other readers: expected the prefix {prefix:02x?}, got {got:02x?}")).into()
+        );
     }
     let (batch, own, found) =
         read_batch(&framed[8..]).map_err(|e| (at, format!("a message for other readers: {}", e.message())))?;
@@ -128,7 +158,7 @@ fn message_at(
         let message = format!(
             "a message for other readers: dictionary {found:?} with {own} bytes, expected {id:?} with {body_len}"
         );
-        return Err((at, message));
+        return Err((at, message).into());
     }
     Ok(FooterMessage { at, body: at + metadata, body_len, batch })
 }
@@ -199,7 +229,7 @@ fn difference(expected: &BatchMetadata, got: &FooterMessage, file: u64) -> Optio
 }
 
 /// The first byte that this version of arrowwood would have written differently.
-fn odd_byte(segment: &Segment, slot: u64, footer: &[u8], counters: &[u64]) -> Result<Option<Wrong>, Wrong> {
+fn odd_byte(segment: &Segment, slot: u64, footer: &[u8], counters: &[u64]) -> Result<Option<Wrong>, FooterError> {
     let header = &segment.header;
     let Some(sizes) = Sizes::of(&segment.plan) else { return Ok(None) };
     if sizes.slot > header.slot || sizes.footer > header.footer {
@@ -224,9 +254,9 @@ pub(super) fn first_difference(at: u64, expected: &[u8], got: &[u8]) -> Option<W
 }
 
 /// A footer with a later time than that of `slot`: either it was never published, or the wrong one is.
-fn later(segment: &Segment, slot: u64) -> Result<Option<u64>, Wrong> {
+fn later(segment: &Segment, slot: u64) -> Result<Option<u64>, FooterError> {
     let header = &segment.header;
-    let stamp = |slot: u64| -> Result<u64, Wrong> {
+    let stamp = |slot: u64| -> Result<u64, FooterError> {
         let stamp = bytes(segment, header.tail - slot * header.footer - STAMP as u64, STAMP as u64)?;
         Ok(stamp.first_chunk().map_or(0, |raw| u64::from_le_bytes(*raw)))
     };
@@ -240,12 +270,19 @@ fn later(segment: &Segment, slot: u64) -> Result<Option<u64>, Wrong> {
 }
 
 /// Whether a footer, published or not, has the schema at the front of the file, or can't be read.
-pub(super) fn has_witness(segment: &Segment) -> bool {
+///
+/// # Errors
+/// Those of reading the file.
+pub(super) fn has_witness(segment: &Segment) -> Result<bool> {
     let header = &segment.header;
-    let footers = (1..=u64::from(header.slots)).filter_map(|number| {
-        let footer = bytes(segment, header.tail - number * header.footer, header.footer).ok()?;
-        read_footer(&footer).ok()
-    });
-    let found: Vec<bool> = footers.map(|footer| same_schema(&footer.schema, &segment.plan.schema)).collect();
-    found.is_empty() || found.contains(&true)
+    let mut found = Vec::new();
+    for number in 1..=u64::from(header.slots) {
+        match bytes(segment, header.tail - number * header.footer, header.footer) {
+            Ok(footer) => found.extend(read_footer(&footer)),
+            Err(FooterError::Wrong(_)) => (),
+            Err(FooterError::Unread(e)) => return Err(e),
+        }
+    }
+    let mut schemas = found.iter().map(|footer| same_schema(&footer.schema, &segment.plan.schema));
+    Ok(found.is_empty() || schemas.any(|is_same| is_same))
 }

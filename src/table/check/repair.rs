@@ -257,8 +257,9 @@ impl Replacement {
         // The segment's copies of its schema may disagree; another segment can decide.
         let is_known =
             |schema: &SchemaRef| others.iter().any(|other| without_settings(other) == without_settings(schema));
+        let has_witness = segment.as_ref().map_or(Ok(true), has_witness)?;
         let found = match &segment {
-            Some(segment) if !has_witness(segment) && !is_known(&segment.plan.schema.schema) => None,
+            Some(segment) if !has_witness && !is_known(&segment.plan.schema.schema) => None,
             Some(segment) => rows_of_growing(segment)?,
             None => rows_of_dense(&path, is_known)?,
         };

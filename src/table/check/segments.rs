@@ -11,7 +11,7 @@ use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
-use super::footer_check::{self, FooterCheck, first_difference};
+use super::footer_check::{self, FooterCheck, FooterError, first_difference};
 use super::looked::{Looked, TableCheck};
 use crate::array::{Bytes, slice};
 use crate::dataset::{Fit, Source, order};
@@ -322,7 +322,8 @@ fn look_at_growing(segment: &Segment, is_live: bool, found: &mut Findings, looke
     }
     check_log(segment, &record, found);
     match footer {
-        Err((at, message)) => found.damage(at, message),
+        Err(FooterError::Wrong((at, message))) => found.damage(at, message),
+        Err(FooterError::Unread(e)) => found.error(segment.header.tail, &e),
         Ok(footer) => check_footer(segment, &record, &footer, is_live || !is_of_today, found),
     }
 }
@@ -514,7 +515,10 @@ pub(super) fn trusted(segment: &Segment) -> Result<Record> {
         seen => seen.ok(),
     };
     // A part of a commit must not stay: its other segments have no names, or don't count.
-    let footer = footer_check::read(segment).ok();
+    let footer = match footer_check::read(segment) {
+        Err(FooterError::Unread(e)) => return Err(e),
+        read => read.ok(),
+    };
     let uncommitted = records.uncommitted(segment, footer.as_ref());
     let committed = records.all().filter(|&record| uncommitted.is_none_or(|other| !std::ptr::eq(record, other)));
     let mut sound: Vec<&Record> = committed.filter(|record| segment.check_record(record).is_ok()).collect();
