@@ -8,12 +8,12 @@ import sys
 
 import pyarrow as pa
 import pytest
-from waits import PATIENCE
 
 import arrowwood as aw
+from waits import PATIENCE
 
-# Does something with copies of a table or a file, of which one read after the other fails, until none does. Prints how many
-# have failed. What a table holds afterwards is what it held before.
+# Does something with copies of a table or a file, of which one read after the other fails, until none does. Prints how
+# many have failed. What a table holds afterwards is what it held before.
 OPERATE = """
 import ctypes, os, shutil, sys
 import arrowwood as aw

@@ -1,5 +1,5 @@
-"""Tables in page caches that are not their writers': other mounts of one file system, and volumes of which the machine has
-lost what was not written back, without being booted again. The tests mount file systems, so they need root on Linux.
+"""Tables in page caches that are not their writers': other mounts of one file system, and volumes of which the machine
+has lost what was not written back, without being booted again. The tests mount file systems, which root can on Linux.
 """
 
 import ctypes
@@ -11,9 +11,9 @@ import subprocess
 import sys
 
 import pytest
-from waits import PATIENCE
 
 import arrowwood as aw
+from waits import PATIENCE
 
 MS_SYNC = 4
 # Appends and commits without syncing, says so, and waits to be killed.
@@ -47,7 +47,7 @@ def run(*command):
 
 @pytest.fixture
 def volume(tmp_path):
-    """A folder with an image of a file system, and a function that mounts a copy of it; all are unmounted in the end."""
+    """An image of a file system, and a function that mounts one; all are unmounted in the end."""
     if os.geteuid() or not shutil.which("mkfs.ext4"):
         pytest.skip("file systems are mounted by root, with mkfs.ext4")
     image, mounted = tmp_path / "image", []
@@ -120,7 +120,7 @@ def test_a_copy_of_the_volume_has_no_row_that_was_not_written_back(volume, synce
     first = mount(image, "-o", "loop")
     killed(first / "table", 5000, synced)
     segment = first / "table" / "00000000000000000000.arrow"
-    # The records are on the disk, the rows are not: as where a snapshot is made between two pages that are written back.
+    # The records are on the disk, the rows are not: a snapshot is made between two pages that are written back.
     write_back(segment, 0, 64 << 10)
     copy = tmp_path / "copy"
     shutil.copyfile(image, copy)
