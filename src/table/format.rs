@@ -509,7 +509,8 @@ pub struct State {
 impl State {
     fn bits(self) -> u32 {
         let State { sealed, provisional, goes_on } = self;
-        SEALED * u32::from(sealed) | PROVISIONAL * u32::from(provisional) | GOES_ON * u32::from(goes_on)
+        let bit = |is_set: bool, bit: u32| if is_set { bit } else { 0 };
+        bit(sealed, SEALED) | bit(provisional, PROVISIONAL) | bit(goes_on, GOES_ON)
     }
 }
 

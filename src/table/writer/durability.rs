@@ -274,7 +274,7 @@ impl Shared {
         self.put_footer(&mut footer, counters, sequence)
     }
 
-    fn put_footer(&self, footer: &mut PublishedFooter, counters: &[u64], sequence: u64) -> Result<()> {
+    pub(super) fn put_footer(&self, footer: &mut PublishedFooter, counters: &[u64], sequence: u64) -> Result<()> {
         self.store.look(ChangeCheck::Now)?;
         let published = footer.publish(&self.store, &self.plan, &self.header, counters, sequence);
         published.map_err(|e| Error::io("writing the footer for other readers", &e))
