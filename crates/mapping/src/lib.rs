@@ -52,8 +52,8 @@
 //! lists kinds by name: `NotFound` is [`ErrorKind::NotFound`]. Functions for writers return [`std::io::Error`].
 //!
 //! # Inside
-//! `unsafe` is in four files: `sys` (memory), `os` (files), `guard` (the signal) and `checksum` (instructions). Each file uses only those to its
-//! left:
+//! `unsafe` is in four files: `sys` (memory), `os` (files), `guard` (the signal) and `checksum` (instructions). Each file
+//! uses only those to its left:
 //! ```text
 //! error  element  mode  os  parts  home │ guard │ sys │ checksum  watch │ medium  growable  mapping │ store  folder  view  wait │ words
 //! ```

@@ -255,13 +255,6 @@ impl Store {
         Ok(crc)
     }
 
-    /// The byte at `offset`.
-    pub fn byte(&self, offset: u64) -> u8 {
-        let mut byte = [0];
-        self.copy_out(offset, &mut byte);
-        byte[0]
-    }
-
     /// Reserves space, so that writing there can't fail for lack of it. Returns false if the file system can't.
     ///
     /// # Errors

@@ -36,6 +36,27 @@ impl AppendedBytes {
             *last &= !(0xff << bits);
         }
     }
+
+    /// Continues the CRC-32C `crc` with the piece's bytes, without unused bits; `copy` fills its last argument with the bytes
+    /// of a region from an offset on.
+    ///
+    /// # Errors
+    /// Those of `copy`.
+    pub fn checksum(&self, mut crc: u32, copy: &mut impl FnMut(usize, u64, &mut [u8]) -> Result<()>) -> Result<u32> {
+        let mut chunk = vec![0; self.len.min(1 << 16) as usize];
+        let mut done = 0;
+        while done < self.len {
+            let len = (self.len - done).min(chunk.len() as u64);
+            let part = &mut chunk[..len as usize];
+            copy(self.region, self.at + done, part)?;
+            done += len;
+            if done == self.len {
+                self.clear_unused(part);
+            }
+            crc = crc32c::crc32c_append(crc, part);
+        }
+        Ok(crc)
+    }
 }
 
 /// The bytes that `to` has and `from` has not, region by region. For bits that grow from `m` to `n`, those from byte

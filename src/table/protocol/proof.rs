@@ -16,32 +16,23 @@ use crate::error::{Error, Result};
 use crate::map::{ByteRun, ByteRunEnd, Store};
 use crate::rows::{Growth, Plan};
 use crate::table::format::Header;
+use crate::table::protocol::log::appended;
 
-/// The bytes of a segment's buffers.
-pub(in crate::table) trait BufferBytes {
-    /// Continues the CRC-32C `crc` with `len` bytes of a region, from byte `at` of it on.
-    fn crc32c(&self, crc: u32, region: usize, at: u64, len: u64) -> Result<u32>;
-
-    /// Returns byte `at` of a region.
-    fn byte(&self, region: usize, at: u64) -> Result<u8>;
-}
-
-/// The proof of a commit with counters `to`, since one with counters `from`.
+/// The proof of a commit with counters `to`, since one with counters `from`; `copy` fills its last argument with the bytes of a
+/// region from an offset on.
 ///
 /// # Errors
-/// Those of reading the bytes.
-pub(in crate::table) fn proof_of(plan: &Plan, from: &[u64], to: &[u64], bytes: &impl BufferBytes) -> Result<u32> {
-    debug_assert!(is_growth_of(plan, from) && is_growth_of(plan, to), "the lengths of buffers");
-    let mut proof = 0;
-    for growth in plan.growth() {
-        let ((start, _), (end, bits)) = (growth.end(from), growth.end(to));
-        let mut crc = if start < end { bytes.crc32c(0, growth.region, start, end - start)? } else { 0 };
-        if bits > 0 {
-            crc = crc32c::crc32c_append(crc, &[bytes.byte(growth.region, end)? & !(0xff << bits)]);
-        }
-        proof ^= crc.rotate_left(turn(growth.region));
-    }
-    Ok(proof)
+/// Those of `copy`.
+pub(in crate::table) fn proof_of(
+    plan: &Plan,
+    from: &[u64],
+    to: &[u64],
+    mut copy: impl FnMut(usize, u64, &mut [u8]) -> Result<()>,
+) -> Result<u32> {
+    appended(plan, from, to)?.into_iter().try_fold(0, |proof, piece| {
+        let crc = piece.checksum(0, &mut copy)?;
+        Ok(proof ^ crc.rotate_left(turn(piece.region)))
+    })
 }
 
 /// By how many bits the checksum of a region is rotated.
@@ -144,16 +135,4 @@ fn take_many(buffers: &[(Growth, u64)], runs: &mut [ByteRun], count: u64, store:
         }
     }
     Ok(())
-}
-
-/// Whether the two descriptions of how far buffers are filled agree.
-fn is_growth_of(plan: &Plan, counters: &[u64]) -> bool {
-    let Ok(extents) = plan.extents(counters) else { return false };
-    plan.growth().iter().all(|growth| {
-        let (bytes, bits) = growth.end(counters);
-        extents.iter().find(|extent| extent.region == growth.region).is_some_and(|extent| match extent.bits {
-            Some(all) => (all / 8, (all % 8) as u32) == (bytes, bits),
-            None => extent.bytes == bytes && bits == 0,
-        })
-    })
 }

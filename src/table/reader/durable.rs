@@ -21,22 +21,7 @@ pub(in crate::table) fn delta(
     to: &[u64],
     mut copy: impl FnMut(usize, u64, &mut [u8]) -> Result<()>,
 ) -> Result<u32> {
-    let mut crc = 0;
-    let mut chunk = vec![0; 1 << 16];
-    for piece in appended(plan, from, to)? {
-        let mut done = 0;
-        while done < piece.len {
-            let len = (piece.len - done).min(chunk.len() as u64);
-            let part = &mut chunk[..len as usize];
-            copy(piece.region, piece.at + done, part)?;
-            done += len;
-            if done == piece.len {
-                piece.clear_unused(part);
-            }
-            crc = crc32c::crc32c_append(crc, part);
-        }
-    }
-    Ok(crc)
+    appended(plan, from, to)?.into_iter().try_fold(0, |crc, piece| piece.checksum(crc, &mut copy))
 }
 
 /// Checks that the system's boot has an id, without which commits lost in a system crash could not be told from others.
@@ -457,10 +442,7 @@ pub(super) fn is_on_disk(segment: &Segment, record: &Record, all: &[Record]) -> 
 
 /// The checksum of the bytes in the segment that `record` has and `before` has not.
 pub(in crate::table) fn checksum(segment: &Segment, before: &[u64], record: &Record) -> Result<u32> {
-    let offset = |region: usize, at: u64| segment.header.regions[region].offset + at;
-    delta(&segment.plan, before, &record.counters, |region, at, into| {
-        Ok(segment.mapping.read_at(offset(region, at) as usize, into)?)
-    })
+    delta(&segment.plan, before, &record.counters, |region, at, into| segment.read_part(region, at, into))
 }
 
 /// The number of rows lost in a system crash.

@@ -15,7 +15,7 @@ use super::segment::{HAS_ROWS, SAME, Segment, UNKNOWN};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{Mapping, Mode, Mounted, boot_id};
 use crate::table::format::{RENEWED_PROOF, Record};
-use crate::table::protocol::proof::{BufferBytes, proof_of};
+use crate::table::protocol::proof::proof_of;
 
 /// What this process has compared with its checksum: files, by mount, device and inode, and the number of a durable record
 /// or 0. What is written since is written to the same page cache.
@@ -28,25 +28,6 @@ const MOST_KNOWN: usize = 1 << 16;
 
 /// The most segments of one commit that are opened to find out whether all are there.
 const MOST_OF_COMMIT: usize = 1 << 16;
-
-impl BufferBytes for Segment {
-    fn crc32c(&self, mut crc: u32, region: usize, at: u64, len: u64) -> Result<u32> {
-        let start = self.header.regions[region].offset + at;
-        let mut chunk = vec![0; len.min(1 << 16) as usize];
-        for done in (0..len).step_by(1 << 16) {
-            let part = &mut chunk[..(len - done).min(1 << 16) as usize];
-            self.mapping.read_at((start + done) as usize, part)?;
-            crc = crc32c::crc32c_append(crc, part);
-        }
-        Ok(crc)
-    }
-
-    fn byte(&self, region: usize, at: u64) -> Result<u8> {
-        let mut byte = [0];
-        self.mapping.read_at((self.header.regions[region].offset + at) as usize, &mut byte)?;
-        Ok(byte[0])
-    }
-}
 
 impl Segment {
     /// Whether a visible commit was made in this boot, and its rows are there. Compares them only if nothing else tells, and
@@ -153,7 +134,9 @@ impl Segment {
         };
         let since = counters_of(proof.base).map(|from| (from, proof.word)).or_else(renewed);
         if let Some((from, word)) = since.filter(|(from, _)| is_up_to(from)) {
-            return Ok(proof_of(&self.plan, &from, &record.counters, self)? == word);
+            return Ok(proof_of(&self.plan, &from, &record.counters, |region, at, into| {
+                self.read_part(region, at, into)
+            })? == word);
         }
         // The record that it is since was written over by one that has all of it.
         self.is_on_disk_as(record, false)

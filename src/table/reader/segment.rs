@@ -258,6 +258,14 @@ impl Segment {
         self.bytes.slice((place.offset + from) as usize, to.checked_sub(from)? as usize)
     }
 
+    /// Fills `into` with the bytes of region `region` from byte `at` on.
+    ///
+    /// # Errors
+    /// Those of reading the file.
+    pub fn read_part(&self, region: usize, at: u64, into: &mut [u8]) -> Result<()> {
+        Ok(self.mapping.read_at((self.header.regions[region].offset + at) as usize, into)?)
+    }
+
     /// Column `number` as of the record, with unchecked values.
     pub fn column(&self, number: usize, record: &Record) -> Result<Unchecked> {
         let column = self.plan.columns.get(number).ok_or_else(|| Error::argument(format!("column {number}")))?;

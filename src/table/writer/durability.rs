@@ -9,7 +9,7 @@ use crate::map::{ChangeCheck, Store, watched};
 use crate::rows::Plan;
 use crate::table::format::{Header, PAGE, RENEWED_PROOF, Record, UNSYNCED};
 use crate::table::protocol::log::LogEntry;
-use crate::table::protocol::proof::{BufferBytes, proof_of};
+use crate::table::protocol::proof::proof_of;
 use crate::table::protocol::{PATIENCE, PublishedFooter};
 use crate::table::reader::{Unsynced, check_record, damaged_record, delta, visible};
 
@@ -100,13 +100,19 @@ impl Shared {
         if record.proof.is_none_or(|proof| proof.base == 0 || proof.base == newest.sequence) {
             return Ok(());
         }
-        let word = proof_of(&self.plan, &newest.counters, &record.counters, self)?;
+        let word = proof_of(&self.plan, &newest.counters, &record.counters, |region, at, into| {
+            self.read_part(region, at, into)
+        })?;
         let [number, base, proof] = RENEWED_PROOF.map(|at| self.header.live + at);
         self.store.publish64(number, 0);
         self.store.publish64(base, newest.sequence);
         self.store.publish64(proof, word.into());
         self.store.publish64(number, record.sequence);
         Ok(())
+    }
+
+    fn read_part(&self, region: usize, at: u64, into: &mut [u8]) -> Result<()> {
+        self.store.read(self.header.regions[region].offset + at, into).map_err(syncing_failed)
     }
 
     fn durable(&self) -> MutexGuard<'_, Durable> {
@@ -218,9 +224,7 @@ impl Shared {
         let zeros = vec![0; record.counters.len()];
         let (before, previous) =
             if last.record.counters.is_empty() { (&zeros, 0) } else { (&last.record.counters, last.record.sequence) };
-        let delta = delta(&self.plan, before, &record.counters, |region, at, into| {
-            self.store.read(self.header.regions[region].offset + at, into).map_err(syncing_failed)
-        })?;
+        let delta = delta(&self.plan, before, &record.counters, |region, at, into| self.read_part(region, at, into))?;
         let sequence = record.sequence.max(last.sequence + 1);
         if !last.record.counters.is_empty() {
             self.renew_proof(&record, &last.record)?;
@@ -289,18 +293,6 @@ impl Shared {
             return Ok(());
         }
         self.put_footer(&mut footer, &record.counters, record.sequence)
-    }
-}
-
-impl BufferBytes for Shared {
-    #[inline]
-    fn crc32c(&self, crc: u32, region: usize, at: u64, len: u64) -> Result<u32> {
-        let place = self.header.regions[region].offset + at;
-        self.store.crc32c(crc, place, len).map_err(|e| Error::io("reading rows back", &e))
-    }
-
-    fn byte(&self, region: usize, at: u64) -> Result<u8> {
-        Ok(self.store.byte(self.header.regions[region].offset + at))
     }
 }
 

@@ -539,12 +539,13 @@ fn after_note(
     Ok(durable)
 }
 
-/// Returns the durable state of a segment whose newest commit is `record`. Its log stays closed until a durable record
-/// covers all entries.
+/// Whether a durable record has no more than `record`.
 fn is_within(found: &Record, record: &Record) -> bool {
     found.counters.iter().zip(&record.counters).all(|(a, b)| a <= b)
 }
 
+/// Returns the durable state of a segment whose newest commit is `record`. Its log stays closed until a durable record
+/// covers all entries.
 fn last_durable(segment: &Segment, record: &Record) -> Result<Durable> {
     let base = match &segment.replayed {
         // The other one was torn, though the log may continue after it.
