@@ -134,6 +134,14 @@ fn text_of<'a>(value: &'a Value<'_>) -> Option<&'a [u8]> {
 
 fn fits(node: &PlanNode, value: &Value<'_>) -> bool {
     use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
+    match (node.kind, value) {
+        // Most values.
+        (Storage::Fixed { .. }, Value::Int(_)) if is_signed_word(node.field.data_type()) => return true,
+        (Storage::Fixed { .. }, Value::Float64(_)) if matches!(node.field.data_type(), DataType::Float64) => {
+            return true;
+        }
+        _ => (),
+    }
     if let Value::Null = value {
         return node.kind == Storage::Nothing || node.nulls.is_some() && node.children.is_empty();
     }
@@ -150,8 +158,6 @@ fn fits(node: &PlanNode, value: &Value<'_>) -> bool {
         (Storage::Fixed { width }, Value::Bytes(bytes)) => {
             bytes.len() == width && matches!(node.field.data_type(), DataType::FixedSizeBinary(_))
         }
-        (Storage::Fixed { .. }, Value::Int(_)) if is_signed_word(node.field.data_type()) => true,
-        (Storage::Fixed { .. }, Value::Float64(_)) if *node.field.data_type() == DataType::Float64 => true,
         (Storage::Fixed { .. }, value) => fixed(node.field.data_type(), value).is_some(),
         _ => false,
     }
@@ -193,6 +199,9 @@ fn put_value(live: &mut impl RowSink, node: &PlanNode, at: u64, value: &Value<'_
     match (node.kind, value) {
         (Storage::Fixed { width: 8 }, Value::Int(n)) if is_signed_word(node.field.data_type()) => {
             live.put(node.region + 1, 8 * at, &n.to_le_bytes())
+        }
+        (Storage::Fixed { width: 8 }, Value::Float64(x)) if matches!(node.field.data_type(), DataType::Float64) => {
+            live.put(node.region + 1, 8 * at, &x.to_le_bytes())
         }
         (Storage::Fixed { width }, Value::Null) => live.put(node.region + 1, at * width as u64, &vec![0; width]),
         (Storage::Fixed { width }, Value::Bytes(bytes)) if bytes.len() == width => {

@@ -48,42 +48,42 @@ fn crc32c_by_sse(bytes: &[u8]) -> u32 {
 }
 
 impl MemoryRegion {
-    /// Takes the bytes up to `end` of each run into its checksum, and returns what that changes of their combination. Panics if
+    /// Takes the bytes up to the end of each run into its checksum, and returns what that changes of their combination. Panics if
     /// a run is not inside, which callers rule out.
     #[inline]
-    pub(crate) fn checksum(&self, runs: &mut [ByteRun], end: impl Fn(usize) -> ByteRunEnd) -> u32 {
+    pub(crate) fn checksum(&self, runs: &mut [ByteRun], ends: impl Iterator<Item = ByteRunEnd>) -> u32 {
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("sse4.2") {
             // SAFETY: the processor has the instructions.
-            return unsafe { self.checksum_by_sse(runs, end) };
+            return unsafe { self.checksum_by_sse(runs, ends) };
         }
         #[cfg(target_arch = "aarch64")]
         if std::arch::is_aarch64_feature_detected!("crc") {
             // SAFETY: the processor has the instructions.
-            return unsafe { self.checksum_by_crc(runs, end) };
+            return unsafe { self.checksum_by_crc(runs, ends) };
         }
         let step = |state: u32, bytes: &[u8]| !crc32c::crc32c_append(!state, bytes);
         let word = |state: u32, word: u64| step(state, &word.to_le_bytes());
         let half = |state: u32, half: u32| step(state, &half.to_le_bytes());
-        self.checksum_by(runs, end, (word, half, |state, byte| step(state, &[byte])))
+        self.checksum_by(runs, ends, (word, half, |state, byte| step(state, &[byte])))
     }
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "sse4.2")]
-    fn checksum_by_sse(&self, runs: &mut [ByteRun], end: impl Fn(usize) -> ByteRunEnd) -> u32 {
+    fn checksum_by_sse(&self, runs: &mut [ByteRun], ends: impl Iterator<Item = ByteRunEnd>) -> u32 {
         use std::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u32, _mm_crc32_u64};
         let word = |state: u32, word: u64| _mm_crc32_u64(state.into(), word) as u32;
         let half = |state: u32, half: u32| _mm_crc32_u32(state, half);
-        self.checksum_by(runs, end, (word, half, |state, byte| _mm_crc32_u8(state, byte)))
+        self.checksum_by(runs, ends, (word, half, |state, byte| _mm_crc32_u8(state, byte)))
     }
 
     #[cfg(target_arch = "aarch64")]
     #[target_feature(enable = "crc")]
-    fn checksum_by_crc(&self, runs: &mut [ByteRun], end: impl Fn(usize) -> ByteRunEnd) -> u32 {
+    fn checksum_by_crc(&self, runs: &mut [ByteRun], ends: impl Iterator<Item = ByteRunEnd>) -> u32 {
         use std::arch::aarch64::{__crc32cb, __crc32cd, __crc32cw};
         let word = |state: u32, word: u64| __crc32cd(state, word);
         let half = |state: u32, half: u32| __crc32cw(state, half);
-        self.checksum_by(runs, end, (word, half, |state, byte| __crc32cb(state, byte)))
+        self.checksum_by(runs, ends, (word, half, |state, byte| __crc32cb(state, byte)))
     }
 
     /// As [`MemoryRegion::checksum`], with the steps of the checksum for 8, 4 and 1 little-endian bytes.
@@ -91,12 +91,11 @@ impl MemoryRegion {
     fn checksum_by(
         &self,
         runs: &mut [ByteRun],
-        end: impl Fn(usize) -> ByteRunEnd,
+        ends: impl Iterator<Item = ByteRunEnd>,
         (word, half, byte): (impl Fn(u32, u64) -> u32, impl Fn(u32, u32) -> u32, impl Fn(u32, u8) -> u32),
     ) -> u32 {
         let mut changed = 0;
-        for (number, run) in runs.iter_mut().enumerate() {
-            let ByteRunEnd { upto, bits } = end(number);
+        for (run, ByteRunEnd { upto, bits }) in runs.iter_mut().zip(ends) {
             let mut state = !run.crc;
             let (from, len) = (run.upto as usize, upto.saturating_sub(run.upto) as usize);
             if len == 8 && from.is_multiple_of(8) {
@@ -104,7 +103,10 @@ impl MemoryRegion {
                 state = word(state, u64::from_le(self.word64(from).load(Ordering::Relaxed)));
             } else if len == 4 && from.is_multiple_of(4) {
                 state = half(state, u32::from_le(self.word32(from).load(Ordering::Relaxed)));
-            } else if len > 0 {
+            } else if len < 8 {
+                state =
+                    self.atoms8(from, len).iter().fold(state, |state, next| byte(state, next.load(Ordering::Relaxed)));
+            } else {
                 let (first, words, last) = self.atoms(from, len);
                 state = first.iter().fold(state, |state, next| byte(state, next.load(Ordering::Relaxed)));
                 state = words.iter().fold(state, |state, next| word(state, u64::from_le(next.load(Ordering::Relaxed))));
@@ -112,8 +114,7 @@ impl MemoryRegion {
             }
             (run.upto, run.crc) = (upto, !state);
             if bits > 0 {
-                let (first, _, last) = self.atoms(upto as usize, 1);
-                let next = first.iter().chain(last).fold(0, |_, next| next.load(Ordering::Relaxed));
+                let next = self.atoms8(upto as usize, 1)[0].load(Ordering::Relaxed);
                 state = byte(state, next & !(0xff << bits));
             }
             changed ^= (run.whole ^ !state).rotate_left(run.turn);

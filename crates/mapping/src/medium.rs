@@ -229,6 +229,11 @@ impl Medium {
     }
 
     #[inline]
+    pub(crate) fn has_witness(&self) -> bool {
+        self.witness.is_some()
+    }
+
+    #[inline]
     pub(crate) fn tell(&self, act: Act<'_>) -> io::Result<()> {
         match &self.witness {
             None => Ok(()),

@@ -223,6 +223,13 @@ impl Store {
 
     #[inline]
     fn stored(&self, offset: u64, bytes: &[u8]) {
+        if self.medium.has_witness() {
+            self.tell_stored(offset, bytes);
+        }
+    }
+
+    #[cold]
+    fn tell_stored(&self, offset: u64, bytes: &[u8]) {
         // A store can't be refused.
         let _ = self.medium.tell(Act::Store { file: self.id, offset, bytes });
     }
@@ -234,10 +241,10 @@ impl Store {
         self.region.copy_out(offset as usize, into);
     }
 
-    /// Takes the bytes up to `end` of each run into its checksum, and returns what that changes of their combination.
+    /// Takes the bytes up to the end of each run into its checksum, and returns what that changes of their combination.
     #[inline]
-    pub fn checksum(&self, runs: &mut [ByteRun], end: impl Fn(usize) -> ByteRunEnd) -> u32 {
-        self.region.checksum(runs, end)
+    pub fn checksum(&self, runs: &mut [ByteRun], ends: impl Iterator<Item = ByteRunEnd>) -> u32 {
+        self.region.checksum(runs, ends)
     }
 
     /// Continues the CRC-32C `crc` with `len` bytes from `offset` on, by pread(2): pages that were written, and not stored

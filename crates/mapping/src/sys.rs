@@ -294,6 +294,18 @@ impl MemoryRegion {
         (first, middle, last)
     }
 
+    /// Returns `len` bytes from `offset` on, which others may be storing to. Panics if they are not inside, which callers rule
+    /// out.
+    #[inline]
+    pub(crate) fn atoms8(&self, offset: usize, len: usize) -> &[AtomicU8] {
+        assert!(offset <= self.len && len <= self.len - offset, "bytes past the mapping");
+        // SAFETY: `offset <= self.len`, asserted above, so this stays inside the range.
+        let start = unsafe { self.base.as_ptr().add(offset) };
+        // SAFETY: `len` bytes inside, asserted above. References to atomics may be to what others store to; they live as long
+        // as the range is borrowed.
+        unsafe { std::slice::from_raw_parts(start.cast::<AtomicU8>(), len) }
+    }
+
     /// [`prefetch`] of bytes that others may be storing to. Panics if they are not inside, which callers rule out.
     pub(crate) fn prefetch(&self, offset: usize, len: usize) {
         assert!(offset <= self.len && len <= self.len - offset, "bytes past the mapping");
@@ -328,6 +340,10 @@ impl MemoryRegion {
             && offset.is_multiple_of(4)
         {
             return self.word32(offset).store(u32::from_ne_bytes(word), Ordering::Relaxed);
+        }
+        if from.len() < 8 {
+            let bytes = self.atoms8(offset, from.len());
+            return from.iter().zip(bytes).for_each(|(from, byte)| byte.store(*from, Ordering::Relaxed));
         }
         self.copy_in_any(offset, from);
     }

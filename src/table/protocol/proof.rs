@@ -42,12 +42,28 @@ fn turn(region: usize) -> u32 {
 
 /// The proof of the newest commit, for its writer: as [`proof_of`], with checksums that go on where they ended at the last
 /// commit.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(in crate::table) struct Checksums {
     counted: Vec<CountedBuffers>,
     buffers: Vec<(Growth, u64)>,
     runs: Vec<ByteRun>,
+    /// What was written behind each of the runs, if anything was.
+    written: Vec<Option<WrittenBytes>>,
+    /// The number of each region's run, in the order of the regions; `usize::MAX` of those that have none.
+    numbers: Vec<usize>,
     proof: u32,
+}
+
+/// Bytes that were written and not committed. Their checksum is taken from memory, as reading them back costs as much as
+/// writing them.
+#[derive(Clone, Copy, Debug)]
+struct WrittenBytes {
+    /// The offset behind them.
+    upto: u64,
+    /// The CRC-32C from the start of the run on.
+    crc: u32,
+    /// The byte at `upto`. It may be written anew with more bits.
+    last: u8,
 }
 
 /// The buffers whose length follows from one counter.
@@ -69,7 +85,8 @@ impl Checksums {
     pub fn since(plan: &Plan, header: &Header, counters: &[u64]) -> Checksums {
         let mut growth = plan.growth();
         growth.sort_by_key(|growth| growth.counter);
-        let mut sums = Checksums { counted: Vec::new(), buffers: Vec::new(), runs: Vec::new(), proof: 0 };
+        let mut sums = Checksums::default();
+        sums.numbers.resize(plan.regions, usize::MAX);
         for growth in growth {
             let offset = header.regions[growth.region].offset;
             let (bytes, bits) = growth.end(counters);
@@ -89,10 +106,34 @@ impl Checksums {
                     sums.counted.push(CountedBuffers { counter: growth.counter, count, buffers, few });
                 }
             }
+            sums.numbers[growth.region] = number;
+            sums.written.push(None);
             sums.buffers.push((growth, offset));
             sums.runs.push(ByteRun { upto: offset + bytes, turn: turn(growth.region), ..ByteRun::default() });
         }
         sums
+    }
+
+    /// Notes that `bytes` were written to a region, at byte `offset` of the file.
+    pub fn note_written(&mut self, region: usize, offset: u64, bytes: &[u8]) {
+        let number = self.numbers[region];
+        let (Some(run), Some((&last, whole))) = (self.runs.get(number), bytes.split_last()) else { return };
+        let crc = match self.written[number] {
+            Some(before) if before.upto + 1 == offset => crc32c::crc32c_append(before.crc, &[before.last]),
+            Some(before) if before.upto == offset => before.crc,
+            _ if run.upto == offset => run.crc,
+            _ => return self.written[number] = None,
+        };
+        let upto = offset + whole.len() as u64;
+        self.written[number] = Some(WrittenBytes { upto, crc: crc32c::crc32c_append(crc, whole), last });
+    }
+
+    /// Before bytes of a region are stored from `offset` on: forgets what was written there. Returns the offset behind the
+    /// bytes that are not forgotten.
+    pub fn forget_written(&mut self, region: usize, offset: u64) -> u64 {
+        let Some(written) = self.written.get_mut(self.numbers[region]) else { return 0 };
+        *written = written.filter(|written| written.upto < offset);
+        written.map_or(0, |written| written.upto + 1)
     }
 
     /// Takes in the bytes up to a commit with these counters, and returns its proof.
@@ -109,26 +150,37 @@ impl Checksums {
             let buffers = &self.buffers[counted.buffers.clone()];
             let runs = &mut self.runs[counted.buffers.clone()];
             if count.wrapping_sub(counted.count) > counted.few {
-                take_many(buffers, runs, count, store)?;
+                take_many(buffers, runs, &mut self.written[counted.buffers.clone()], count, store)?;
             }
-            let end = |number: usize| {
-                let (growth, offset) = &buffers[number];
+            let ends = buffers.iter().map(|(growth, offset)| {
                 let (bytes, bits) = growth.end_at(count);
                 ByteRunEnd { upto: offset + bytes, bits }
-            };
-            debug_assert!((0..runs.len()).all(|number| runs[number].upto <= end(number).upto), "committed rows stay");
-            self.proof ^= store.checksum(runs, end);
+            });
+            debug_assert!(ends.clone().zip(&*runs).all(|(end, run)| run.upto <= end.upto), "committed rows stay");
+            self.proof ^= store.checksum(runs, ends);
             counted.count = count;
         }
         Ok(self.proof)
     }
 }
 
-/// Takes in the whole bytes of runs that have many.
+/// Takes in the whole bytes of runs that have many: from memory those that were written, from the file all others.
 #[cold]
-fn take_many(buffers: &[(Growth, u64)], runs: &mut [ByteRun], count: u64, store: &Store) -> Result<()> {
-    for ((growth, offset), run) in buffers.iter().zip(runs) {
+fn take_many(
+    buffers: &[(Growth, u64)],
+    runs: &mut [ByteRun],
+    written: &mut [Option<WrittenBytes>],
+    count: u64,
+    store: &Store,
+) -> Result<()> {
+    for (((growth, offset), run), written) in buffers.iter().zip(runs).zip(written) {
         let upto = offset + growth.end_at(count).0;
+        if let Some(written) = written.take().filter(|written| (run.upto..=upto).contains(&written.upto)) {
+            (run.crc, run.upto) = (written.crc, written.upto);
+            if written.upto < upto {
+                (run.crc, run.upto) = (crc32c::crc32c_append(run.crc, &[written.last]), written.upto + 1);
+            }
+        }
         if upto > run.upto + MANY {
             let crc = store.crc32c(run.crc, run.upto, upto - run.upto);
             (run.crc, run.upto) = (crc.map_err(|e| Error::io("reading rows back", &e))?, upto);
