@@ -1,6 +1,7 @@
-"""Reads of a file that fail: an error of the system is an error, and never taken for absence, damage or an end."""
+"""Calls of the system that fail: an error of it is an error, and never taken for absence, damage or an end."""
 
 import errno
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -12,7 +13,12 @@ import pytest
 import arrowwood as aw
 from waits import PATIENCE
 
-# Does something with copies of a table or a file, of which one read after the other fails, until none does. Prints how
+PROGRAM = os.path.join(os.path.dirname(__file__), "..", "failing_calls", "operations.py")
+spec = importlib.util.spec_from_file_location("operations", PROGRAM)
+operations = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(operations)
+
+# Does something with copies of a table or a file, of which one call after the other fails, until none does. Prints how
 # many have failed. What a table holds afterwards is what it held before.
 OPERATE = """
 import ctypes, os, shutil, sys
@@ -21,6 +27,7 @@ import arrowwood as aw
 original, home, operation, number, lasting, is_rebooted = sys.argv[1:]
 number, lasting = int(number), lasting == "True"
 libc = ctypes.CDLL(None, use_errno=True)
+assert libc.fail_calls_of(b"_arrowwood"), "the package's library is not loaded"
 if is_rebooted == "True":
     boot = os.path.join(home, "boot")
     with open(boot, "w") as file:
@@ -59,14 +66,14 @@ for when in range(1, 100_000):
         shutil.copytree(original, path)
     else:
         shutil.copyfile(original, path)
-    libc.fail_reads(when, number, lasting)
+    libc.fail_call(when, number, lasting)
     try:
         found = operations[operation](path)
-        assert found is None or isinstance(found, int) or found == expected or libc.failed_reads() == 0, f"{when}: {found}"
+        assert found is None or isinstance(found, int) or found == expected or libc.failed_calls() == 0, f"{when}: {found}"
     except (OSError, MemoryError, aw.Error) as e:
         assert not isinstance(e, (aw.InvalidData, aw.NotFound, aw.FileChanged)), f"{when}: {e!r}"
-    count = libc.failed_reads()
-    libc.fail_reads(0, 0, False)
+    count = libc.failed_calls()
+    libc.disarm()
     there = aw.open(path)["n"].to_pylist()
     assert there == expected, f"{when}: {len(there)} rows of {len(expected)}"
     assert sorted(name for name in os.listdir(home) if "damaged" in name) == [], os.listdir(home)
@@ -79,20 +86,17 @@ print(failed)
 
 @pytest.fixture(scope="module")
 def failing(tmp_path_factory):
-    """A function that lets reads of an operation fail, in a process of its own."""
+    """A function that lets calls of an operation fail, in a process of its own."""
     compiler = shutil.which("cc")
     if sys.platform != "linux" or compiler is None:
         pytest.skip("a library is compiled with cc, and preloaded")
-    home = tmp_path_factory.mktemp("library")
-    library = home / "failing_reads.so"
-    source = os.path.join(os.path.dirname(__file__), "failing_reads.c")
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), source, "-ldl"], check=True)
+    library = operations.build(tmp_path_factory.mktemp("library"))
 
     def fail(original, home, operation, number, lasting, is_rebooted=False):
         arguments = map(str, (original, home, operation, number, lasting, is_rebooted))
         done = subprocess.run(
             [sys.executable, "-c", OPERATE, *arguments],
-            env={**os.environ, "LD_PRELOAD": str(library)},
+            env={**os.environ, "LD_PRELOAD": library},
             capture_output=True,
             text=True,
             timeout=PATIENCE,
@@ -140,3 +144,13 @@ def test_reads_of_a_file_that_fail_are_no_damage(failing, tmp_path, operation, l
     original = tmp_path / "original.arrow"
     aw.write(aw.from_arrow(pa.table({"n": list(range(3000))})), str(original))
     failing(original, tmp_path, operation, errno.EIO, lasting)
+
+
+@pytest.mark.parametrize("operation", operations.OPERATIONS)
+def test_calls_that_fail_cost_no_row(operation):
+    """Some calls of each operation; `make failing-calls` has all."""
+    if sys.platform != "linux" or shutil.which("cc") is None:
+        pytest.skip("a library is compiled with cc, and preloaded")
+    command = [sys.executable, PROGRAM, operation, "--every", "25"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
