@@ -1,9 +1,13 @@
-//! The identity of a file or a directory, and the last change of a directory's entries.
+//! What is at a path, the identity of a file or a directory, and the last change of a directory's entries.
 
+use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
+
+use crate::error::{Error, Result};
+use crate::map::{self, metadata_at};
 
 /// A file or a directory, identified independently of its name. The inode of a removed one may be reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,14 +24,41 @@ impl FileId {
     /// # Errors
     /// Those of the system, such as `NotFound`.
     pub fn at(path: &Path) -> io::Result<FileId> {
-        let found = std::fs::metadata(path)?;
-        Ok(FileId { device: found.dev(), inode: found.ino(), made: found.created().ok() })
+        std::fs::metadata(path).map(|found| FileId::new(&found))
     }
 
     /// Returns the file or directory at `path`; `None` if there is none.
-    pub fn of(path: &Path) -> Option<FileId> {
-        FileId::at(path).ok()
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn find(path: &Path) -> Result<Option<FileId>> {
+        let found = metadata_at(path).map_err(|e| unseen(path, &e))?;
+        Ok(found.map(|found| FileId::new(&found)))
     }
+
+    fn new(found: &Metadata) -> FileId {
+        FileId { device: found.dev(), inode: found.ino(), made: found.created().ok() }
+    }
+}
+
+/// Whether there is something at `path`.
+///
+/// # Errors
+/// `Io`: a call that fails is an error, and no absence, as it is for [`Path::exists`].
+pub(crate) fn exists(path: &Path) -> Result<bool> {
+    map::exists(path).map_err(|e| unseen(path, &e))
+}
+
+/// Whether there is a directory at `path`.
+///
+/// # Errors
+/// As [`exists`].
+pub(crate) fn is_directory(path: &Path) -> Result<bool> {
+    map::is_directory(path).map_err(|e| unseen(path, &e))
+}
+
+fn unseen(path: &Path, e: &io::Error) -> Error {
+    Error::io("looking for the path", e).at(path)
 }
 
 /// The time of the last change of a directory's names, noted before the directory is listed.

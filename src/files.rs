@@ -12,6 +12,7 @@ use std::path::{Component, Path, PathBuf};
 #[cfg(feature = "glob")]
 use glob::Pattern;
 
+use crate::directory::{exists, is_directory};
 use crate::error::{Error, ErrorKind, Result};
 use crate::visible::visible;
 
@@ -34,7 +35,7 @@ pub fn local_path(path: &Path) -> Result<Option<PathBuf>> {
     let home = || std::env::var_os("HOME").filter(|home| !home.is_empty());
     let scheme = text.split_once("://").map(|(scheme, _)| scheme).filter(|scheme| is_scheme(scheme));
     let is_home = text == "~" || text.starts_with("~/");
-    if !is_home && scheme.is_none() || path.exists() {
+    if !is_home && scheme.is_none() || exists(path)? {
         return Ok(None);
     }
     let Some(scheme) = scheme else {
@@ -158,7 +159,7 @@ fn step(base: PathBuf, component: Component<'_>, found: &mut Vec<Named>) -> Resu
         found.push(Named { path: literal, is_file: false });
         return Ok(());
     }
-    if !here(&base).is_dir() {
+    if !is_directory(here(&base))? {
         return Ok(());
     }
     if name == "**" {
@@ -178,7 +179,7 @@ fn walk(base: PathBuf, parents: &mut HashSet<(u64, u64)>, found: &mut Vec<Named>
     }
     for name in names_in(here(&base))? {
         let inside = base.join(name);
-        if inside.is_dir() {
+        if is_directory(&inside)? {
             walk(inside, parents, found)?;
         }
     }

@@ -102,9 +102,9 @@
 //! | `glob` | [`open`] of patterns such as `ticks-*.arrow` | |
 //!
 //! # Inside
-//! The modules, in the order of the picture in `ARCHITECTURE.md`: `append_vec`, `directory`, `visible`, `error`; `map`
+//! The modules, in the order of the picture in `ARCHITECTURE.md`: `append_vec`, `visible`, `error`; `map`
 //! (files as memory, re-exported from the crate [`mapping`]) and `types` ([`layout`](mod@layout): the buffers of each
-//! type); `array` (bytes with an owner, single values, validation) and `parallel`; `dataset` (rows over batches);
+//! type); `directory` (what is at a path); `array` (bytes with an owner, single values, validation) and `parallel`; `dataset` (rows over batches);
 //! `ipc`, `compute`, `text` and `cdata`, which are independent of each other; `rows` (rows into columns); `table`
 //! (growing tables); `files`; `partitions` (several tables as one dataset); `open`; `check`. Each uses only earlier
 //! modules.

@@ -7,6 +7,7 @@ use arrow_schema::{FieldRef, Schema};
 
 use crate::array::{Bytes, Value};
 use crate::dataset::Dataset;
+use crate::directory::is_directory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{arrow_files, expand, is_glob, local_path};
 use crate::ipc::{Ipc, KnownSchema, ReadOptions, Shard, Validate};
@@ -117,7 +118,7 @@ impl Open {
         match opened {
             Ok(mapping) => self.mapping(mapping).map_err(|e| e.at(path)),
             Err(e) if e.kind() == ErrorKind::NotFound && is_glob(path) => self.paths(&expand(path)?),
-            Err(_) if path.is_dir() => self.directory(path),
+            Err(_) if is_directory(path)? => self.directory(path),
             Err(e) => match local_path(path)? {
                 Some(local) => self.path(local),
                 None => Err(e),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::array::Bytes;
 use crate::dataset::{Dataset, Source};
+use crate::directory::{exists, is_directory};
 use crate::error::{Error, ErrorKind, Finding, Findings, Result, if_sound};
 use crate::files::{arrow_files, expand, is_glob};
 use crate::ipc::{Format, Ipc, ReadOptions, Sound, WriteOptions, begins_as_arrow};
@@ -152,7 +153,7 @@ fn files_of(directory: &Path) -> Result<Vec<PathBuf>> {
 
 /// The message about a directory with another Arrow file beside the segments of a table.
 fn foreign_file(directory: &Path) -> Result<Option<String>> {
-    if !directory.is_dir() || is_table(directory)? {
+    if !is_directory(directory)? || is_table(directory)? {
         return Ok(None);
     }
     let files = match arrow_files(directory) {
@@ -175,7 +176,7 @@ fn is_table(folder: &Path) -> Result<bool> {
 }
 
 fn check_one(path: &Path, progress: OnProgress) -> Result<Report> {
-    if path.is_dir()
+    if is_directory(path)?
         && let Some(checked) = table::check_table(path, progress)?
     {
         return Ok(of_table(checked));
@@ -225,8 +226,8 @@ fn own_path(path: &Path) -> Result<PathBuf> {
 
 fn repair_one(path: &Path, progress: OnProgress) -> Result<Report> {
     let path = &own_path(path)?;
-    let had_positions = has_positions(path);
-    let before = if path.is_dir() {
+    let had_positions = has_positions(path)?;
+    let before = if is_directory(path)? {
         table::repair_table(path, progress)?.map(|(checked, repaired)| (of_table(checked), repaired))
     } else {
         None
@@ -241,13 +242,13 @@ fn repair_one(path: &Path, progress: OnProgress) -> Result<Report> {
     };
     let Some(repaired) = repaired else { return Ok(before) };
     // Nothing is kept of a file or table with an unreadable schema.
-    let is_there = if path.is_dir() { is_table(path)? } else { path.exists() };
+    let is_there = if is_directory(path)? { is_table(path)? } else { exists(path)? };
     let now = if is_there { check_one(path, progress)? } else { Report::default() };
     if let Some(finding) = now.damage().next() {
         return Err(Error::invalid(format!("still damaged after the repair: {}", finding.message)));
     }
     let mut findings = before.findings;
-    if had_positions || has_positions(path) {
+    if had_positions || has_positions(path)? {
         let message = "rows and positions of the last commits may have been given up apart: compare both before a producer \
                        sends again";
         findings.push(Finding { path: path.to_path_buf(), offset: None, message: message.into(), is_damage: false });
@@ -256,9 +257,14 @@ fn repair_one(path: &Path, progress: OnProgress) -> Result<Report> {
 }
 
 /// Whether `path` is a table with positions, as far as it can be opened.
-fn has_positions(path: &Path) -> bool {
-    let table = table::open_table(path, ReadOptions::default()).ok().flatten();
-    table.is_some_and(|table| table.positions().is_ok_and(|positions| !positions.is_empty()))
+fn has_positions(path: &Path) -> Result<bool> {
+    let positions = table::open_table(path, ReadOptions::default())
+        .and_then(|table| table.map_or(Ok(false), |table| Ok(!table.positions()?.is_empty())));
+    match positions {
+        // What the system has failed at may be right.
+        Err(e) if e.kind() == ErrorKind::Io => Err(e),
+        found => Ok(found.unwrap_or(false)),
+    }
 }
 
 /// Repairs an IPC file or stream.
@@ -276,7 +282,7 @@ fn repair_file(path: &Path, progress: OnProgress) -> Result<(Report, Option<Repa
     let rows_before = ipc.as_ref().map(|_| sound.rows);
     let kept = good_rows(ipc, sound, bytes.clone(), path)?;
     let format = if is_file { Format::File } else { Format::Stream };
-    let aside = table::beside(path, |name| !name.exists());
+    let aside = table::beside(path, |name| Ok(!exists(name)?))?;
     let mut rows = 0;
     match kept {
         Some(dataset) => {

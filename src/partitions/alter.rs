@@ -7,6 +7,7 @@ use arrow_schema::{Schema, SchemaRef};
 use super::names::parse;
 use super::tree::partition_directories;
 use crate::dataset::union_of;
+use crate::directory::is_directory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::table::{alter as alter_table, altered_schema};
 
@@ -27,7 +28,7 @@ const NAMED: usize = 5;
 /// changed.
 pub fn alter(path: impl AsRef<Path>, add: &Schema, widen: &Schema, nullable: &[String]) -> Result<bool> {
     let path = path.as_ref();
-    let directories = if path.is_dir() { partition_directories(path)? } else { Vec::new() };
+    let directories = if is_directory(path)? { partition_directories(path)? } else { Vec::new() };
     if directories.is_empty() {
         return alter_table(path, add, widen, nullable);
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::names::partition_path;
 use crate::array::Value;
+use crate::directory::is_directory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::table::remove_table;
 
@@ -17,10 +18,10 @@ use crate::table::remove_table;
 pub fn drop_partition(table: impl AsRef<Path>, partition: &[(&str, Value<'_>)]) -> Result<bool> {
     let root = table.as_ref();
     let path = partition_path(root, partition)?;
-    if !root.is_dir() {
+    if !is_directory(root)? {
         return Err(Error::new(ErrorKind::NotFound, "there is no directory of partitions").at(root));
     }
-    if !path.is_dir() {
+    if !is_directory(&path)? {
         return Ok(false);
     }
     remove_table(&path).map_err(|e| e.at(&path))?;

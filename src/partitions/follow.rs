@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::origin::{Leaf, Partitions, partitions_of};
 use crate::dataset::{ConstantColumn, Dataset, Origin, Piece, renewed};
-use crate::directory::FileId;
+use crate::directory::{FileId, exists};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::WaitAny;
 use crate::table::{Follow, WakeUp, follow};
@@ -106,7 +106,7 @@ impl Followed {
         let polled = self.follow.poll(Duration::ZERO);
         let why = polled.as_ref().err().map(Error::kind);
         // It may have been dropped since partitions were listed.
-        self.is_gone |= why == Some(ErrorKind::NotFound) && !self.path.exists();
+        self.is_gone |= why == Some(ErrorKind::NotFound) && !exists(&self.path)?;
         // Segments that were not mapped are gone with the directory, or another table has their names.
         let is_over = matches!(why, Some(ErrorKind::NotFound | ErrorKind::FileChanged));
         self.has_ended = self.is_gone && (is_over || matches!(polled, Ok(None)));
@@ -180,7 +180,7 @@ fn take(leaf: &Leaf, name: &str, known: Option<&mut Followed>, from: &FollowFrom
 fn begin(leaf: &Leaf, name: &str, start: Option<u64>) -> Result<Option<Followed>> {
     let follow = match follow(&leaf.stored, start, None) {
         Ok(follow) => follow,
-        Err(e) if e.kind() == ErrorKind::NotFound && !leaf.path.exists() => return Ok(None),
+        Err(e) if e.kind() == ErrorKind::NotFound && !exists(&leaf.path)? => return Ok(None),
         Err(e) => return Err(e.at(&leaf.path)),
     };
     Ok(Some(Followed {

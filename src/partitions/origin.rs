@@ -14,7 +14,7 @@ use super::tree::{Listed, list};
 use super::values;
 use crate::array::Value;
 use crate::dataset::{ConstantColumn, Dataset, Key, Origin, Piece, union_of, with_fields};
-use crate::directory::FileId;
+use crate::directory::{FileId, exists};
 use crate::error::{Error, ErrorKind, Result};
 use crate::parallel;
 #[cfg(feature = "table")]
@@ -169,7 +169,7 @@ fn look(root: &Path, opener: &dyn OpenLeaf, known: &[Leaf]) -> Result<Found> {
             found.listed.push(listed);
             for child in children {
                 match known.get(child.path.as_path()) {
-                    Some(&(number, identity)) if FileId::of(&child.path) == Some(identity) => {
+                    Some(&(number, identity)) if FileId::find(&child.path)? == Some(identity) => {
                         found.known.push(number);
                     }
                     _ => match child.keys_below(&keys) {
@@ -216,7 +216,7 @@ fn open_child(opener: &dyn OpenLeaf, path: &Path) -> Result<DirectoryContents> {
     for _ in 0..TRIES {
         match &opened {
             // It was dropped, or its segments were replaced or dropped while it was being opened.
-            Err(e) if e.kind() == ErrorKind::NotFound && !path.exists() => return Ok(DirectoryContents::Nothing(None)),
+            Err(e) if e.kind() == ErrorKind::NotFound && !exists(path)? => return Ok(DirectoryContents::Nothing(None)),
             Err(e) if e.kind() == ErrorKind::NotFound => opened = open_once(opener, path),
             _ => break,
         }

@@ -9,6 +9,7 @@ use super::names::partition_path;
 use super::tree::{list, partition_directories};
 use crate::array::Value;
 use crate::dataset::union_of;
+use crate::directory::is_directory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::ReadOptions;
 use crate::table::{Writer, WriterOptions, holds_table, open_table};
@@ -76,7 +77,7 @@ pub(super) fn without_columns(schema: &SchemaRef, names: &[&str]) -> Result<Sche
 /// Checks that partitions with columns named `names` fit those below `directory`, which is at level `depth`, and finds
 /// one of these with a file: its directory and its stored columns.
 fn check_levels(directory: &Path, names: &[&str], depth: usize) -> Result<Option<(PathBuf, SchemaRef)>> {
-    if !directory.is_dir() {
+    if !is_directory(directory)? {
         return Ok(None);
     }
     let (_, children) = list(directory)?;

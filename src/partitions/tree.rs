@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::names::{PartitionKey, parse};
-use crate::directory::NamesTime;
+use crate::directory::{NamesTime, is_directory};
 use crate::error::{Error, ErrorKind, Result};
 
 /// A directory of partitions, at the moment it was listed.
@@ -75,7 +75,7 @@ pub(super) fn list(directory: &Path) -> Result<(Listed, Vec<Child>)> {
             continue;
         }
         let kind = entry.file_type().map_err(failed)?;
-        let is_directory = kind.is_dir() || kind.is_symlink() && path.is_dir();
+        let is_directory = kind.is_dir() || kind.is_symlink() && is_directory(&path)?;
         match parse(&name).map_err(|e| e.at(directory))?.filter(|_| is_directory) {
             Some(key) => children.push(Child { path, key }),
             None if is_directory || name.as_encoded_bytes().ends_with(b".arrow") => foreign = Some(name),

@@ -13,9 +13,10 @@ use imports::{Crate, circles, module_of, paths_in};
 
 /// The rooms of the library, floor by floor: each uses those on lower floors, never one beside or above it.
 const TOWER: &[&[&str]] = &[
-    &["append_vec", "directory", "visible"],
+    &["append_vec", "visible"],
     &["error"],
     &["map", "types"],
+    &["directory"],
     &["array", "parallel"],
     &["dataset"],
     &["ipc", "compute", "text", "cdata"],
@@ -348,6 +349,32 @@ fn no_panicking_shortcuts_in_the_library() {
             let code = line.split("//").next().unwrap();
             for shortcut in [".unwrap()", ".expect(", "panic!(", "todo!(", "unimplemented!("] {
                 assert!(!code.contains(shortcut), "{}:{}: {shortcut}", path.display(), number + 1);
+            }
+        }
+    }
+}
+
+/// Calls that take an error of the system for absence, and who may make them.
+#[test]
+fn no_failed_call_is_taken_for_absence() {
+    const LOSE_ERRORS: &[&str] =
+        &[".exists()", "path.is_dir()", "path().is_dir()", "path.is_file()", "folder.is_dir()"];
+    const MAY: &[(&str, &str)] = &[
+        ("src/files.rs", "names of directories in the advice of an error"),
+        ("crates/mapping/src/parts.rs", "/proc, which is there from the start of a process to its end, or never"),
+        ("crates/mapping/src/unmapped.rs", "after another error, which is returned then"),
+    ];
+    for (path, text) in all_sources() {
+        let name = path.display().to_string();
+        if !(name.starts_with("src/") || name.starts_with("crates/mapping/"))
+            || MAY.iter().any(|(file, _)| *file == name)
+        {
+            continue;
+        }
+        for (number, line) in without_tests(&text).lines().enumerate() {
+            let code = line.split("//").next().unwrap();
+            for call in LOSE_ERRORS {
+                assert!(!code.contains(call), "{name}:{}: {call} loses errors; see `directory::exists`", number + 1);
             }
         }
     }

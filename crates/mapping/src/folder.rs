@@ -10,6 +10,7 @@ use crate::home::{Home, is_moved};
 use crate::medium::{Act, Medium};
 use crate::os::{self, HeldFolder};
 use crate::parts::{dropped_name, hidden_and_dropped, part_name};
+use crate::presence::metadata_at;
 
 /// The lock of a directory that only one process writes to, until it is dropped.
 #[derive(Debug)]
@@ -57,9 +58,12 @@ impl Lock {
     }
 
     /// Whether the directory at `path` is the locked one.
-    pub fn is_of(&self, path: &Path) -> bool {
-        let own = self.home.folder().file().metadata().map(|own| (own.dev(), own.ino()));
-        own.is_ok_and(|own| std::fs::metadata(path).is_ok_and(|there| (there.dev(), there.ino()) == own))
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn is_of(&self, path: &Path) -> io::Result<bool> {
+        let own = self.home.folder().file().metadata()?;
+        Ok(metadata_at(path)?.is_some_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino())))
     }
 
     /// The name for the locked directory, beside where it is, while it is removed: if the process is killed meanwhile,

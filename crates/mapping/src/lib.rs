@@ -72,6 +72,7 @@ mod memory;
 mod mode;
 mod os;
 mod parts;
+mod presence;
 mod store;
 mod sys;
 mod unmapped;
@@ -97,6 +98,7 @@ pub use mode::Mode;
 pub use os::ignore_file_size_signal;
 pub use os::{Mounted, forks, remote};
 pub use parts::{UnfinishedFile, hidden_files};
+pub use presence::{exists, is_directory, metadata_at};
 pub use store::Store;
 #[doc(hidden)]
 pub use sys::limit_mappings;

@@ -1,6 +1,7 @@
 //! A file, or anonymous memory, as bytes.
 
 use std::fs::File;
+use std::io;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use crate::guard::guard;
 use crate::medium::mounted;
 use crate::mode::Mode;
 use crate::os::Mounted;
+use crate::presence::{exists, metadata_at};
 use crate::sys;
 use crate::unmapped::{FileState, bounded, open_regular, read_file};
 use crate::watch::{self, ChangeCheck, Watch, WatchedFile, watched};
@@ -253,12 +255,14 @@ impl Mapping {
         Some(FileState::of(origin.identity, origin.watched.seen()))
     }
 
-    /// Whether the file's name was removed.
-    pub fn is_removed(&self) -> bool {
-        let Some(origin) = &self.0.origin else { return false };
+    /// Whether the file's name was removed; false of a file that is closed.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn is_removed(&self) -> io::Result<bool> {
+        let Some(origin) = &self.0.origin else { return Ok(false) };
         let file = origin.file.read().unwrap_or_else(PoisonError::into_inner);
-        let metadata = file.as_ref().and_then(|file| file.metadata().ok());
-        metadata.is_some_and(|metadata| metadata.nlink() == 0)
+        file.as_ref().map_or(Ok(false), |file| Ok(file.metadata()?.nlink() == 0))
     }
 
     /// Device and inode number of the file; `None` for memory without one.
@@ -267,15 +271,20 @@ impl Mapping {
     }
 
     /// Whether the file at `path` is the mapped one. No other file gets its inode number while it is mapped.
-    pub fn is_at(&self, path: &Path) -> bool {
-        let identity = self.identity();
-        let found = std::fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
-        identity.is_some() && identity == found
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn is_at(&self, path: &Path) -> io::Result<bool> {
+        let found = metadata_at(path)?.map(|metadata| (metadata.dev(), metadata.ino()));
+        Ok(found.is_some() && found == self.identity())
     }
 
     /// Whether another file than the mapped one is at `path`.
-    pub fn is_replaced_at(&self, path: &Path) -> bool {
-        path.exists() && !self.is_at(path)
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn is_replaced_at(&self, path: &Path) -> io::Result<bool> {
+        Ok(exists(path)? && !self.is_at(path)?)
     }
 
     /// Whether both are mappings of one file.

@@ -16,6 +16,7 @@ use std::sync::{Arc, OnceLock};
 use crate::home::Home;
 use crate::os::{Mounted, RelativePath};
 use crate::parts::{beside, part_suffix, take_over};
+use crate::presence::is_directory;
 
 /// One operation on a disk. Files are identified by their inode numbers.
 #[derive(Clone, Copy, Debug)]
@@ -256,7 +257,7 @@ impl Medium {
     /// # Errors
     /// Those of the system, or of the witness.
     pub fn make_folders(&self, path: &Path) -> io::Result<()> {
-        if path == Path::new("") || path.is_dir() {
+        if path == Path::new("") || is_directory(path)? {
             return Ok(());
         }
         path.parent().map_or(Ok(()), |above| self.make_folders(above))?;
@@ -273,13 +274,13 @@ impl Medium {
             return self.make_folders(path);
         }
         path.parent().map_or(Ok(()), |above| self.make_levels(root, above))?;
-        if path.is_dir() { self.sync_name(path) } else { self.make_or_sync(path) }
+        if is_directory(path)? { self.sync_name(path) } else { self.make_or_sync(path) }
     }
 
     /// Makes a directory; where another process was faster, brings its name to the disk.
     fn make_or_sync(&self, path: &Path) -> io::Result<()> {
         match self.make_folder(path) {
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => self.sync_name(path),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && is_directory(path)? => self.sync_name(path),
             made => made,
         }
     }

@@ -114,7 +114,7 @@ impl Store {
             return Err(e);
         }
         let named = self.medium.at(path);
-        if self.is(named.identity()?) {
+        if self.is(named.identity()?)? {
             return Ok(());
         }
         // The temporary name was that of another writer's file: of one whose directory has got this one's name.
@@ -123,13 +123,17 @@ impl Store {
     }
 
     /// Whether a file of this device and inode number is this one.
-    fn is(&self, identity: (u64, u64)) -> bool {
-        self.file.metadata().is_ok_and(|own| (own.dev(), own.ino()) == identity)
+    fn is(&self, identity: (u64, u64)) -> io::Result<bool> {
+        let own = self.file.metadata()?;
+        Ok((own.dev(), own.ino()) == identity)
     }
 
     /// Whether the file is the mapped one.
-    pub fn is_of(&self, mapping: &Mapping) -> bool {
-        mapping.identity().is_some_and(|identity| self.is(identity))
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn is_of(&self, mapping: &Mapping) -> io::Result<bool> {
+        mapping.identity().map_or(Ok(false), |identity| self.is(identity))
     }
 
     /// Gives a new file a name under which another process finds it, until [`Store::name`] gives it its final name.

@@ -175,7 +175,7 @@ impl FilesAhead {
                 }
                 opened => break opened?,
             }
-            if self.has(&path) {
+            if self.has(&path)? {
                 return Ok(());
             }
         };
@@ -190,8 +190,9 @@ impl FilesAhead {
     }
 
     /// Whether the last file is the one that has the name `path`.
-    fn has(&self, path: &Path) -> bool {
-        self.0.last().is_some_and(|(known, ipc)| known == path && ipc.is_at(path))
+    fn has(&self, path: &Path) -> Result<bool> {
+        let last = self.0.last().filter(|(known, _)| known == path);
+        last.map_or(Ok(false), |(_, ipc)| ipc.is_at(path))
     }
 
     /// Visits the messages of the files, and closes them.

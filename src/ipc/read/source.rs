@@ -376,8 +376,14 @@ impl Ipc {
     }
 
     /// Whether the mapped file is the one that is called `path`.
-    pub(crate) fn is_at(&self, path: &Path) -> bool {
-        self.data.bytes.mapping().is_some_and(|mapping| mapping.is_at(path))
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(crate) fn is_at(&self, path: &Path) -> Result<bool> {
+        let mapping = self.data.bytes.mapping();
+        mapping
+            .map_or(Ok(false), |mapping| mapping.is_at(path))
+            .map_err(|e| Error::io("looking for the file", &e).at(path))
     }
 
     /// Whether all batches and dictionaries have been found.

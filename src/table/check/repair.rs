@@ -13,7 +13,6 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -27,6 +26,7 @@ use super::looked::{Looked, TableCheck};
 use super::segments::{look_at_all, schema_of, trusted};
 use crate::array::{Bytes, Unchecked, to_array};
 use crate::dataset::{Dataset, Source, order};
+use crate::directory::{FileId, exists, is_directory};
 use crate::error::{Error, Findings, Result, if_sound};
 use crate::ipc::{Ipc, ReadOptions, WriteOptions, zeros};
 use crate::map::{Lock, Mapping, Medium, Mode, remove_parts};
@@ -132,7 +132,7 @@ impl TableRepair<'_> {
             let from = chain::path(self.home, other);
             let to = place.join(chain::name(other));
             // An interrupted repair may have given it both names, and a rename between them does nothing.
-            let moved = if is_same(&from, &to) {
+            let moved = if is_same(&from, &to)? {
                 sync_folder(&place)?;
                 medium.remove(&from)
             } else {
@@ -169,30 +169,42 @@ fn given_up(checked: &TableCheck, first: usize) -> Option<u64> {
 }
 
 /// `path` with `.damaged` appended, or `.damaged-2` and so on: the first name for which `is_free` returns true.
-pub(crate) fn beside(path: &Path, is_free: impl Fn(&Path) -> bool) -> PathBuf {
+///
+/// # Errors
+/// Those of `is_free`.
+pub(crate) fn beside(path: &Path, is_free: impl Fn(&Path) -> Result<bool>) -> Result<PathBuf> {
     let mut name = path.as_os_str().to_owned();
     name.push(".damaged");
     numbered(name, is_free)
 }
 
 /// `name`, or with `-2` and so on appended: the first one for which `is_free` returns true.
-fn numbered(name: OsString, is_free: impl Fn(&Path) -> bool) -> PathBuf {
-    let names = (1..).map(|number| match number {
-        1 => PathBuf::from(&name),
-        _ => PathBuf::from(format!("{}-{number}", name.to_string_lossy())),
-    });
-    names.into_iter().find(|name| is_free(name)).unwrap_or_default()
+fn numbered(name: OsString, is_free: impl Fn(&Path) -> Result<bool>) -> Result<PathBuf> {
+    let mut path = PathBuf::from(&name);
+    let mut number = 1;
+    while !is_free(&path)? {
+        number += 1;
+        path = PathBuf::from(format!("{}-{number}", name.to_string_lossy()));
+    }
+    Ok(path)
 }
 
 /// A folder beside the table, or hidden inside, that contains none of the segments to be moved there.
 fn place_for(folder: &Path, moving: &[u64], is_inside: bool) -> Result<PathBuf> {
     let is_own = |start: u64, there: &Path| is_same(&chain::path(folder, start), &there.join(chain::name(start)));
     let is_free = |there: &Path| {
-        let is_free = |&start: &u64| !there.join(chain::name(start)).exists() || is_own(start, there);
-        (!there.exists() || there.is_dir()) && moving.iter().all(is_free)
+        if exists(there)? && !is_directory(there)? {
+            return Ok(false);
+        }
+        for &start in moving {
+            if exists(&there.join(chain::name(start)))? && !is_own(start, there)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     };
-    let place = if is_inside { numbered(folder.join(".damaged").into(), is_free) } else { beside(folder, is_free) };
-    let made = if place.is_dir() {
+    let place = if is_inside { numbered(folder.join(".damaged").into(), is_free) } else { beside(folder, is_free) }?;
+    let made = if is_directory(&place)? {
         Ok(())
     } else {
         // No more people may come to the files than before.
@@ -205,19 +217,19 @@ fn place_for(folder: &Path, moving: &[u64], is_inside: bool) -> Result<PathBuf> 
 }
 
 /// Whether two names belong to the same file.
-fn is_same(a: &Path, b: &Path) -> bool {
-    let number = |path: &Path| fs::metadata(path).map(|data| (data.dev(), data.ino())).ok();
-    number(a).is_some() && number(a) == number(b)
+fn is_same(a: &Path, b: &Path) -> Result<bool> {
+    let found = FileId::find(a)?;
+    Ok(found.is_some() && found == FileId::find(b)?)
 }
 
 /// Gives the file at `path` the second name `aside`, so that it stays when `path` is replaced.
 pub(crate) fn keep_aside(path: &Path, aside: &Path) -> Result<()> {
-    if is_same(path, aside) {
+    if is_same(path, aside)? {
         return Ok(());
     }
     // Without hard links there is a moment without a file of that name.
     let named = fs::hard_link(path, aside).or_else(|_| {
-        if aside.exists() {
+        if crate::map::exists(aside)? {
             Err(std::io::Error::other("there is a file of that name"))
         } else {
             fs::rename(path, aside)
@@ -286,7 +298,7 @@ impl Replacement {
         match self {
             Replacement::Dense(part) => medium.rename(&part, &place).map_err(failed),
             Replacement::Empty(live) => live.shared.store.replace(&place).map_err(failed),
-            Replacement::Nothing if place.exists() => medium.remove(&place).map_err(failed),
+            Replacement::Nothing if exists(&place)? => medium.remove(&place).map_err(failed),
             Replacement::Nothing => Ok(()),
         }
     }

@@ -6,7 +6,7 @@ use super::durable::{OnDisk, open_mapping, open_newest};
 use super::segment::Segment;
 use crate::array::Bytes;
 use crate::dataset::Source;
-use crate::directory::{FileId, NamesTime};
+use crate::directory::{FileId, NamesTime, exists, is_directory};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{Ipc, ReadOptions};
 use crate::map::{Mapping, Medium, Mode, boot_id, hidden_files};
@@ -39,7 +39,9 @@ pub(in crate::table) fn list(folder: &Path) -> Result<Option<Vec<u64>>> {
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name();
-        partition = partition.or_else(|| is_partition(&entry).then(|| name.clone()));
+        if partition.is_none() && is_partition(&entry)? {
+            partition = Some(name.clone());
+        }
         let Some(name) = name.to_str().filter(|name| name.ends_with(".arrow")) else { continue };
         match first_row(name) {
             Some(row) => rows.push(row),
@@ -59,17 +61,20 @@ pub(in crate::table) fn list(folder: &Path) -> Result<Option<Vec<u64>>> {
 
 /// Whether a directory entry is a partition, as a directory of partitions is listed: a directory named `key=value`, or a
 /// link to one.
-fn is_partition(entry: &std::fs::DirEntry) -> bool {
+fn is_partition(entry: &std::fs::DirEntry) -> Result<bool> {
     let name = entry.file_name();
     let name = name.as_encoded_bytes();
     let is_named_so = name.contains(&b'=') && !matches!(name.first(), Some(b'=' | b'.' | b'_'));
-    let is_directory = |kind: std::fs::FileType| kind.is_dir() || kind.is_symlink() && entry.path().is_dir();
-    is_named_so && entry.file_type().is_ok_and(is_directory)
+    if !is_named_so {
+        return Ok(false);
+    }
+    let kind = entry.file_type().map_err(|e| Error::io("listing the directory", &e).at(entry.path()))?;
+    Ok(kind.is_dir() || kind.is_symlink() && is_directory(&entry.path())?)
 }
 
 /// Whether `folder` is a directory that contains segments, and no other Arrow files.
 pub(crate) fn holds_table(folder: &Path) -> Result<bool> {
-    Ok(folder.is_dir() && list(folder)?.is_some())
+    Ok(is_directory(folder)? && list(folder)?.is_some())
 }
 
 /// As [`list`], consistent at one moment: a listing during which names are added may show a later name but not an
@@ -150,14 +155,14 @@ const TRIES: usize = 16;
 /// Repeats `look`, which lists segments and then opens some by their names, if the directory was replaced meanwhile, or a
 /// segment was dropped or merged with the one before it.
 pub(super) fn repeated<T>(folder: &Path, look: impl Fn() -> Result<T>) -> Result<T> {
-    let is_passed = |e: &Error| match e.kind() {
-        ErrorKind::FileChanged => true,
-        ErrorKind::NotFound => folder.exists(),
-        _ => false,
-    };
     let mut found = look();
     for _ in 1..TRIES {
-        if !found.as_ref().is_err_and(is_passed) {
+        let is_passed = match found.as_ref().map_err(Error::kind) {
+            Err(ErrorKind::FileChanged) => true,
+            Err(ErrorKind::NotFound) => exists(folder)?,
+            _ => false,
+        };
+        if !is_passed {
             break;
         }
         found = look();
@@ -172,9 +177,9 @@ impl Chain {
         let mut chain = Chain::look(folder);
         for _ in 1..LOOKS {
             let is_over = match &chain {
-                Ok(Some(chain)) => !chain.is_passed(folder) && !chain.is_replaced(folder),
+                Ok(Some(chain)) => !chain.is_passed(folder)? && !chain.is_replaced(folder)?,
                 // The listed segments may be gone together with a replaced directory.
-                Err(e) => e.kind() != ErrorKind::NotFound || !folder.exists(),
+                Err(e) => e.kind() != ErrorKind::NotFound || !exists(folder)?,
                 Ok(None) => true,
             };
             if is_over {
@@ -189,21 +194,19 @@ impl Chain {
 
     /// Whether the commit that sealed the last segment continues in another one, which did not exist or was not valid
     /// when it was looked for: segments get their names before the previous one is sealed.
-    fn is_passed(&self, folder: &Path) -> bool {
+    fn is_passed(&self, folder: &Path) -> Result<bool> {
         let sealed = self.last.as_ref().filter(|(_, record)| record.sealed);
-        sealed.is_some_and(|(segment, record)| {
-            let end = segment.header.first_row.checked_add(record.rows());
-            end.is_some_and(|end| path(folder, end).exists())
-        })
+        let end = sealed.and_then(|(segment, record)| segment.header.first_row.checked_add(record.rows()));
+        end.map_or(Ok(false), |end| exists(&path(folder, end)))
     }
 
     /// Whether another directory has replaced the listed one: the last segment may belong to the new one.
-    fn is_replaced(&self, folder: &Path) -> bool {
-        self.folder_id != FileId::of(folder)
+    fn is_replaced(&self, folder: &Path) -> Result<bool> {
+        Ok(self.folder_id != FileId::find(folder)?)
     }
 
     fn look(folder: &Path) -> Result<Option<Chain>> {
-        let folder_id = FileId::of(folder);
+        let folder_id = FileId::find(folder)?;
         let Some(starts) = list_at_one_moment(folder)? else { return Ok(None) };
         let mut kept = starts.len();
         let mut lost_end = 0;
@@ -370,6 +373,8 @@ pub(in crate::table) fn path(folder: &Path, first_row: u64) -> PathBuf {
 
 /// The error for a folder that contains other files than segments.
 pub(in crate::table) fn foreign(folder: &Path) -> Error {
+    // Only for the message.
+    let is_partition = |entry: &std::fs::DirEntry| is_partition(entry).is_ok_and(|is_partition| is_partition);
     let partition = std::fs::read_dir(folder).into_iter().flatten().flatten().find(is_partition);
     if let Some(partition) = partition {
         let name = partition.file_name().to_string_lossy().into_owned();

@@ -67,8 +67,11 @@ pub(super) fn replaced(folder: &Path) -> Error {
 
 impl Table {
     /// Whether the directory is still the listed one. Sorting replaces it by another one.
-    pub fn is_in_place(&self) -> bool {
-        FileId::of(&self.folder) == self.folder_id
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn is_in_place(&self) -> Result<bool> {
+        Ok(FileId::find(&self.folder)? == self.folder_id)
     }
 
     /// The error for changed row numbers.
@@ -87,7 +90,7 @@ impl Table {
     pub fn successor(&self, file: &Path) -> Result<Option<PathBuf>> {
         let Some(row) = file.file_name().and_then(|name| chain::first_row(name.to_str()?)) else { return Ok(None) };
         let start = self.start_at_or_before(row)?;
-        if self.is_in_place() { Ok(start.map(|start| chain::path(&self.folder, start))) } else { Err(self.replaced()) }
+        if self.is_in_place()? { Ok(start.map(|start| chain::path(&self.folder, start))) } else { Err(self.replaced()) }
     }
 
     /// The column whose values never decrease.
@@ -355,7 +358,7 @@ impl Entry {
         let path = chain::path(&table.folder, self.first_row);
         let file = self.open_by_name(table, &path);
         // A directory that replaced it may have other rows under the name, or none.
-        if !table.is_in_place() {
+        if !table.is_in_place()? {
             return Err(table.replaced());
         }
         let file = file.inspect_err(|e| {
@@ -532,9 +535,12 @@ impl History {
 
     /// Whether the last segment is still the same file: it may have been removed together with later ones, or merged
     /// with them, and then no segment has the name of its end.
-    pub fn is_last_file(&self) -> bool {
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn is_last_file(&self) -> Result<bool> {
         let path = chain::path(&self.table.folder, self.last().map_or(0, |last| last.first_row));
-        self.last_file == FileId::of(&path)
+        Ok(self.last_file == FileId::find(&path)?)
     }
 
     /// Whether some of the segments are known to be gone.

@@ -166,6 +166,14 @@ impl Segment {
         self.replayed.as_ref().is_some_and(|left| left.record.sequence != record.sequence)
     }
 
+    /// Whether the file at `path` is that of the segment.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn is_at(&self, path: &Path) -> Result<bool> {
+        self.mapping.is_at(path).map_err(|e| Error::io("looking at the segment", &e).at(path))
+    }
+
     pub fn path(&self) -> &Path {
         self.mapping.path().unwrap_or(Path::new(""))
     }

@@ -12,6 +12,7 @@ use super::durable::open_segment;
 use super::history::settings_of;
 use super::segment::Segment;
 use crate::dataset::Source;
+use crate::directory::is_directory;
 use crate::error::{Error, Result};
 use crate::ipc::ReadOptions;
 use crate::map::{Lock, Medium, guard};
@@ -62,7 +63,9 @@ pub fn table_stat(folder: impl AsRef<Path>) -> Result<Option<TableStat>> {
 }
 
 fn stat_of(folder: &Path) -> Result<Option<TableStat>> {
-    let Some(chain) = folder.is_dir().then(|| Chain::open(folder)).transpose()?.flatten() else { return Ok(None) };
+    let Some(chain) = is_directory(folder)?.then(|| Chain::open(folder)).transpose()?.flatten() else {
+        return Ok(None);
+    };
     // A table without segments is empty, and begins with row 0.
     let first_row = chain.starts.first().copied().unwrap_or(0);
     let segments = chain.starts.len() as u64;
@@ -102,7 +105,9 @@ fn stat_of(folder: &Path) -> Result<Option<TableStat>> {
 pub fn sealed_rows(folder: impl AsRef<Path>) -> Result<Option<Vec<Range<u64>>>> {
     let folder = folder.as_ref();
     let look = || {
-        let Some(chain) = folder.is_dir().then(|| Chain::open(folder)).transpose()?.flatten() else { return Ok(None) };
+        let Some(chain) = is_directory(folder)?.then(|| Chain::open(folder)).transpose()?.flatten() else {
+            return Ok(None);
+        };
         let mut rows: Vec<_> = chain.starts.windows(2).map(|pair| pair[0]..pair[1]).collect();
         match (&chain.last, chain.starts.last()) {
             (Some((_, record)), Some(&start)) if record.sealed => rows.push(start..start + record.rows()),

@@ -24,7 +24,7 @@ use crate::array::Unchecked;
 #[cfg(feature = "compute")]
 use crate::dataset::Zones;
 use crate::dataset::{Dataset, Footprint, Origin, Piece, Source, renewed};
-use crate::directory::FileId;
+use crate::directory::{FileId, exists};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::ReadOptions;
 use crate::map::{self, ChangeCheck, Mapping, boot_id, guard, mappings_are_scarce};
@@ -56,7 +56,7 @@ fn of_chain(folder: &Path, options: ReadOptions, chain: Chain, before: Option<Be
     // A table without segments is empty, and begins with row 0.
     let last_start = chain.starts.last().copied().unwrap_or(0);
     // Taken before it is opened: if it is replaced in between, the next check finds the difference.
-    let last_file = FileId::of(&chain::path(folder, last_start)).filter(|_| chain.last.is_none());
+    let last_file = FileId::find(&chain::path(folder, last_start))?.filter(|_| chain.last.is_none());
     let (live, dense) = match chain.last {
         Some((segment, record)) => (Some((Arc::new(segment), record)), None),
         None => (None, Some(open_dense(&chain::path(folder, last_start), options)?)),
@@ -73,7 +73,7 @@ fn of_chain(folder: &Path, options: ReadOptions, chain: Chain, before: Option<Be
         return Ok(None);
     }
     // A dense segment was opened by its name, which another directory may have as well.
-    if dense.is_some() && FileId::of(folder) != chain.folder_id {
+    if dense.is_some() && FileId::find(folder)? != chain.folder_id {
         return Err(replaced(folder));
     }
     // Segments read with another schema, or from another directory, can't be shared.
@@ -232,8 +232,11 @@ impl Live {
     fn is_newest(&self) -> bool {
         let Snapshot { segment, record, .. } = &self.snapshot;
         let is_same = segment.sequence() == segment.expected_sequence(record);
-        let has_changed = || record.sealed && self.has_more() || self.is_replaced() || self.lacks_segments();
-        is_same && !has_changed()
+        let has_changed = || -> Result<bool> {
+            Ok(record.sealed && self.has_more()? || self.is_replaced()? || self.lacks_segments())
+        };
+        // What can't be looked at may have changed: a refresh has the error.
+        is_same && has_changed().is_ok_and(|has_changed| !has_changed)
     }
 
     /// Whether segments of the history are known to be gone: a reader has found that out.
@@ -246,27 +249,37 @@ impl Live {
     ///
     /// A writer that has dropped some says so by a commit without rows. Names are looked at only behind one, or several
     /// commits of which one may be such: to ask for a name takes as long as a whole refresh that finds one more commit.
-    fn has_dropped(&self, record: &Record) -> bool {
-        let Snapshot { segment, record: known, .. } = &self.snapshot;
+    fn has_dropped(&self, record: &Record) -> Result<bool> {
+        let known = &self.snapshot.record;
         let may_be = record.sequence > known.sequence + 1 || record.counters == known.counters;
-        if self.history.is_none() || !may_be || chain::path(&self.table.folder, self.start).exists() {
-            return false;
+        if self.history.is_none() || !may_be || exists(&chain::path(&self.table.folder, self.start))? {
+            return Ok(false);
         }
         // A table that was moved has all of its segments.
-        segment.mapping.is_at(&self.own_path())
+        self.is_own_file()
     }
 
     /// Whether rows may follow this sealed segment: the next segment's name exists, or this one was merged, perhaps
     /// with the next. A file that is merged may have other names, as in a backup of links.
-    fn has_more(&self) -> bool {
-        let mapping = &self.snapshot.segment.mapping;
-        let is_elsewhere = || !mapping.is_at(&self.own_path()) && self.table.folder.exists();
-        self.next_path().exists() || mapping.is_removed() || is_elsewhere()
+    fn has_more(&self) -> Result<bool> {
+        let is_elsewhere = || Ok::<_, Error>(!self.is_own_file()? && exists(&self.table.folder)?);
+        Ok(exists(&self.next_path())? || self.is_removed()? || is_elsewhere()?)
     }
 
     /// Whether a larger segment has replaced this empty one, whose writer may have been killed before it could say so.
-    fn is_replaced(&self) -> bool {
-        self.snapshot.record.rows() == 0 && self.snapshot.segment.mapping.is_replaced_at(&self.own_path())
+    fn is_replaced(&self) -> Result<bool> {
+        let path = self.own_path();
+        Ok(self.snapshot.record.rows() == 0 && exists(&path)? && !self.is_own_file()?)
+    }
+
+    /// Whether the segment's own name is that of its file.
+    fn is_own_file(&self) -> Result<bool> {
+        self.snapshot.segment.is_at(&self.own_path())
+    }
+
+    fn is_removed(&self) -> Result<bool> {
+        let mapping = &self.snapshot.segment.mapping;
+        mapping.is_removed().map_err(|e| Error::io("looking at the segment", &e).at(self.own_path()))
     }
 
     fn own_path(&self) -> PathBuf {
@@ -287,8 +300,8 @@ impl Live {
         if record.sequence < known.sequence {
             return Err(segment.mapping.overwritten().into());
         }
-        let is_replaced = record.rows() == 0 && self.is_replaced();
-        let lacks_segments = self.lacks_segments() || self.has_dropped(&record);
+        let is_replaced = record.rows() == 0 && self.is_replaced()?;
+        let lacks_segments = self.lacks_segments() || self.has_dropped(&record)?;
         if !record.sealed && !segment.is_outdated(&record) && !is_replaced && !lacks_segments {
             let snapshot = Snapshot::new(segment.clone(), record);
             let live = Live::new(&self.table, self.history.clone(), snapshot);
@@ -308,8 +321,7 @@ impl Live {
         let gone = || Error::new(ErrorKind::NotFound, "the table has gone").at(&self.table.folder);
         let chain = Chain::open(&self.table.folder)?.ok_or_else(gone)?;
         // Earlier rows may be in another order, but the live segment's rows are the same while its file is.
-        let is_same = || segment.mapping.is_at(&self.own_path());
-        if chain.folder_id != self.table.folder_id && !is_same() {
+        if chain.folder_id != self.table.folder_id && !self.is_own_file()? {
             return Err(self.table.replaced());
         }
         // A replayed segment's pages are private, and miss later writes.
@@ -328,8 +340,8 @@ impl Live {
         let folder = &self.table.folder;
         let first = self.history.as_ref().map_or(segment.header.first_row, |history| history.start());
         // A replayed segment's pages are private, and miss later writes. Earlier segments may be dropped.
-        let is_there = || self.table.is_in_place() && chain::path(folder, first).exists();
-        if record.boot != boot_id() || segment.replayed.is_some() || !is_there() {
+        let is_there = || Ok::<_, Error>(self.table.is_in_place()? && exists(&chain::path(folder, first))?);
+        if record.boot != boot_id() || segment.replayed.is_some() || !is_there()? {
             return Ok(None);
         }
         let mut segment = segment.clone();
@@ -359,7 +371,7 @@ impl Live {
             (segment, record) = next;
         }
         // The segments were opened by their names, which another directory may have as well.
-        if !self.table.is_in_place() {
+        if !self.table.is_in_place()? {
             return Ok(None);
         }
         let history = match &self.history {
@@ -595,8 +607,12 @@ fn is_newest(piece: &Piece) -> bool {
     match growing(piece) {
         Some(live) => live.is_newest(),
         None => ended(piece).is_none_or(|history| {
-            let is_same = || history.is_last_file() && history.table.is_in_place();
-            !history.next_path().exists() && !history.lacks_segments() && is_same()
+            let is_same = || {
+                let is_last = !exists(&history.next_path())? && !history.lacks_segments();
+                Ok::<_, Error>(is_last && history.is_last_file()? && history.table.is_in_place()?)
+            };
+            // What can't be looked at may have changed: a refresh has the error.
+            is_same().unwrap_or(false)
         }),
     }
 }
@@ -629,9 +645,10 @@ pub(super) fn watched(dataset: &Dataset) -> Option<(&Mapping, Page, u64)> {
 /// # Errors
 /// `FileChanged` if the table was removed, so that no more rows will come.
 pub(super) fn still_there(dataset: &Dataset) -> Result<Dataset> {
-    let live = dataset.pieces().last().and_then(growing);
-    let is_gone = |live: &&Live| live.snapshot.segment.mapping.is_removed() || live.is_replaced();
-    let Some(live) = live.filter(is_gone) else { return Ok(dataset.clone()) };
+    let Some(live) = dataset.pieces().last().and_then(growing) else { return Ok(dataset.clone()) };
+    if !live.is_removed()? && !live.is_replaced()? {
+        return Ok(dataset.clone());
+    }
     // Sealed, then removed by retention or replaced by compaction.
     let newer = dataset.refresh()?;
     if !dataset.is_newest() || live.snapshot.record.sealed {
@@ -639,7 +656,7 @@ pub(super) fn still_there(dataset: &Dataset) -> Result<Dataset> {
     }
     let path = live.snapshot.segment.path();
     // An empty segment may be replaced by a larger one of the same name.
-    if live.snapshot.record.rows() == 0 && path.exists() {
+    if live.snapshot.record.rows() == 0 && exists(path)? {
         return open(&live.table.folder, live.table.options)?.ok_or_else(|| removed(path));
     }
     Err(removed(path))
@@ -685,10 +702,10 @@ pub(crate) fn check_goes_on(before: &Dataset, newest: &Dataset, next: u64) -> Re
         return Ok(());
     }
     let live = before.pieces().last().and_then(growing).map(|live| &live.snapshot.segment);
-    let stays = live.is_some_and(|live| {
+    let stays = live.map_or(Ok(false), |live| {
         let first_row = live.header.first_row;
-        next >= first_row && live.mapping.is_at(&chain::path(&now.folder, first_row))
-    });
+        Ok::<_, Error>(next >= first_row && live.is_at(&chain::path(&now.folder, first_row))?)
+    })?;
     if stays { Ok(()) } else { Err(known.replaced()) }
 }
 

@@ -64,11 +64,11 @@ impl Writer {
         // A dense file doesn't depend on earlier segments: it is valid after a power cut, so they must be on the disk.
         self.sync()?;
         let live = self.segments[0].first_row();
-        let before = FileId::of(self.path());
+        let before = FileId::find(self.path())?;
         let sort = || sort_before(self.medium(), self.path(), live, self.background.lock(), &mut progress);
         let sorted = if what.sort { prepared::of_home(self.medium(), guard(sort)) } else { Ok(0) };
         if let Err(e) = &sorted
-            && FileId::of(self.path()) != before
+            && FileId::find(self.path()).map_or(true, |now| now != before)
             && self.medium().check_home().is_ok()
         {
             // After a power cut, either of the two directories may be the table.

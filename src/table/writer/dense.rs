@@ -8,6 +8,7 @@ use std::sync::Arc;
 use arrow_schema::Schema;
 
 use crate::dataset::{Dataset, Source};
+use crate::directory::exists;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{WriteOptions, ZONES, write_noted};
 use crate::map::{Medium, PartFile};
@@ -164,8 +165,10 @@ pub(super) fn put_dense(
     place: &Path,
 ) -> Result<()> {
     // Sorted rows are put in a directory that has no such file yet.
-    let first = || Some(chain::path(folder, *chain::list(folder).ok()??.first()?));
-    let like = if place.exists() { place.to_path_buf() } else { first().unwrap_or_default() };
+    let like = match chain::list(folder)?.and_then(|starts| starts.first().copied()) {
+        Some(first) if !exists(place)? => chain::path(folder, first),
+        _ => place.to_path_buf(),
+    };
     let zones = zones_of(dataset, settings)?;
     let notes: Vec<_> = zones.into_iter().map(|text| (ZONES, text)).collect();
     let part = written(medium, dataset, (folder, &like), (&WriteOptions::default(), &notes))?;

@@ -139,7 +139,7 @@ impl Growing {
         let header = segment.header.clone();
         let plan = &plan_with(plan, &header.zones)?;
         let store = Store::open(medium, path).map_err(failed)?;
-        if !store.is_of(&segment.mapping) {
+        if !store.is_of(&segment.mapping).map_err(|e| failed(e).at(path))? {
             let message = "another file has taken the segment's name since it was read; open the table anew";
             return Err(Error::new(ErrorKind::FileChanged, message).at(path));
         }

@@ -11,6 +11,7 @@ use super::durability::{Durably, Shared};
 use super::growing::{Growing, OPEN, SegmentShape};
 use super::options::{Late, WriterOptions};
 use crate::dataset::{Dataset, order};
+use crate::directory::is_directory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{Lock, Medium, remote};
 use crate::rows::{Entries, Plan, PlanDictionary, has_zones};
@@ -66,7 +67,7 @@ pub(in crate::table) fn take_lock(medium: &Medium, path: &Path) -> Result<Lock> 
 }
 
 pub(super) fn refuse_file(path: &Path) -> Result<()> {
-    if path.is_dir() {
+    if is_directory(path)? {
         return Ok(());
     }
     Err(Error::argument("a table is a directory, and this is a file; choose another path"))

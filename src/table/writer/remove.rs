@@ -28,7 +28,7 @@ pub(crate) fn remove_table(directory: &Path) -> Result<()> {
     let hidden = parent.join(lock.dropped_name().map_err(failed)?);
     lock.medium().check_home().map_err(failed)?;
     medium.rename(directory, &hidden).map_err(failed)?;
-    if !lock.is_of(&hidden) {
+    if !lock.is_of(&hidden).map_err(failed)? {
         // It was renamed at this moment, and another one had got its name.
         let name = hidden.display();
         let doing = format!("giving another directory its name back, which is {name} now and stays there; rename it");

@@ -20,6 +20,7 @@ use super::opening::{
 use super::options::{Sync, WriterOptions};
 use super::prepared;
 use crate::dataset::{Dataset, Key, order};
+use crate::directory::exists;
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{ChangeCheck, Lock, Medium, guard, is_moved, remove_parts};
 use crate::rows::{Entries, IncomingRows, Mark, Plan, PlanDictionary, RowSink, arrays_of};
@@ -97,12 +98,12 @@ impl Writer {
             refuse_twins(schema)?;
             // A table that can't be made leaves no folder behind.
             let plan = Plan::of(schema)?;
-            if !path.exists() {
+            if !exists(path)? {
                 options.settings(&plan)?;
             }
         }
         let mut is_named = false;
-        if !path.exists() {
+        if !exists(path)? {
             if schema.is_none() {
                 return Err(no_table());
             }

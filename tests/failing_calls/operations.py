@@ -1,0 +1,356 @@
+"""Operations on tables and files of which one call of the system after another fails: an error of the system is an error, and
+never absence, damage, the end of a file, or zeros.
+
+    python tests/failing_calls/operations.py [OPERATION ...] [--every N] [--seed SEED] [--json]
+
+Each operation is done with a fresh copy of a table or file, and its first call fails, then its second, until none is left to
+fail: once, and from then on. Afterwards all rows that were there are there, and all that were acknowledged since, in order and
+with their values; `check` finds nothing; and a writer goes on. `--every 20` fails a twentieth of the calls, chosen by the seed.
+calls.c has what fails: the calls that the package makes, in all of its threads, and none of Python's own.
+"""
+
+import argparse
+import collections
+import ctypes
+import errno
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import arrowwood as aw
+
+HERE = Path(__file__).parent
+ERRORS = (errno.EIO, errno.ENOSPC, errno.ENOMEM, errno.EMFILE)
+# Rows of the tables that operations begin with.
+ROWS = 50
+SEGMENT = 20
+SCHEMA = "n: int64, s: utf8, c: category"
+
+
+def rows_from(start, count):
+    numbers = range(start, start + count)
+    return {"n": list(numbers), "s": [f"s{n}" for n in numbers], "c": [f"c{n % 5}" for n in numbers]}
+
+
+class Rows:
+    """What an operation has done to the rows of a table so far, as far as it knows."""
+
+    def __init__(self):
+        self.first, self.acknowledged, self.appended = 0, ROWS, ROWS
+        # The first row may be any of these.
+        self.firsts = {0}
+
+    def acknowledge(self):
+        self.acknowledged = self.appended
+
+
+def check_rows(data, rows, what):
+    first = data.first_row if hasattr(data, "first_row") else 0
+    assert first in rows.firsts, f"{what}: the first row is {first}, expected one of {sorted(rows.firsts)}"
+    end = first + len(data)
+    assert rows.acknowledged <= end <= rows.appended, (
+        f"{what}: rows up to {end}, expected {rows.acknowledged} to {rows.appended}"
+    )
+    found = {name: data[name].to_pylist() for name in ("n", "s", "c")}
+    assert found == rows_from(first, len(data)), f"{what}: other values"
+
+
+def append(writer, rows, count, **commit):
+    writer.append(rows_from(rows.appended, count))
+    rows.appended += count
+    writer.commit(**commit)
+    rows.acknowledge()
+
+
+# Each operation: what it begins with, what is done before calls fail, and what is done while they do. An operation is given the
+# path, what the first part has returned, and `Rows`.
+OPERATIONS = {}
+
+
+def operation(begins_with, before=lambda path, rows: None):
+    def add(function):
+        OPERATIONS[function.__name__] = (begins_with, before, function)
+        return function
+
+    return add
+
+
+@operation("table")
+def open_table(path, _, rows):
+    check_rows(aw.open(path), rows, "opened")
+
+
+@operation("table", lambda path, rows: (aw.open(path), more(path, rows)))
+def refresh(path, before, rows):
+    data, _ = before
+    data = data.refresh()
+    check_rows(data, rows, "refreshed")
+
+
+@operation("table", lambda path, rows: (aw.follow(path, start=0, timeout=0), more(path, rows)))
+def follow(path, before, rows):
+    follower, _ = before
+    end = 0
+    for new in follower:
+        assert new["n"].to_pylist() == list(range(end, end + len(new))), "a follower has other rows"
+        end += len(new)
+    assert end == rows.acknowledged, f"a follower ends at row {end} of {rows.acknowledged}"
+
+
+@operation("table", lambda path, rows: aw.writer(path))
+def append_and_commit(path, writer, rows):
+    for _ in range(3):
+        append(writer, rows, 15)
+
+
+@operation("table", lambda path, rows: aw.writer(path))
+def commit_durably(path, writer, rows):
+    append(writer, rows, 3, durable=True)
+    append(writer, rows, 30, durable=True, positions={"source": 7})
+
+
+@operation("table")
+def write(path, _, rows):
+    writer = aw.writer(path)
+    assert writer.dropped_rows == 0, f"{writer.dropped_rows} rows dropped"
+    append(writer, rows, 25)
+    writer.close()
+
+
+@operation("nothing")
+def create(path, _, rows):
+    rows.appended = rows.acknowledged = 0
+    writer = aw.writer(path, SCHEMA, segment_rows=SEGMENT)
+    append(writer, rows, 25)
+    writer.close()
+
+
+@operation("table", lambda path, rows: aw.writer(path))
+def drop_before(path, writer, rows):
+    rows.firsts.add(SEGMENT)
+    assert writer.drop_before(SEGMENT) == SEGMENT, "rows were dropped"
+    rows.firsts = {SEGMENT}
+
+
+@operation("table")
+def alter(path, _, rows):
+    aw.alter(path, add="m: int64")
+
+
+@operation("table")
+def compact(path, _, rows):
+    aw.compact(path)
+
+
+@operation("table", lambda path, rows: aw.writer(path))
+def compact_by_writer(path, writer, rows):
+    writer.compact(rewrite=True)
+    append(writer, rows, 5)
+
+
+@operation("late table")
+def sort(path, _, rows):
+    aw.compact(path, sort=True)
+
+
+@operation("table")
+def check(path, _, rows):
+    report = aw.check(path)
+    assert report.is_good, f"{report}"
+
+
+@operation("table")
+def repair(path, _, rows):
+    report = aw.repair(path)
+    assert report.is_good and report.repaired is None, f"{report}"
+
+
+@operation("file")
+def open_file(path, _, rows):
+    check_rows(aw.open(path), rows, "opened")
+
+
+@operation("file")
+def open_part_of_a_file(path, _, rows):
+    check_rows(aw.open(path, partial=True), rows, "opened")
+
+
+@operation("file")
+def check_file(path, _, rows):
+    report = aw.check(path)
+    assert report.is_good, f"{report}"
+
+
+@operation("file")
+def repair_file(path, _, rows):
+    report = aw.repair(path)
+    assert report.is_good and report.repaired is None, f"{report}"
+
+
+@operation("file", lambda path, rows: aw.open(path))
+def rewrite_file(path, data, rows):
+    aw.write(data, path)
+
+
+def more(path, rows):
+    with aw.writer(path) as writer:
+        append(writer, rows, 30)
+
+
+def make_original(kind, path):
+    if kind == "file":
+        aw.write(rows_from(0, ROWS), path)
+        return
+    # A killed writer leaves the most to do.
+    child = os.fork()
+    if child == 0:
+        options = {"sorted_by": "n", "late": "accept"} if kind == "late table" else {}
+        writer = aw.writer(path, SCHEMA, sync="never", segment_rows=SEGMENT, **options)
+        for start in range(0, ROWS, 10):
+            writer.append(rows_from(start, 10))
+            writer.commit(durable=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def is_of_the_system(e):
+    """Whether an exception tells of a failed call, and not of what is in a file."""
+    wrong = (aw.InvalidData, aw.NotFound, aw.FileChanged, aw.InternalError)
+    return isinstance(e, (OSError, MemoryError, aw.Error)) and not isinstance(e, wrong)
+
+
+def check_after(path, begins_with, rows, what):
+    """What must be true once calls no longer fail."""
+    if begins_with == "nothing" and rows.acknowledged == 0 and not os.path.exists(path):
+        return
+    try:
+        data = aw.open(path)
+    except aw.NotFound:
+        assert begins_with == "nothing" and rows.acknowledged == 0, f"{what}: there is no table"
+        return
+    check_rows(data, rows, what)
+    damaged = [name for name in os.listdir(os.path.dirname(path)) if "damaged" in name]
+    assert not damaged, f"{what}: {damaged}"
+    report = aw.check(path)
+    assert report.is_good, f"{what}: {report}"
+    if begins_with != "file":
+        rows.appended = rows.acknowledged = data.first_row + len(data)
+        with aw.writer(path) as writer:
+            assert writer.dropped_rows == 0, f"{what}: {writer.dropped_rows} rows dropped"
+            append(writer, rows, 7)
+        check_rows(aw.open(path), rows, f"{what}, and written on")
+
+
+def try_operation(libc, name, original, path, when, number, lasts):
+    """Does an operation of which a call fails. Returns the name of the call; `None` if there are no more."""
+    begins_with, before, act = OPERATIONS[name]
+    if begins_with != "nothing":
+        # Segments have holes.
+        subprocess.run(["cp", "-r", "--sparse=always", original, path], check=True)
+    rows = Rows()
+    prepared = before(path, rows)
+    what = f"{name}, {errno.errorcode[number]} of call {when}{' and later ones' if lasts else ''}"
+    libc.fail_call(when, number, lasts)
+    try:
+        act(path, prepared, rows)
+    except AssertionError as e:
+        raise AssertionError(f"{what} ({libc.failed_call().decode()}): {e}") from e
+    except Exception as e:
+        what += f" ({libc.failed_call().decode()})"
+        assert libc.failed_calls() > 0, f"{what}: {e!r} without a failed call"
+        assert is_of_the_system(e), f"{what}: {e!r}"
+    failed, call = libc.failed_calls(), libc.failed_call().decode()
+    libc.disarm()
+    if isinstance(prepared, aw.Writer):
+        try:
+            prepared.close()
+        except Exception as e:
+            assert is_of_the_system(e), f"{what}, closed: {e!r}"
+    del prepared
+    check_after(path, begins_with, rows, f"{what} ({call})")
+    shutil.rmtree(path) if os.path.isdir(path) else Path(path).unlink(missing_ok=True)
+    return call if failed else None
+
+
+def run(name, every, seed):
+    """Fails the calls of an operation in turn. Returns how often each call has failed, by its error."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.failed_call.restype = ctypes.c_char_p
+    libc.failed_calls.restype = ctypes.c_long
+    libc.fail_call.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_bool]
+    libc.fail_calls_of.restype = ctypes.c_bool
+    assert libc.fail_calls_of(b"_arrowwood"), "the package's library is not loaded"
+    chance = random.Random(f"{seed} {name}")
+    counts, wrong = collections.Counter(), []
+    with tempfile.TemporaryDirectory() as home:
+        original, path = os.path.join(home, "original"), os.path.join(home, "there")
+        make_original(OPERATIONS[name][0], original)
+        for number in ERRORS:
+            for lasts in (False, True):
+                when, call = chance.randint(1, every), ""
+                while call is not None:
+                    try:
+                        call = try_operation(libc, name, original, path, when, number, lasts)
+                    except AssertionError as e:
+                        call = libc.failed_call().decode() if libc.failed_calls() else None
+                        libc.disarm()
+                        wrong.append(str(e))
+                        shutil.rmtree(path, ignore_errors=True)
+                        Path(path).unlink(missing_ok=True)
+                    if call:
+                        counts[f"{errno.errorcode[number]} {call}"] += 1
+                    when += chance.randint(1, 2 * every - 1)
+    return {"counts": counts, "wrong": wrong}
+
+
+def build(folder):
+    library = os.path.join(folder, "calls.so")
+    compiler = os.environ.get("CC", "cc")
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, str(HERE / "calls.c"), "-ldl", "-pthread"], check=True)
+    return library
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("operations", nargs="*", metavar="OPERATION", help=f"of {', '.join(OPERATIONS)}; by default all")
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.child:
+        print(json.dumps(run(args.operations[0], args.every, args.seed)))
+        return
+    bad, counts = [], {}
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "LD_PRELOAD": build(folder)}
+        for name in args.operations or OPERATIONS:
+            command = [sys.executable, __file__, name, "--child", "--every", str(args.every), "--seed", str(args.seed)]
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=3600)
+            if done.returncode != 0:
+                bad.append(name)
+                print(f"{name}: exit status {done.returncode}\n{done.stderr[-3000:]}", file=sys.stderr)
+                continue
+            found = json.loads(done.stdout)
+            counts[name] = found["counts"]
+            if found["wrong"]:
+                bad.append(name)
+                print(*found["wrong"], sep="\n", file=sys.stderr)
+            if not args.json:
+                failed = sum(counts[name].values())
+                print(f"{name:24} {failed:6} calls failed, {len(counts[name])} kinds", flush=True)
+    if args.json:
+        print(json.dumps(counts))
+    else:
+        print(f"{sum(sum(found.values()) for found in counts.values())} failed calls, seed {args.seed}")
+    sys.exit(bool(bad))
+
+
+if __name__ == "__main__":
+    main()
