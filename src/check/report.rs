@@ -258,6 +258,9 @@ fn repair_one(path: &Path, progress: OnProgress) -> Result<Report> {
 
 /// Whether `path` is a table with positions, as far as it can be opened.
 fn has_positions(path: &Path) -> Result<bool> {
+    if !is_directory(path)? {
+        return Ok(false);
+    }
     let positions = table::open_table(path, ReadOptions::default())
         .and_then(|table| table.map_or(Ok(false), |table| Ok(!table.positions()?.is_empty())));
     match positions {
