@@ -8,6 +8,6 @@ pub use arrowwood_mapping::{
 pub(crate) use arrowwood_mapping::{
     AwaitedWord, ByteRun, ByteRunEnd, ChangeCheck, FileState, Lock, Mounted, PartFile, PartFolder, Store, UnmappedFile,
     WaitAny, Watch, adopt, boot_id, copy_past_caches, crc32c, forks, free_memory, hidden_files, is_inside, is_moved,
-    lend, load_soon, mapped_files, mappings_are_scarce, prefetch, remote, remove_parts, settle, watched,
+    lend, load_soon, mapped_files, mappings_are_scarce, prefetch, read_boot_id, remote, remove_parts, settle, watched,
 };
 pub use arrowwood_mapping::{Element, GrowableBuffer, Mapping, Mode, SharedWords, View, guard, leave_sigbus_alone};

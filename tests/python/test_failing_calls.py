@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -20,6 +21,7 @@ import arrowwood as aw
 
 original, home, operation, number, lasting, is_rebooted = sys.argv[1:]
 number, lasting = int(number), lasting == "True"
+READ = 1
 libc = ctypes.CDLL(None, use_errno=True)
 if is_rebooted == "True":
     boot = os.path.join(home, "boot")
@@ -59,14 +61,14 @@ for when in range(1, 100_000):
         shutil.copytree(original, path)
     else:
         shutil.copyfile(original, path)
-    libc.fail_reads(when, number, lasting)
+    libc.fail_calls(READ, when, number, lasting)
     try:
         found = operations[operation](path)
-        assert found is None or isinstance(found, int) or found == expected or libc.failed_reads() == 0, f"{when}: {found}"
+        assert found is None or isinstance(found, int) or found == expected or libc.failed_calls() == 0, f"{when}: {found}"
     except (OSError, MemoryError, aw.Error) as e:
         assert not isinstance(e, (aw.InvalidData, aw.NotFound, aw.FileChanged)), f"{when}: {e!r}"
-    count = libc.failed_reads()
-    libc.fail_reads(0, 0, False)
+    count = libc.failed_calls()
+    libc.fail_calls(0, 0, 0, False)
     there = aw.open(path)["n"].to_pylist()
     assert there == expected, f"{when}: {len(there)} rows of {len(expected)}"
     assert sorted(name for name in os.listdir(home) if "damaged" in name) == [], os.listdir(home)
@@ -84,8 +86,8 @@ def failing(tmp_path_factory):
     if sys.platform != "linux" or compiler is None:
         pytest.skip("a library is compiled with cc, and preloaded")
     home = tmp_path_factory.mktemp("library")
-    library = home / "failing_reads.so"
-    source = os.path.join(os.path.dirname(__file__), "failing_reads.c")
+    library = home / "failing_calls.so"
+    source = Path(__file__).parents[1] / "support/failing_calls.c"
     subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), source, "-ldl"], check=True)
 
     def fail(original, home, operation, number, lasting, is_rebooted=False):
