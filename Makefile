@@ -11,7 +11,7 @@ DENY_VERSION := 0.20.2
 
 .PHONY: test-datafusion-rust demo test programs test-rust features c-prefix arrowwood-datafusion test-datafusion test-flight-sql test-datafusion-python test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-cluster bench-sql bench-streams bench-builders \
   bench-paged bench-instructions bench-serve \
-  view test-view bench-view interop campaigns live torture torture-serve check-all fuzz cargo-fuzz docs rustdoc wheel sources crates publish-crates dist smoke smoke-jars workflows \
+  view test-view bench-view interop campaigns chaos live torture torture-serve check-all fuzz cargo-fuzz docs rustdoc wheel sources crates publish-crates dist smoke smoke-jars workflows \
   needs lint format lint-rust lint-python lint-web lint-clojure lint-java lint-deny msrv msrv-version clean
 
 demo: needs $(VENV)/demo.done
@@ -219,10 +219,15 @@ torture-serve:
 	$(CAMPAIGNS) --only "serve-kills$(SERVE_KILLS) replicas$(SERVE_KILLS) serve-disk$(CUTS:%==%) parsers$(TEXTS:%==%) \
 	  lies resets hosts"
 
+# Writers, readers, followers and maintenance of tables while processes are killed and stopped, calls fail, disks are full and page
+# caches are lost: $(ROUNDS) rounds of tests/chaos, from $(SEED) on. The best of it needs root.
+chaos: $(VENV)/test.done
+	$(BIN)/python tests/chaos/chaos.py $(SEED:%=--seed %) $(ROUNDS:%=--rounds %)
+
 # What takes long and is to find nothing: the publish protocol in more orders, $(KILLS) killed writers, 1 writer and 8
 # readers for ten minutes, limits of the system with larger tables. Full disks need root, and are left out without.
 torture:
-	$(CAMPAIGNS) --only "model kills$(KILLS:%==%) eight-readers limits readers corruption forged power disk-errors onlookers \
+	$(CAMPAIGNS) --only "model kills$(KILLS:%==%) chaos eight-readers limits readers corruption forged power disk-errors onlookers \
 	  changed"
 
 # Coverage-guided fuzzing, $(MINUTES) for each target (5), seeded with Arrow's own files where a copy of them lies in CORPUS.

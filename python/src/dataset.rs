@@ -314,7 +314,11 @@ impl Dataset {
         if this.inner.is_newest() {
             return Ok(slf.clone());
         }
-        Ok(Bound::new(slf.py(), this.with_rows(this.inner.refresh()?))?)
+        let newer = this.inner.refresh()?;
+        // Names are shared by rows of the same columns: the table may have others by now.
+        let is_altered = newer.schema() != this.inner.schema();
+        let newer = if is_altered { Dataset::opened(newer, this.how) } else { this.with_rows(newer) };
+        Ok(Bound::new(slf.py(), newer)?)
     }
 
     /// Return the rows whose value in the table's sorted column is between `low` and `high`, both included.

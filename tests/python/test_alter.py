@@ -233,3 +233,19 @@ def test_a_follower_has_the_schema_that_the_table_has(path):
     with aw.writer(path) as writer:
         writer.append({"n": [1 << 40], "vol": [0.5]})
     assert [batch.to_arrow().to_pylist() for batch in rows] == [[{"n": 1 << 40, "vol": 0.5}]]
+
+
+def test_rows_of_a_refreshed_dataset_have_its_new_columns(tmp_path):
+    path = str(tmp_path / "table")
+    with aw.writer(path, "n: int64") as writer:
+        writer.append({"n": [0]})
+    old = aw.open(path)
+    assert old[0] == {"n": 0}
+    aw.alter(path, add="x: int64")
+    with aw.writer(path) as writer:
+        writer.append({"n": [1], "x": [7]})
+    new = old.refresh()
+    assert new[1] == {"n": 1, "x": 7}
+    assert new.to_pylist() == [{"n": 0, "x": None}, {"n": 1, "x": 7}]
+    assert list(new[1:]) == [{"n": 1, "x": 7}]
+    assert old[0] == {"n": 0}

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrowwood::simulate::pretend_boot;
+use arrowwood::simulate::{pretend_boot, pretend_mount};
 use arrowwood::{Value, Writer, WriterOptions, check, follow, open, parse_schema, table_stat};
 
 use crate::tables::{copy_table, numbers_of};
@@ -85,6 +85,67 @@ fn a_table_of_an_earlier_boot_is_the_newest_until_somebody_writes() {
         assert_eq!(found.column("n").unwrap().get(0).unwrap().to_string(), "5");
     }
     pretend_boot(None);
+}
+
+/// Commits of the new boot were compared with their proof on pages in which a reader has put the bytes of the log, and
+/// which miss what is written later: through another mount than the writer's, a refresh never found one.
+#[test]
+fn commits_of_a_new_boot_are_found_behind_a_log_through_another_mount() {
+    alone!();
+    let folder = tempfile::tempdir().unwrap();
+    let written = folder.path().join("written");
+    let mut first = writer(&written);
+    // One durable record, and two commits in the log behind it.
+    for numbers in [0..3, 3..4, 4..5] {
+        write(&mut first, numbers);
+        first.sync().unwrap();
+    }
+    let cut = folder.path().join("cut");
+    copy_table(&written, &cut);
+    pretend_boot(Some([9; 16]));
+    pretend_mount(Some(1));
+    let dataset = open(&cut).unwrap();
+    assert_eq!(numbers_of(&dataset), (0..5).collect::<Vec<_>>());
+    pretend_mount(Some(2));
+    let mut second = writer(&cut);
+    write(&mut second, 5..7);
+    pretend_mount(Some(1));
+    let newer = dataset.refresh().unwrap();
+    assert_eq!(numbers_of(&newer), (0..7).collect::<Vec<_>>());
+    pretend_mount(Some(2));
+    write(&mut second, 7..8);
+    pretend_mount(Some(1));
+    assert_eq!(numbers_of(&newer.refresh().unwrap()), (0..8).collect::<Vec<_>>());
+    assert_eq!(numbers_of(&dataset), (0..5).collect::<Vec<_>>());
+    pretend_mount(None);
+    pretend_boot(None);
+}
+
+/// A volume whose page cache was lost may have the number of a commit and not its record, as after a crash. A check took
+/// that for damage, and a repair set the segment aside.
+#[test]
+fn a_lost_record_is_no_damage_where_rows_are_known_by_their_proof() {
+    alone!();
+    let folder = tempfile::tempdir().unwrap();
+    let written = folder.path().join("written");
+    pretend_mount(Some(1));
+    let mut killed = writer(&written);
+    write(&mut killed, 0..3);
+    killed.sync().unwrap();
+    write(&mut killed, 3..5);
+    let copied = folder.path().join("copied");
+    copy_table(&written, &copied);
+    // The records are those of the commits before.
+    let segment = Segment::of(&copied);
+    let newest = segment.sequence();
+    segment.set_sequence(newest + 2);
+    for (mount, is_good) in [(1, false), (2, true)] {
+        pretend_mount(Some(mount));
+        let report = check(&copied, |_, _| ()).unwrap();
+        assert_eq!(report.is_good(), is_good, "mount {mount}: {report:?}");
+        assert_eq!((report.rows, report.findings.len()), (5, 1), "mount {mount}: {report:?}");
+    }
+    pretend_mount(None);
 }
 
 /// The first writer after a power cut was killed when the record of its first commit was whole and not yet the newest one.

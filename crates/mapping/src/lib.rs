@@ -89,7 +89,7 @@ pub use growable::{GrowableBuffer, PooledMemory};
 pub use guard::{Fault, adopt, guard, is_inside, leave_sigbus_alone, lend};
 pub use home::is_moved;
 pub use mapping::Mapping;
-pub use medium::{Act, Medium, PartFile, Witness, boot_id};
+pub use medium::{Act, Medium, PartFile, Witness, boot_id, read_boot_id};
 #[doc(hidden)]
 pub use medium::{pretend_boot, pretend_mount};
 pub use memory::free_memory;

@@ -473,23 +473,33 @@ pub fn pretend_boot(boot: Option<[u8; 16]>) {
     PRETENDED.iter().zip(words).for_each(|(place, word)| place.store(word, Ordering::Relaxed));
 }
 
-/// Returns the id of the machine's boot, or zeros if the system has none.
+/// Returns the id of the machine's boot, or zeros if the system has none, or [`read_boot_id`] fails.
 pub fn boot_id() -> [u8; 16] {
+    read_boot_id().unwrap_or_default()
+}
+
+/// Returns the id of the machine's boot, or zeros if the system has none.
+///
+/// # Errors
+/// Those of reading it, as for a process that has no free descriptor now. A failure is not remembered.
+pub fn read_boot_id() -> io::Result<[u8; 16]> {
     static BOOT: OnceLock<[u8; 16]> = OnceLock::new();
     let pretended = [0, 1].map(|half| PRETENDED[half].load(Ordering::Relaxed).to_ne_bytes());
     if pretended != [[0; 8]; 2] {
         let mut boot = [0; 16];
         boot.copy_from_slice(pretended.as_flattened());
-        return boot;
+        return Ok(boot);
     }
     if let Some(boot) = BOOT.get() {
-        return *boot;
+        return Ok(*boot);
     }
-    // A process that has no free descriptor now may have one later: a failure is not remembered.
-    let read = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
-    let digits = read.map(|text| text.chars().filter(char::is_ascii_hexdigit).collect::<String>());
-    let id = digits.ok().and_then(|digits| u128::from_str_radix(&digits, 16).ok());
-    id.map_or([0; 16], |id| *BOOT.get_or_init(|| id.to_be_bytes()))
+    let text = match std::fs::read_to_string("/proc/sys/kernel/random/boot_id") {
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => return Ok([0; 16]),
+        read => read?,
+    };
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    let id = u128::from_str_radix(&digits, 16);
+    Ok(id.map_or([0; 16], |id| *BOOT.get_or_init(|| id.to_be_bytes())))
 }
 
 /// 0 if no mount is simulated.

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{Ordering, fence};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::{Mapping, Mode, boot_id};
+use crate::map::{Mapping, Mode, boot_id, read_boot_id};
 use crate::rows::Plan;
 use crate::table::format::{MOST_SEQUENCE, NO_BOOT, PAGE, Record, UNSYNCED};
 use crate::table::protocol::log::{AppendedBytes, LogEntry, appended, entries, following};
@@ -27,9 +27,10 @@ pub(in crate::table) fn delta(
 /// Checks that the system's boot has an id, without which commits lost in a system crash could not be told from others.
 ///
 /// # Errors
-/// `Unsupported`.
+/// `Unsupported`; those of reading it.
 pub(in crate::table) fn check_boot_id() -> Result<()> {
-    if boot_id() != [0; 16] {
+    let id = read_boot_id().map_err(|e| Error::io("reading the id of the machine's boot", &e))?;
+    if id != [0; 16] {
         return Ok(());
     }
     let message = "the machine's boot has no id (in /proc/sys/kernel/random/boot_id), by which growing tables know what a \

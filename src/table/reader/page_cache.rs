@@ -64,12 +64,20 @@ impl Segment {
         !matches!(self.page_cache.0.load(Ordering::Relaxed), UNKNOWN | SAME)
     }
 
+    /// Whether the rows of the newest commit are there by their proof, and nothing is known of the rest of the page cache.
+    pub fn is_compared(&self) -> bool {
+        self.page_cache.0.load(Ordering::Relaxed) == HAS_ROWS
+    }
+
     #[cold]
     fn find_page_cache(&self, record: &Record) -> Result<bool> {
         let mount = self.mapping.mounted().mount;
         // Early writers gave no proof; a writer whose mount is unknown has 0.
         let is_same = record.proof.is_none_or(|proof| proof.mount == mount && mount != 0);
-        let found = if is_same {
+        // Where the log was read, there was no commit of this boot: it was made since, to this page cache. The private pages
+        // are not what its proof is of.
+        let is_newer = self.replayed.as_ref().is_some_and(|left| record.sequence > left.record.sequence);
+        let found = if is_same || is_newer {
             SAME
         } else if self
             .once(0, || Ok(self.has_rows_of(record)? && self.has_all_of(record)? && self.is_newest(record)?))?
