@@ -729,7 +729,8 @@ mod tests {
 
     fn rows_of_step(schema: &Arc<Schema>, rows: usize, step: usize) -> RecordBatch {
         let numbers: Int64Array = (0..rows).map(|row| (row % 11 > 0).then_some((row * step) as i64)).collect();
-        let flags: BooleanArray = (0..rows).map(|row| (row % 7 > 0).then_some((row + step) % 3 == 0)).collect();
+        let flags: BooleanArray =
+            (0..rows).map(|row| (row % 7 > 0).then_some((row + step).is_multiple_of(3))).collect();
         let texts = StringArray::from_iter_values((0..rows).map(|row| &"a text"[..(row + step) % 7]));
         RecordBatch::try_new(schema.clone(), vec![Arc::new(numbers), Arc::new(flags), Arc::new(texts)]).unwrap()
     }
