@@ -1,11 +1,12 @@
-"""Operations on tables and files of which one call of the system after another fails: an error of the system is an error, and
-never absence, damage, the end of a file, or zeros.
+"""Operations on tables and files of which one call of the system after another fails: an error of the system is an
+error, and never absence, damage, the end of a file, or zeros.
 
-    python tests/failing_calls/operations.py [OPERATION ...] [--every N] [--seed SEED] [--json]
+    python tests/failing_calls/operations.py [OPERATION ...] [--every N] [--seed SEED] [--rebooted] [--json]
 
-Each operation is done with a fresh copy of a table or file, and its first call fails, then its second, until none is left to
-fail: once, and from then on. Afterwards all rows that were there are there, and all that were acknowledged since, in order and
-with their values; `check` finds nothing; and a writer goes on. `--every 20` fails a twentieth of the calls, chosen by the seed.
+Each operation is done with a fresh copy of a table or file, and its first call fails, then its second, until none is
+left to fail: once, and from then on. Afterwards all rows that were there are there, and all that were acknowledged
+since, in order and with their values; `check` finds nothing; and a writer goes on. `--every 20` fails a twentieth of
+the calls, chosen by the seed.
 calls.c has what fails: the calls that the package makes, in all of its threads, and none of Python's own.
 """
 
@@ -68,8 +69,8 @@ def append(writer, rows, count, **commit):
     rows.acknowledge()
 
 
-# Each operation: what it begins with, what is done before calls fail, and what is done while they do. An operation is given the
-# path, what the first part has returned, and `Rows`.
+# Each operation: what it begins with, what is done before calls fail, and what is done while they do. An operation is
+# given the path, what the first part has returned, and `Rows`.
 OPERATIONS = {}
 
 
@@ -278,7 +279,7 @@ def try_operation(libc, name, original, path, when, number, lasts):
     return call if failed else None
 
 
-def run(name, every, seed):
+def run(name, every, seed, is_rebooted):
     """Fails the calls of an operation in turn. Returns how often each call has failed, by its error."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.failed_call.restype = ctypes.c_char_p
@@ -291,6 +292,8 @@ def run(name, every, seed):
     with tempfile.TemporaryDirectory() as home:
         original, path = os.path.join(home, "original"), os.path.join(home, "there")
         make_original(OPERATIONS[name][0], original)
+        if is_rebooted:
+            pretend_other_boot(libc, home)
         for number in ERRORS:
             for lasts in (False, True):
                 when, call = chance.randint(1, every), ""
@@ -309,6 +312,20 @@ def run(name, every, seed):
     return {"counts": counts, "wrong": wrong}
 
 
+def pretend_other_boot(libc, home):
+    """Lets the rest of this process see another boot id; for root."""
+    boot = os.path.join(home, "boot")
+    Path(boot).write_text("00000007-0000-4000-8000-000000000001\n")
+    new_mounts, private, bind = 0x20000, 0x44000, 0x1000
+    is_done = (
+        libc.unshare(new_mounts) == 0
+        and libc.mount(b"none", b"/", None, private, None) == 0
+        and libc.mount(boot.encode(), b"/proc/sys/kernel/random/boot_id", None, bind, None) == 0
+    )
+    if not is_done:
+        sys.exit("no other boot can be pretended: that needs root")
+
+
 def build(folder):
     library = os.path.join(folder, "calls.so")
     compiler = os.environ.get("CC", "cc")
@@ -318,20 +335,24 @@ def build(folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("operations", nargs="*", metavar="OPERATION", help=f"of {', '.join(OPERATIONS)}; by default all")
+    parser.add_argument(
+        "operations", nargs="*", metavar="OPERATION", help=f"of {', '.join(OPERATIONS)}; by default all"
+    )
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rebooted", action="store_true", help="as after a restart of the machine; for root")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
-        print(json.dumps(run(args.operations[0], args.every, args.seed)))
+        print(json.dumps(run(args.operations[0], args.every, args.seed, args.rebooted)))
         return
     bad, counts = [], {}
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "LD_PRELOAD": build(folder)}
         for name in args.operations or OPERATIONS:
             command = [sys.executable, __file__, name, "--child", "--every", str(args.every), "--seed", str(args.seed)]
+            command += ["--rebooted"] if args.rebooted else []
             done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=3600)
             if done.returncode != 0:
                 bad.append(name)
