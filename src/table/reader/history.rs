@@ -19,7 +19,7 @@ use crate::dataset::Zone;
 use crate::dataset::Zones;
 use crate::dataset::order::has_order;
 use crate::dataset::{Dataset, Fit, FittedColumns, Footprint, Source};
-use crate::directory::FileId;
+use crate::directory::{FileId, exists};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{Ipc, ReadOptions};
 use crate::map::{ChangeCheck, mappings_are_scarce};
@@ -541,6 +541,12 @@ impl History {
     pub fn is_last_file(&self) -> Result<bool> {
         let path = chain::path(&self.table.folder, self.last().map_or(0, |last| last.first_row));
         Ok(self.last_file == FileId::find(&path)?)
+    }
+
+    /// Whether there is no segment behind these, and none is known to be gone.
+    pub fn is_newest(&self) -> Result<bool> {
+        let is_last = !exists(&self.next_path())? && !self.lacks_segments();
+        Ok(is_last && self.is_last_file()? && self.table.is_in_place()?)
     }
 
     /// Whether some of the segments are known to be gone.

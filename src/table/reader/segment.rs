@@ -166,6 +166,14 @@ impl Segment {
         self.replayed.as_ref().is_some_and(|left| left.record.sequence != record.sequence)
     }
 
+    /// Whether the name of the segment's file was removed.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn is_removed(&self) -> Result<bool> {
+        self.mapping.is_removed().map_err(|e| Error::io("looking at the segment", &e).at(self.path()))
+    }
+
     /// Whether the file at `path` is that of the segment.
     ///
     /// # Errors

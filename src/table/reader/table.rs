@@ -263,7 +263,7 @@ impl Live {
     /// with the next. A file that is merged may have other names, as in a backup of links.
     fn has_more(&self) -> Result<bool> {
         let is_elsewhere = || Ok::<_, Error>(!self.is_own_file()? && exists(&self.table.folder)?);
-        Ok(exists(&self.next_path())? || self.is_removed()? || is_elsewhere()?)
+        Ok(exists(&self.next_path())? || self.snapshot.segment.is_removed()? || is_elsewhere()?)
     }
 
     /// Whether a larger segment has replaced this empty one, whose writer may have been killed before it could say so.
@@ -275,11 +275,6 @@ impl Live {
     /// Whether the segment's own name is that of its file.
     fn is_own_file(&self) -> Result<bool> {
         self.snapshot.segment.is_at(&self.own_path())
-    }
-
-    fn is_removed(&self) -> Result<bool> {
-        let mapping = &self.snapshot.segment.mapping;
-        mapping.is_removed().map_err(|e| Error::io("looking at the segment", &e).at(self.own_path()))
     }
 
     fn own_path(&self) -> PathBuf {
@@ -606,14 +601,8 @@ fn ended(piece: &Piece) -> Option<&History> {
 fn is_newest(piece: &Piece) -> bool {
     match growing(piece) {
         Some(live) => live.is_newest(),
-        None => ended(piece).is_none_or(|history| {
-            let is_same = || {
-                let is_last = !exists(&history.next_path())? && !history.lacks_segments();
-                Ok::<_, Error>(is_last && history.is_last_file()? && history.table.is_in_place()?)
-            };
-            // What can't be looked at may have changed: a refresh has the error.
-            is_same().unwrap_or(false)
-        }),
+        // What can't be looked at may have changed: a refresh has the error.
+        None => ended(piece).is_none_or(|history| history.is_newest().unwrap_or(false)),
     }
 }
 
@@ -646,7 +635,7 @@ pub(super) fn watched(dataset: &Dataset) -> Option<(&Mapping, Page, u64)> {
 /// `FileChanged` if the table was removed, so that no more rows will come.
 pub(super) fn still_there(dataset: &Dataset) -> Result<Dataset> {
     let Some(live) = dataset.pieces().last().and_then(growing) else { return Ok(dataset.clone()) };
-    if !live.is_removed()? && !live.is_replaced()? {
+    if !live.snapshot.segment.is_removed()? && !live.is_replaced()? {
         return Ok(dataset.clone());
     }
     // Sealed, then removed by retention or replaced by compaction.
