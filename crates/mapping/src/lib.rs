@@ -55,7 +55,7 @@
 //! `unsafe` is in four files: `sys` (memory), `os` (files), `guard` (the signal) and `checksum` (instructions). Each file
 //! uses only those to its left:
 //! ```text
-//! error  element  mode  os  parts  home │ guard │ sys │ checksum  watch │ medium  growable  mapping │ store  folder  view  wait │ words
+//! error  element  mode  presence  os  parts  home │ guard │ sys │ checksum  watch │ medium  growable  mapping │ store  folder  view  wait │ words
 //! ```
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 

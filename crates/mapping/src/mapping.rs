@@ -1,6 +1,6 @@
 //! A file, or anonymous memory, as bytes.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
@@ -14,7 +14,7 @@ use crate::guard::guard;
 use crate::medium::mounted;
 use crate::mode::Mode;
 use crate::os::Mounted;
-use crate::presence::{exists, metadata_at};
+use crate::presence::metadata_at;
 use crate::sys;
 use crate::unmapped::{FileState, bounded, open_regular, read_file};
 use crate::watch::{self, ChangeCheck, Watch, WatchedFile, watched};
@@ -275,8 +275,7 @@ impl Mapping {
     /// # Errors
     /// Those of the system.
     pub fn is_at(&self, path: &Path) -> io::Result<bool> {
-        let found = metadata_at(path)?.map(|metadata| (metadata.dev(), metadata.ino()));
-        Ok(found.is_some() && found == self.identity())
+        Ok(metadata_at(path)?.is_some_and(|there| self.is_file(&there)))
     }
 
     /// Whether another file than the mapped one is at `path`.
@@ -284,7 +283,11 @@ impl Mapping {
     /// # Errors
     /// Those of the system.
     pub fn is_replaced_at(&self, path: &Path) -> io::Result<bool> {
-        Ok(exists(path)? && !self.is_at(path)?)
+        Ok(metadata_at(path)?.is_some_and(|there| !self.is_file(&there)))
+    }
+
+    fn is_file(&self, there: &Metadata) -> bool {
+        self.identity() == Some((there.dev(), there.ino()))
     }
 
     /// Whether both are mappings of one file.

@@ -274,6 +274,14 @@ impl Segment {
         self.bytes.slice((place.offset + from) as usize, to.checked_sub(from)? as usize)
     }
 
+    /// Whether another file than that of the segment is at `path`.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn is_replaced_at(&self, path: &Path) -> Result<bool> {
+        self.mapping.is_replaced_at(path).map_err(|e| Error::io("looking at the segment", &e).at(path))
+    }
+
     /// Fills `into` with the bytes of region `region` from byte `at` on.
     ///
     /// # Errors

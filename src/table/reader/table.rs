@@ -268,8 +268,7 @@ impl Live {
 
     /// Whether a larger segment has replaced this empty one, whose writer may have been killed before it could say so.
     fn is_replaced(&self) -> Result<bool> {
-        let path = self.own_path();
-        Ok(self.snapshot.record.rows() == 0 && exists(&path)? && !self.is_own_file()?)
+        Ok(self.snapshot.record.rows() == 0 && self.snapshot.segment.is_replaced_at(&self.own_path())?)
     }
 
     /// Whether the segment's own name is that of its file.

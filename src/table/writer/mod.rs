@@ -1,8 +1,8 @@
 //! A table's writer.
 //!
 //! In reading order: `options`, `base` (what commits are proven since), `durability` (what of a segment is durable),
-//! `growing` (a segment for its writer), `ahead` (the next one), `turns` (the background thread of all writers), `background` (its work for one writer), `prepared` (commits left unfinished by a killed
-//! writer), `opening`, `change` (permitted changes of a schema), `writer`, `alter` (continuing with another schema),
+//! `growing` (a segment for its writer), `ahead` (the next one), `turns` (the background thread of all writers),
+//! `background` (its work for one writer), `prepared` (commits left unfinished by a killed writer), `opening`, `change` (permitted changes of a schema), `writer`, `alter` (continuing with another schema),
 //! `append_row`, `positions`, `dense` (segments that don't grow), `sort` (sorting rows across segments), `compact`
 //! (merging small segments). Uses `format`, `protocol` and `reader`.
 

@@ -94,16 +94,17 @@ impl Writer {
 
     fn open_at(path: &Path, schema: Option<SchemaRef>, options: &WriterOptions) -> Result<Writer> {
         let schema = schema.map(|schema| with_dictionaries(&schema, &options.dictionary)).transpose()?;
+        let is_there = exists(path)?;
         if let Some(schema) = &schema {
             refuse_twins(schema)?;
             // A table that can't be made leaves no folder behind.
             let plan = Plan::of(schema)?;
-            if !exists(path)? {
+            if !is_there {
                 options.settings(&plan)?;
             }
         }
         let mut is_named = false;
-        if !exists(path)? {
+        if !is_there {
             if schema.is_none() {
                 return Err(no_table());
             }
