@@ -406,7 +406,7 @@ class PartitionedRound(Round):
         path, other = self.table()
         name = self.dice.choice(["one", "two"])
         arguments = {"path": path, "name": name, "start": 0, "timeout": self.dice.choice([0, 0, 0.02])}
-        call = Call("p: follow", "follow_partitions", arguments, self.done_follow, self.failed_follow)
+        call = Call("p: follow", "follow", arguments, self.done_follow, self.failed_follow)
         call.other = other
         return call
 

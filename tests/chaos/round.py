@@ -195,13 +195,16 @@ class Round:
         self.settle_down()
         for hand in self.hands:
             self.kill(hand)
+        self.make_writable()
+        self.look_at_last()
+
+    def make_writable(self):
         if self.is_full:
             self.place.free()
             self.is_full = False
         if self.is_read_only:
             self.place.read_only(False)
             self.is_read_only = False
-        self.look_at_last()
 
     def settle_down(self):
         while any(hand.call for hand in self.hands):
@@ -455,12 +458,7 @@ class Round:
     def lose(self, event):
         for hand in list(self.hands):
             self.end_process(hand)
-        if self.is_full:
-            self.place.free()
-            self.is_full = False
-        if self.is_read_only:
-            self.place.read_only(False)
-            self.is_read_only = False
+        self.make_writable()
         if self.dice.random() < 0.7:
             self.place.write_back(self.name, self.dice)
         self.place.lose(event)

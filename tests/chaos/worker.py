@@ -179,18 +179,6 @@ class Worker:
         self.datasets[name] = dataset
         return {"shapes": shapes, "columns": dataset.column_names, "how": how, "arguments": arguments, "seen": seen}
 
-    def follow_partitions(self, path, name, start, timeout):
-        if name not in self.followers:
-            self.followers[name] = aw.follow(path, start=start, timeout=timeout)
-        seen = []
-        try:
-            for part in self.followers[name]:
-                seen.append((part.first_row, part.column_names, part.to_pylist()))
-            return {"parts": seen, "next": self.followers[name].next_row}
-        except BaseException:
-            self.followers.pop(name).close()
-            raise
-
     # ---- readers ----
 
     def open(self, path, name, look):
@@ -261,9 +249,9 @@ class Worker:
             )
         return self.aggregations[name].refresh().to_pylist()
 
-    def follow(self, path, name, start):
+    def follow(self, path, name, start, timeout=0):
         if name not in self.followers:
-            self.followers[name] = aw.follow(path, start=start, timeout=0)
+            self.followers[name] = aw.follow(path, start=start, timeout=timeout)
         seen = []
         try:
             for part in self.followers[name]:
