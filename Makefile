@@ -11,7 +11,7 @@ DENY_VERSION := 0.20.2
 
 .PHONY: test-datafusion-rust demo test programs test-rust features c-prefix arrowwood-datafusion test-datafusion test-flight-sql test-datafusion-python test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-cluster bench-sql bench-streams bench-builders \
   bench-paged bench-instructions bench-serve \
-  view test-view bench-view interop campaigns chaos live torture torture-serve check-all fuzz cargo-fuzz docs rustdoc wheel sources crates publish-crates dist smoke smoke-jars workflows \
+  view test-view bench-view interop campaigns chaos failing-calls live torture torture-serve check-all fuzz cargo-fuzz docs rustdoc wheel sources crates publish-crates dist smoke smoke-jars workflows \
   needs lint format lint-rust lint-python lint-web lint-clojure lint-java lint-deny msrv msrv-version clean
 
 demo: needs $(VENV)/demo.done
@@ -223,6 +223,12 @@ torture-serve:
 # caches are lost: $(ROUNDS) rounds of tests/chaos, from $(SEED) on. The best of it needs root.
 chaos: $(VENV)/test.done
 	$(BIN)/python tests/chaos/chaos.py $(SEED:%=--seed %) $(ROUNDS:%=--rounds %)
+
+# Each call of the system that an operation on a table or file makes fails in turn, once and from then on; after a restart, too,
+# which needs root.
+failing-calls: $(VENV)/test.done
+	$(BIN)/python tests/failing_calls/operations.py
+	$(BIN)/python tests/failing_calls/operations.py --rebooted
 
 # What takes long and is to find nothing: the publish protocol in more orders, $(KILLS) killed writers, 1 writer and 8
 # readers for ten minutes, limits of the system with larger tables. Full disks need root, and are left out without.

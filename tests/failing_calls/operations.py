@@ -7,7 +7,7 @@ Each operation is done with a fresh copy of a table or file, and its first call 
 left to fail: once, and from then on. Afterwards all rows that were there are there, and all that were acknowledged
 since, in order and with their values; `check` finds nothing; and a writer goes on. `--every 20` fails a twentieth of
 the calls, chosen by the seed.
-calls.c has what fails: the calls that the package makes, in all of its threads, and none of Python's own.
+What fails are calls that the package makes, in all of its threads, and none of Python's own.
 """
 
 import argparse
@@ -26,8 +26,15 @@ from pathlib import Path
 
 import arrowwood as aw
 
-HERE = Path(__file__).parent
-ERRORS = (errno.EIO, errno.ENOSPC, errno.ENOMEM, errno.EMFILE)
+SOURCE = Path(__file__).parent.parent / "support/failing_calls.c"
+# Kinds of calls in failing_calls.c, and the errors that each may end with.
+READ, WRITE, SYNC, OPEN, NAME, MAP, SPACE, STAT, CREATE = (1 << bit for bit in range(9))
+ERRORS = {
+    errno.EIO: READ | WRITE | SYNC | OPEN | NAME | SPACE | STAT,
+    errno.ENOSPC: WRITE | SYNC | NAME | SPACE | CREATE,
+    errno.ENOMEM: READ | WRITE | SYNC | OPEN | NAME | MAP | SPACE | STAT,
+    errno.EMFILE: OPEN,
+}
 # Rows of the tables that operations begin with.
 ROWS = 50
 SEGMENT = 20
@@ -257,7 +264,7 @@ def try_operation(libc, name, original, path, when, number, lasts):
     rows = Rows()
     prepared = before(path, rows)
     what = f"{name}, {errno.errorcode[number]} of call {when}{' and later ones' if lasts else ''}"
-    libc.fail_call(when, number, lasts)
+    libc.fail_calls(ERRORS[number], when, number, lasts)
     try:
         act(path, prepared, rows)
     except AssertionError as e:
@@ -267,7 +274,7 @@ def try_operation(libc, name, original, path, when, number, lasts):
         assert libc.failed_calls() > 0, f"{what}: {e!r} without a failed call"
         assert is_of_the_system(e), f"{what}: {e!r}"
     failed, call = libc.failed_calls(), libc.failed_call().decode()
-    libc.disarm()
+    libc.fail_calls(0, 0, 0, False)
     if isinstance(prepared, aw.Writer):
         try:
             prepared.close()
@@ -283,8 +290,7 @@ def run(name, every, seed, is_rebooted):
     """Fails the calls of an operation in turn. Returns how often each call has failed, by its error."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.failed_call.restype = ctypes.c_char_p
-    libc.failed_calls.restype = ctypes.c_long
-    libc.fail_call.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_bool]
+    libc.fail_calls.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_bool]
     libc.fail_calls_of.restype = ctypes.c_bool
     assert libc.fail_calls_of(b"_arrowwood"), "the package's library is not loaded"
     chance = random.Random(f"{seed} {name}")
@@ -302,7 +308,7 @@ def run(name, every, seed, is_rebooted):
                         call = try_operation(libc, name, original, path, when, number, lasts)
                     except AssertionError as e:
                         call = libc.failed_call().decode() if libc.failed_calls() else None
-                        libc.disarm()
+                        libc.fail_calls(0, 0, 0, False)
                         wrong.append(str(e))
                         shutil.rmtree(path, ignore_errors=True)
                         Path(path).unlink(missing_ok=True)
@@ -327,9 +333,9 @@ def pretend_other_boot(libc, home):
 
 
 def build(folder):
-    library = os.path.join(folder, "calls.so")
+    library = os.path.join(folder, "failing_calls.so")
     compiler = os.environ.get("CC", "cc")
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, str(HERE / "calls.c"), "-ldl", "-pthread"], check=True)
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, str(SOURCE), "-ldl"], check=True)
     return library
 
 

@@ -1,23 +1,49 @@
-// Preloaded by tests: lets a call of the system fail, or all from one on; or ends or stops the process before it.
+// Preloaded by tests: lets a call of the system fail, or all from one on; or ends or stops the process before it. Calls that
+// can't fail (close) pass.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 // Kinds of calls.
-enum { READ = 1, WRITE = 2, SYNC = 4, OPEN = 8, NAME = 16, MAP = 32, SPACE = 64, LOCK = 128 };
+enum { READ = 1, WRITE = 2, SYNC = 4, OPEN = 8, NAME = 16, MAP = 32, SPACE = 64, STAT = 128, CREATE = 256 };
 
 static int wanted, until_failure, outcome, failures;
 static bool lasts;
+static const char *failed_name = "";
+// The code whose calls fail, if not all do.
+static uintptr_t code_start, code_end;
+
+static int find(struct dl_phdr_info *object, size_t size, void *name) {
+    (void)size;
+    if (!strstr(object->dlpi_name, name)) {
+        return 0;
+    }
+    for (int part = 0; part < object->dlpi_phnum; part++) {
+        const ElfW(Phdr) *header = &object->dlpi_phdr[part];
+        if (header->p_type == PT_LOAD && header->p_flags & PF_X) {
+            code_start = object->dlpi_addr + header->p_vaddr;
+            code_end = code_start + header->p_memsz;
+        }
+    }
+    return 1;
+}
+
+// Only calls of the library whose path has this in it fail; false if there is none.
+bool fail_calls_of(const char *name) { return dl_iterate_phdr(find, (void *)name) == 1 && code_start != 0; }
 
 // The `when`-th call of one of these kinds from now on fails with the error number `how`, and those after it too if
 // `lasting`; if `how` is negative, the process gets that signal before the call. A `when` of 0 ends that.
@@ -27,17 +53,19 @@ void fail_calls(int kinds, int when, int how, bool lasting) {
     outcome = how;
     lasts = lasting;
     failures = 0;
+    failed_name = "";
     __atomic_store_n(&until_failure, when, __ATOMIC_SEQ_CST);
 }
 
 // How many have failed since.
 int failed_calls(void) { return __atomic_load_n(&failures, __ATOMIC_SEQ_CST); }
 
-// How many more are needed until one fails.
-int calls_left(void) { return __atomic_load_n(&until_failure, __ATOMIC_SEQ_CST); }
+// The name of the first of them.
+const char *failed_call(void) { return failed_name; }
 
-static bool fails(int kind) {
-    if ((wanted & kind) == 0) {
+static bool fails(int kind, const char *name, void *caller) {
+    bool is_of_code = code_end == 0 || (uintptr_t)caller - code_start < code_end - code_start;
+    if ((wanted & kind) == 0 || !is_of_code) {
         return false;
     }
     int left = __atomic_load_n(&until_failure, __ATOMIC_SEQ_CST);
@@ -50,7 +78,9 @@ static bool fails(int kind) {
     if (left > 1) {
         return false;
     }
-    __atomic_add_fetch(&failures, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_add_fetch(&failures, 1, __ATOMIC_SEQ_CST) == 1) {
+        failed_name = name;
+    }
     if (outcome < 0) {
         kill(getpid(), -outcome);
         return false;
@@ -64,11 +94,15 @@ static bool fails(int kind) {
     if (next == NULL) { \
         next = (__typeof__(&name))dlsym(RTLD_NEXT, #name); \
     }
-#define WRAP(result, name, parameters, arguments, kind) \
+#define FAILS(kind, name) fails(kind, name, __builtin_return_address(0))
+#define WRAP_AS(failed, result, name, parameters, arguments, kind) \
     result name parameters { \
         NEXT(name) \
-        return fails(kind) ? (result)-1 : next arguments; \
+        return FAILS(kind, #name) ? (result)failed : next arguments; \
     }
+// How a call that returns a number, and one that returns a pointer, says that it has failed.
+#define WRAP(result, name, parameters, arguments, kind) WRAP_AS(-1, result, name, parameters, arguments, kind)
+#define WRAP_NULL(result, name, parameters, arguments, kind) WRAP_AS(NULL, result, name, parameters, arguments, kind)
 
 WRAP(ssize_t, pread64, (int file, void *into, size_t count, off64_t offset), (file, into, count, offset), READ)
 WRAP(ssize_t, read, (int file, void *into, size_t count), (file, into, count), READ)
@@ -86,12 +120,30 @@ WRAP(int, unlink, (const char *path), (path), NAME)
 WRAP(int, unlinkat, (int folder, const char *path, int flags), (folder, path, flags), NAME)
 WRAP(int, mkdir, (const char *path, mode_t mode), (path, mode), NAME)
 WRAP(int, fallocate, (int file, int mode, off_t offset, off_t length), (file, mode, offset, length), SPACE)
+WRAP(int, rmdir, (const char *path), (path), NAME)
+WRAP(ssize_t, write, (int file, const void *from, size_t count), (file, from, count), WRITE)
+WRAP(ssize_t, writev, (int file, const struct iovec *from, int count), (file, from, count), WRITE)
+WRAP(int, fstat64, (int file, struct stat64 *into), (file, into), STAT)
+WRAP(int, stat64, (const char *path, struct stat64 *into), (path, into), STAT)
+WRAP(int, lstat64, (const char *path, struct stat64 *into), (path, into), STAT)
+WRAP(int, fstatat64, (int folder, const char *path, struct stat64 *into, int flags), (folder, path, into, flags), STAT)
+WRAP(int, statx, (int folder, const char *path, int flags, unsigned mask, struct statx *into),
+     (folder, path, flags, mask, into), STAT)
+WRAP(int, statfs, (const char *path, struct statfs *into), (path, into), STAT)
+WRAP(off64_t, lseek64, (int file, off64_t to, int from), (file, to, from), STAT)
+WRAP(int, flock, (int file, int how), (file, how), STAT)
+WRAP(ssize_t, readlink, (const char *path, char *into, size_t count), (path, into, count), STAT)
+WRAP_NULL(char *, realpath, (const char *path, char *into), (path, into), STAT)
+WRAP_NULL(struct dirent64 *, readdir64, (DIR *folder), (folder), STAT)
+WRAP_NULL(DIR *, opendir, (const char *path), (path), OPEN)
+WRAP_NULL(DIR *, fdopendir, (int file), (file), OPEN)
+WRAP(int, memfd_create, (const char *name, unsigned flags), (name, flags), OPEN)
 WRAP(void *, mremap, (void *old, size_t from, size_t to, int flags, ...), (old, from, to, flags), MAP)
 
 // A populated page takes space; other advice is none that anybody relies on.
 int madvise(void *at, size_t length, int advice) {
     NEXT(madvise)
-    if (advice == MADV_POPULATE_WRITE && fails(SPACE)) {
+    if (advice == MADV_POPULATE_WRITE && FAILS(SPACE, "madvise")) {
         if (errno == ENOSPC) {
             errno = EFAULT; // as the kernel says it
         }
@@ -101,14 +153,14 @@ int madvise(void *at, size_t length, int advice) {
 }
 
 // Of memory without a file there is no end here: that is what ends the process.
-void *mmap64(void *at, size_t length, int protection, int flags, int file, off64_t offset) {
-    NEXT(mmap64)
-    return file >= 0 && fails(MAP) ? MAP_FAILED : next(at, length, protection, flags, file, offset);
-}
+#define WRAP_MAP(name, offset) \
+    void *name(void *at, size_t length, int protection, int flags, int file, offset from) { \
+        NEXT(name) \
+        return file >= 0 && FAILS(MAP, #name) ? MAP_FAILED : next(at, length, protection, flags, file, from); \
+    }
 
-void *mmap(void *at, size_t length, int protection, int flags, int file, off_t offset) {
-    return mmap64(at, length, protection, flags, file, offset);
-}
+WRAP_MAP(mmap64, off64_t)
+WRAP_MAP(mmap, off_t)
 
 // The third parameter is there if a file may be made.
 #define MODE(flags) \
@@ -120,28 +172,25 @@ void *mmap(void *at, size_t length, int protection, int flags, int file, off_t o
         va_end(rest); \
     }
 
-int open64(const char *path, int flags, ...) {
-    NEXT(open64)
-    MODE(flags)
-    return fails(OPEN) ? -1 : next(path, flags, mode);
-}
+#define KIND(flags) (flags & (O_CREAT | O_TMPFILE) & ~O_DIRECTORY ? OPEN | CREATE : OPEN)
 
-int openat(int folder, const char *path, int flags, ...) {
-    NEXT(openat)
-    MODE(flags)
-    return fails(OPEN) ? -1 : next(folder, path, flags, mode);
-}
+#define WRAP_OPEN(name) \
+    int name(const char *path, int flags, ...) { \
+        NEXT(name) \
+        MODE(flags) \
+        return FAILS(KIND(flags), #name) ? -1 : next(path, flags, mode); \
+    }
+#define WRAP_OPENAT(name) \
+    int name(int folder, const char *path, int flags, ...) { \
+        NEXT(name) \
+        MODE(flags) \
+        return FAILS(KIND(flags), #name) ? -1 : next(folder, path, flags, mode); \
+    }
 
-int openat64(int folder, const char *path, int flags, ...) {
-    NEXT(openat64)
-    MODE(flags)
-    return fails(OPEN) ? -1 : next(folder, path, flags, mode);
-}
-
-DIR *opendir(const char *path) {
-    NEXT(opendir)
-    return fails(OPEN) ? NULL : next(path);
-}
+WRAP_OPEN(open)
+WRAP_OPEN(open64)
+WRAP_OPENAT(openat)
+WRAP_OPENAT(openat64)
 
 long syscall(long number, ...) {
     NEXT(syscall)
@@ -152,7 +201,7 @@ long syscall(long number, ...) {
         words[i] = va_arg(rest, long);
     }
     va_end(rest);
-    if (number == SYS_renameat2 && fails(NAME)) {
+    if ((number == SYS_renameat2 && FAILS(NAME, "renameat2")) || (number == SYS_statx && FAILS(STAT, "statx"))) {
         return -1;
     }
     return next(number, words[0], words[1], words[2], words[3], words[4], words[5]);
