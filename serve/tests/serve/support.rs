@@ -151,14 +151,15 @@ impl Drop for Served {
     }
 }
 
-/// Private memory of this process, in bytes.
+/// Private memory of this process, in bytes: without pages of files, such as those of a table that a writer in this process has
+/// mapped.
 pub fn private() -> u64 {
     let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap();
     let of = |name: &str| -> u64 {
         let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         line.trim().trim_end_matches("kB").trim().parse().unwrap()
     };
-    1024 * (of("Private_Dirty:") + of("Swap:"))
+    1024 * (of("Anonymous:") + of("Swap:"))
 }
 
 /// A number that the server counts.
