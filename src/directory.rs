@@ -24,10 +24,23 @@ impl FileId {
         Ok(FileId { device: found.dev(), inode: found.ino(), made: found.created().ok() })
     }
 
+    /// Tells it from others of its file system, now and later; `None` where files have no creation times, so that one made later
+    /// may have the same inode.
+    pub fn lasting(&self) -> Option<String> {
+        let made = self.made?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        Some(format!("{}-{}", self.inode, made.as_nanos()))
+    }
+
     /// Returns the file or directory at `path`; `None` if there is none.
     pub fn of(path: &Path) -> Option<FileId> {
         FileId::at(path).ok()
     }
+}
+
+/// Tells the table in the directory at `path` from others of its file system: another one for a copy of it, and after its rows
+/// were sorted. `None` where that can't be told.
+pub fn table_identity(path: impl AsRef<Path>) -> Option<String> {
+    FileId::of(path.as_ref())?.lasting()
 }
 
 /// The time of the last change of a directory's names, noted before the directory is listed.

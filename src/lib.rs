@@ -172,9 +172,16 @@ pub use compute::{
     Operator, Predicate, TimePart, col,
 };
 pub use dataset::{Column, Dataset, Footprint, Row};
+#[doc(hidden)]
+pub use dataset::{PushedRows, same_rows};
+#[doc(hidden)]
+pub use directory::table_identity;
 pub use error::{Error, ErrorKind, Finding, Result};
 #[doc(hidden)]
 pub use files::local_path;
+#[doc(hidden)]
+#[cfg(feature = "write")]
+pub use ipc::write_pushed;
 pub use ipc::{
     BufferInfo, Compression, FieldInfo, Format, Kind, Message, NodeInfo, StreamReader, Validate, read_stream,
 };
