@@ -2,8 +2,6 @@
 
 use std::fmt::{Display, Formatter};
 
-use super::dataset::Dataset;
-
 /// The rows of a table that an object of a store has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PushedRows {
@@ -26,16 +24,5 @@ impl PushedRows {
 impl Display for PushedRows {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {}", self.first_row, self.table)
-    }
-}
-
-impl Dataset {
-    /// Which rows of which table these are, from the first one on, where they are those of an object that was pushed to a
-    /// store.
-    #[doc(hidden)]
-    pub fn pushed_rows(&self) -> Option<PushedRows> {
-        let piece = self.pieces().first()?;
-        let pushed = piece.source.pushed_rows()?;
-        Some(PushedRows { first_row: pushed.first_row.checked_add(piece.start)?, table: pushed.table.clone() })
     }
 }

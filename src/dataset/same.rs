@@ -1,8 +1,20 @@
-//! [`same_rows`]: whether two datasets have the same rows.
+//! [`same_rows`]: whether two datasets have the same rows; and which rows of a table a dataset has.
 
 use super::dataset::Dataset;
+use super::pushed::PushedRows;
 use crate::array::{Members, Value};
 use crate::error::Result;
+
+impl Dataset {
+    /// Which rows of which table these are, from the first one on, where they are those of an object that was pushed to a
+    /// store.
+    #[doc(hidden)]
+    pub fn pushed_rows(&self) -> Option<PushedRows> {
+        let piece = self.pieces().first()?;
+        let pushed = piece.source.pushed_rows()?;
+        Some(PushedRows { first_row: pushed.first_row.checked_add(piece.start)?, table: pushed.table.clone() })
+    }
+}
 
 /// Whether the rows are the same, where `there` may have a newer schema: more columns, which must be null, and wider numbers.
 /// A NaN is the same as itself.

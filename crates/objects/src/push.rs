@@ -118,7 +118,7 @@ fn push_on(
         let cut = rows.slice(range.start - local.start, range.end - range.start)?;
         let name = location.child(&format!("{:020}.arrow", range.start));
         let from = PushedRows { first_row: range.start, table: identity.clone() };
-        match upload(&cut, &from, &name, options).map_err(|e| e.at(&name.name))? {
+        match upload(&cut, &from, &name, options.batch_rows, &options.store).map_err(|e| e.at(&name.name))? {
             Uploaded::Made(bytes) => pushed.bytes += bytes,
             Uploaded::Taken => return Ok(Some(name)),
         }

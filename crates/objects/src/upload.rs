@@ -15,9 +15,8 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use crate::failure::failed;
-use crate::location::Location;
+use crate::location::{Location, Options};
 use crate::object::SLOWEST;
-use crate::push::PushOptions;
 use crate::runtime::Threads;
 
 /// Bytes of a batch, about: with the footer of an object of 10 GB the batch of a row is fetched by less than 1 MiB.
@@ -36,15 +35,21 @@ pub(crate) enum Uploaded {
 }
 
 /// Makes the object `name` of `rows`, those that it says they are, unless there is one.
-pub(crate) fn upload(rows: &Dataset, from: &PushedRows, name: &Location, options: &PushOptions) -> Result<Uploaded> {
+pub(crate) fn upload(
+    rows: &Dataset,
+    from: &PushedRows,
+    name: &Location,
+    batch_rows: Option<u64>,
+    options: &Options,
+) -> Result<Uploaded> {
     let count = rows.len()?.max(1);
     let bytes = rows.nbytes()?.max(1);
-    let batch = options.batch_rows.unwrap_or_else(|| (count.saturating_mul(BATCH) / bytes).max(1));
+    let batch = batch_rows.unwrap_or_else(|| (count.saturating_mul(BATCH) / bytes).max(1));
     let threads = Threads::of_process()?;
-    let store = name.store(options.store.timeout)?;
+    let store = name.store(options.timeout)?;
     let target = Target { store, name: name.clone() };
     let (sender, receiver) = mpsc::channel(1);
-    let receive = receive(target, options.store.timeout, receiver);
+    let receive = receive(target, options.timeout, receiver);
     std::thread::scope(|scope| {
         // On a thread of its own, which waits for those that send: the caller's may be one of a runtime, and must not.
         let writing = scope.spawn(|| {
