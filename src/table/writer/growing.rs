@@ -10,7 +10,7 @@ use crate::ipc::{SegmentProbe, empty_metadata, probe_segment, schema_metadata};
 use crate::map::{Medium, SharedWords, Store, boot_id};
 use crate::rows::{ALIGNMENT, Mark, Plan, Region, RowSink, ZONE, ZoneMap, read_rows};
 use crate::table::format::{
-    HEADER, Header, NO_BOOT, PAGE, Proof, Record, SEQUENCE, SLOTS, Settings, State, TAIL, UNSYNCED, WRITER,
+    HEADER, Header, NO_BOOT, OWN_FILE, PAGE, Proof, Record, SEQUENCE, SLOTS, Settings, State, TAIL, UNSYNCED, WRITER,
     check_sequence, record_len,
 };
 use crate::table::placement;
@@ -251,7 +251,13 @@ impl Growing {
     }
 
     fn note_writer(&self) {
-        self.shared.store.publish32(self.shared.header.live + WRITER, std::process::id());
+        let Shared { store, header, .. } = &*self.shared;
+        store.publish32(header.live + WRITER, std::process::id());
+        // Unknown where the system does not tell.
+        let word = store.file_word().unwrap_or(0);
+        if store.load64(header.live + OWN_FILE) != word {
+            store.publish64(header.live + OWN_FILE, word);
+        }
     }
 
     /// The last bytes of the bitmaps in the file.
