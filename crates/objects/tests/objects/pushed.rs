@@ -180,6 +180,36 @@ fn of_two_pushes_at_once_one_makes_an_object() {
     }
 }
 
+/// A list of the folder and the table counted the rows that both have twice.
+#[test]
+fn rows_that_are_in_the_folder_and_in_the_table_are_refused_in_one_dataset() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    append(&path("table"), 0..250);
+    append(&path("other"), 1000..1250);
+    pushed(&path("table"), &path("store"), false).unwrap();
+    let object = path("store").join(format!("{:020}.arrow", 0));
+    let opened = |names: &[&Path]| arrowwood::Open::new().paths(names).and_then(|rows| rows.len());
+    let moved = path("moved");
+    std::fs::create_dir(&moved).unwrap();
+    for file in std::fs::read_dir(path("table")).unwrap().map(|file| file.unwrap().path()) {
+        std::fs::copy(&file, moved.join(file.file_name().unwrap())).unwrap();
+    }
+    for table in [path("table"), moved.clone()] {
+        for names in [[object.as_path(), table.as_path()], [table.as_path(), object.as_path()]] {
+            let refused = opened(&names).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+            assert!(refused.to_string().contains("rows 0 to 200 of one table are in"), "{refused}");
+        }
+    }
+    // Other tables have rows of the same numbers.
+    assert_eq!(opened(&[&object, &path("other")]).unwrap(), 450);
+    let mut writer = Writer::open(path("table"), None, &WriterOptions::default()).unwrap();
+    writer.drop_before(200).unwrap();
+    drop(writer);
+    assert_eq!(opened(&[&object, &path("table")]).unwrap(), 250);
+}
+
 /// An object without rows has the name of the next one: nothing is there to go on behind.
 #[test]
 fn an_object_in_the_way_is_named() {
