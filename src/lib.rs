@@ -224,14 +224,14 @@ pub use table::Repaired;
 #[doc(hidden)]
 #[cfg(feature = "table")]
 pub use table::publish;
-#[doc(hidden)]
-#[cfg(feature = "table")]
-pub use table::sealed_rows;
 #[cfg(feature = "table")]
 pub use table::{
     Compaction, Durability, Follow, Late, RecordPlace, RecordStat, SegmentStat, Sync, TableStat, Writer, WriterOptions,
     compact, compact_with, follow, segment_stat, table_stat,
 };
+#[doc(hidden)]
+#[cfg(feature = "table")]
+pub use table::{NUMBERING, PROMOTED, REPLICA, is_replica, sealed_rows};
 pub use text::Preview;
 #[cfg(feature = "text")]
 pub use text::{

@@ -6,7 +6,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
-use arrowwood::{Dataset, Error, ErrorKind, Late, Result, Writer, WriterOptions, open, read_stream, same_rows};
+use arrowwood::{
+    Dataset, Error, ErrorKind, Late, NUMBERING, PROMOTED, Result, Writer, WriterOptions, open, read_stream, same_rows,
+};
 use serde_json::Value as Json;
 
 use crate::client::{Client, ClientOptions, Failed};
@@ -17,8 +19,6 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_
 const CALM: Duration = Duration::from_secs(10);
 /// The number of rows at the end of the local table that are compared with the server's.
 const COMPARED: u64 = 100;
-/// The position of the local table that identifies the row numbering by which it was pulled.
-const NUMBERING: &str = "arrowwood/numbering";
 /// Rows become durable at least every so many bytes.
 const BURST: usize = 64 << 20;
 
@@ -102,7 +102,7 @@ fn once(
         // Another process wrote in between.
         return Ok(None);
     }
-    if noted != Some(facts.numbering) {
+    if noted != Some(facts.numbering) || !local.writer.is_replica() {
         local.note(facts.numbering).map_err(Failed::ForGood)?;
     }
     let ended = loop {
@@ -147,7 +147,12 @@ impl Local {
 
     /// Records the numbering by which rows are pulled; the existing rows have it.
     fn note(&mut self, numbering: u64) -> Result<()> {
-        self.writer.commit_with(&[(NUMBERING, numbering.cast_signed())])?;
+        let mut positions = vec![(NUMBERING, numbering.cast_signed())];
+        // What was a table of its own becomes a replica again.
+        if self.writer.positions().contains_key(PROMOTED) {
+            positions.push((PROMOTED, 0));
+        }
+        self.writer.commit_with(&positions)?;
         self.writer.sync()
     }
 
