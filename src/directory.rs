@@ -27,6 +27,13 @@ impl FileId {
         std::fs::metadata(path).map(|found| FileId::new(&found))
     }
 
+    /// Tells it from others of its file system, now and later; `None` where files have no creation times, so that one made later
+    /// may have the same inode.
+    pub fn lasting(&self) -> Option<String> {
+        let made = self.made?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        Some(format!("{}-{}", self.inode, made.as_nanos()))
+    }
+
     /// Returns the file or directory at `path`; `None` if there is none.
     ///
     /// # Errors
@@ -59,6 +66,15 @@ pub(crate) fn is_directory(path: &Path) -> Result<bool> {
 
 fn unseen(path: &Path, e: &io::Error) -> Error {
     Error::io("looking for the path", e).at(path)
+}
+
+/// Tells the table in the directory at `path` from others of its file system: another one for a copy of it, and after its rows
+/// were sorted. `None` where that can't be told, or where there is nothing.
+///
+/// # Errors
+/// `Io`.
+pub fn table_identity(path: impl AsRef<Path>) -> Result<Option<String>> {
+    Ok(FileId::find(path.as_ref())?.and_then(|found| found.lasting()))
 }
 
 /// The time of the last change of a directory's names, noted before the directory is listed.

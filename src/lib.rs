@@ -172,9 +172,16 @@ pub use compute::{
     Operator, Predicate, TimePart, col,
 };
 pub use dataset::{Column, Dataset, Footprint, Row};
+#[doc(hidden)]
+pub use dataset::{PushedRows, same_rows};
+#[doc(hidden)]
+pub use directory::table_identity;
 pub use error::{Error, ErrorKind, Finding, Result};
 #[doc(hidden)]
 pub use files::local_path;
+#[doc(hidden)]
+#[cfg(feature = "write")]
+pub use ipc::write_pushed;
 pub use ipc::{
     BufferInfo, Compression, FieldInfo, Format, Kind, Message, NodeInfo, StreamReader, Validate, read_stream,
 };
@@ -217,14 +224,14 @@ pub use table::Repaired;
 #[doc(hidden)]
 #[cfg(feature = "table")]
 pub use table::publish;
-#[doc(hidden)]
-#[cfg(feature = "table")]
-pub use table::sealed_rows;
 #[cfg(feature = "table")]
 pub use table::{
     Compaction, Durability, Follow, Late, RecordPlace, RecordStat, SegmentStat, Sync, TableStat, Writer, WriterOptions,
     compact, compact_with, follow, segment_stat, table_stat,
 };
+#[doc(hidden)]
+#[cfg(feature = "table")]
+pub use table::{NUMBERING, PROMOTED, REPLICA, is_replica, sealed_rows};
 pub use text::Preview;
 #[cfg(feature = "text")]
 pub use text::{

@@ -1,13 +1,14 @@
 //! [`open`]: a path, several, a glob, or bytes, as a [`Dataset`].
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use arrow_schema::{FieldRef, Schema};
 
 use crate::array::{Bytes, Value};
-use crate::dataset::Dataset;
-use crate::directory::is_directory;
+use crate::dataset::{Dataset, same_rows};
+use crate::directory::{is_directory, table_identity};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{arrow_files, expand, is_glob, local_path};
 use crate::ipc::{Ipc, KnownSchema, ReadOptions, Shard, Validate};
@@ -129,9 +130,13 @@ impl Open {
     /// Opens all `paths`, whose schemas must match, as one dataset.
     ///
     /// # Errors
-    /// As [`Open::path`], naming the path; `SchemaMismatch`; `InvalidArgument` without any path.
+    /// As [`Open::path`], naming the path; `SchemaMismatch`; `InvalidArgument` without any path, and for rows of a table that are
+    /// in two of them, as in the table and in objects that were pushed from it.
     pub fn paths<P: AsRef<Path>>(self, paths: &[P]) -> Result<Dataset> {
-        joined(&self.each(&paths.iter().map(AsRef::as_ref).collect::<Vec<_>>(), paths.len())?)
+        let paths: Vec<&Path> = paths.iter().map(AsRef::as_ref).collect();
+        let opened = self.each(&paths, paths.len())?;
+        check_overlaps(&paths, &opened)?;
+        joined(&opened)
     }
 
     /// Opens each of `paths`, of a dataset of `count` files: each of many is mapped when its values are read.
@@ -234,6 +239,76 @@ impl Open {
         };
         self.validated(open_partitions(path, types, Arc::new(self))?.ok_or_else(missing)?)
     }
+}
+
+/// Rows of a table in one of several sources.
+struct SourceRows<'a> {
+    name: &'a Path,
+    rows: &'a Dataset,
+    numbers: Range<u64>,
+    /// What tells the table from others; empty if unknown.
+    table: String,
+    is_pushed: bool,
+}
+
+impl SourceRows<'_> {
+    fn of<'a>(name: &'a Path, rows: &'a Dataset) -> Result<Option<SourceRows<'a>>> {
+        let (first, table, is_pushed) = match (rows.pushed_rows(), rows.path()) {
+            (Some(pushed), _) => (pushed.first_row, pushed.table, true),
+            (None, Some(folder)) if rows.origin().is_none() && is_directory(folder)? => {
+                (rows.first_row(), table_identity(folder)?.unwrap_or_default(), false)
+            }
+            _ => return Ok(None),
+        };
+        let numbers = first..first.saturating_add(rows.len()?);
+        Ok(Some(SourceRows { name, rows, numbers, table, is_pushed }))
+    }
+
+    /// The numbers of rows that both have, which are provably the same: of one table, or the last of them are equal.
+    fn shared_with(&self, other: &SourceRows<'_>) -> Result<Option<Range<u64>>> {
+        const COMPARED: u64 = 100;
+        let both = self.numbers.start.max(other.numbers.start)..self.numbers.end.min(other.numbers.end);
+        if both.is_empty() || !(self.is_pushed || other.is_pushed) || schema_difference(self.rows, other.rows) {
+            return Ok(None);
+        }
+        let are_known = !self.table.is_empty() && !other.table.is_empty();
+        if are_known && (self.table == other.table || self.is_pushed && other.is_pushed) {
+            return Ok((self.table == other.table).then_some(both));
+        }
+        let start = both.start.max(both.end.saturating_sub(COMPARED));
+        let last = |source: &SourceRows<'_>| source.rows.slice(start - source.numbers.start, both.end - start);
+        Ok(same_rows(&last(self)?, &last(other)?)?.then_some(both))
+    }
+}
+
+fn schema_difference(a: &Dataset, b: &Dataset) -> bool {
+    a.schema().fields() != b.schema().fields()
+}
+
+/// Checks that no rows of a table are in two of the sources: in the table, and in objects that were pushed from it.
+///
+/// # Errors
+/// `InvalidArgument`, naming both.
+fn check_overlaps(paths: &[&Path], opened: &[Dataset]) -> Result<()> {
+    if opened.len() < 2 || !opened.iter().any(|rows| rows.pushed_rows().is_some()) {
+        return Ok(());
+    }
+    let found = paths.iter().zip(opened).map(|(name, rows)| SourceRows::of(name, rows));
+    let mut sources: Vec<SourceRows<'_>> = found.filter_map(Result::transpose).collect::<Result<_>>()?;
+    sources.sort_by_key(|source| source.numbers.start);
+    for (number, source) in sources.iter().enumerate() {
+        // Those behind begin later.
+        for other in sources[number + 1..].iter().take_while(|other| other.numbers.start < source.numbers.end) {
+            let Some(Range { start, end }) = source.shared_with(other)? else { continue };
+            let message = format!(
+                "rows {start} to {end} of one table are in {} as well, and would count twice: open one of the two, or \
+                 concatenate them without the rows that both have",
+                source.name.display()
+            );
+            return Err(Error::argument(message).at(other.name));
+        }
+    }
+    Ok(())
 }
 
 fn joined(opened: &[Dataset]) -> Result<Dataset> {

@@ -17,6 +17,7 @@ mod import;
 mod input;
 mod inspect;
 mod man;
+mod promote;
 #[cfg(feature = "serve")]
 mod pull;
 #[cfg(feature = "objects")]
@@ -74,6 +75,7 @@ enum Verb {
     Append(append::Append),
     Alter(alter::Alter),
     Compact(compact::Compact),
+    Promote(promote::Promote),
     #[cfg(feature = "serve")]
     View(view::View),
     #[cfg(feature = "serve")]
@@ -118,6 +120,7 @@ impl Verb {
             Verb::Append(append) => append.run(out),
             Verb::Alter(alter) => alter.run(out),
             Verb::Compact(compact) => compact.run(out),
+            Verb::Promote(promote) => promote.run(out),
             #[cfg(feature = "serve")]
             Verb::View(view) => view.run(out, engine),
             #[cfg(feature = "serve")]

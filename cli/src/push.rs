@@ -12,7 +12,8 @@ use crate::shell::{Outcome, Progress, Stdout, named, print_json};
 
 /// Copy a table's rows to an object store, as Arrow files that any reader takes.
 ///
-/// Goes on where it stopped: objects are called by the number of their first row, and are there whole or not at all. Rows of
+/// Goes on where it stopped: objects are called by the number of their first row, are there whole or not at all, and are never
+/// replaced. The last rows there must be the table's. Rows of
 /// the file that grows stay until it is full, or the table is compacted, and rows that a power cut may take until they are
 /// durable. Credentials are taken from AWS_ACCESS_KEY_ID,
 /// AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN and AWS_REGION, another server from AWS_ENDPOINT_URL.
@@ -25,6 +26,9 @@ pub(crate) struct Push {
     /// The most rows of a batch: as many as are read together. By default those of some 480 KiB.
     #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u64).range(1..))]
     batch_rows: Option<u64>,
+    /// Go on though the table has dropped all rows that are in the store, and was moved since or is a copy.
+    #[arg(long)]
+    unseen: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -40,7 +44,8 @@ impl Push {
     pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
         let name = named(&self.table);
         let mut progress = Progress::new(format!("pushing {name}"));
-        let options = PushOptions { all: self.all, batch_rows: self.batch_rows, ..PushOptions::default() };
+        let options =
+            PushOptions { all: self.all, batch_rows: self.batch_rows, unseen: self.unseen, ..PushOptions::default() };
         let pushed = push(&self.table, &self.url, &options, |done, total| progress.at(done, total))?;
         drop(progress);
         if self.json {

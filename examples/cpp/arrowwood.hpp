@@ -3,11 +3,11 @@
 
 #include <arrowwood.h>
 
+#include <iostream>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace arrowwood {
@@ -72,8 +72,7 @@ class Chunks {
 // Rows, in place. Copies are handles of the same rows.
 class Dataset {
  public:
-  explicit Dataset(const std::string &path)
-      : Dataset(make<arrowwood_dataset *>(arrowwood_open, path.c_str(), nullptr)) {}
+  explicit Dataset(const std::string &path) : Dataset(make<arrowwood_dataset *>(arrowwood_open, path.c_str(), nullptr)) {}
   explicit Dataset(arrowwood_dataset *taken) : handle(taken, Free<arrowwood_dataset_free>{}) {}
 
   uint64_t rows() const { return make<uint64_t>(arrowwood_dataset_rows, get()); }
@@ -99,7 +98,7 @@ class Dataset {
   std::shared_ptr<arrowwood_dataset> handle;
 };
 
-// The writer of a table. What was not committed is gone when it is destroyed; close() commits, syncs and may throw.
+// The writer of a table. Only commit() commits: close() returns how many rows it discards, the destructor tells stderr.
 class Writer {
  public:
   Writer(const std::string &path, const std::string &types) {
@@ -107,11 +106,19 @@ class Writer {
     std::unique_ptr<ArrowSchema, void (*)(ArrowSchema *)> released(&schema, schema.release);
     handle.reset(make<arrowwood_writer *>(arrowwood_writer_open, path.c_str(), &schema, nullptr));
   }
-  void append(const std::vector<arrowwood_value> &row) {
-    call(arrowwood_writer_append_row, handle.get(), row.data(), row.size());
-  }
+  Writer(Writer &&) = default;
+  ~Writer() { if (auto rows = uncommitted()) std::cerr << rows << " rows discarded: they were not committed\n"; }
+  using Row = const std::vector<arrowwood_value> &;
+  void append(Row row) { call(arrowwood_writer_append_row, handle.get(), row.data(), row.size()); }
   void commit(bool durable = false) { call(arrowwood_writer_commit, handle.get(), int32_t{durable}); }
-  void close() { call(arrowwood_writer_close, handle.release()); }
+  uint64_t uncommitted() const {
+    arrowwood_writer_state at = ARROWWOOD_WRITER_STATE_INIT;
+    return handle && !arrowwood_writer_progress(handle.get(), &at, nullptr) ? at.rows - at.committed_rows : 0;
+  }
+  uint64_t close() {
+    auto rows = uncommitted();
+    return call(arrowwood_writer_rollback, handle.get()), call(arrowwood_writer_close, handle.release()), rows;
+  }
 
  private:
   std::unique_ptr<arrowwood_writer, Free<arrowwood_writer_free>> handle;

@@ -12,6 +12,7 @@ int main(int count, char **arguments) try {
   arrowwood::Writer writer(path, "symbol: category, price: float64");
   for (int i = 0; i < 1000; i++) writer.append({arrowwood_text(i % 2 ? "IBM" : "AAPL"), arrowwood_float64(i)});
   writer.append({arrowwood_text("MSFT"), arrowwood_null()});
+  writer.commit();
   writer.close();
 
   const arrowwood::Dataset prices(path);

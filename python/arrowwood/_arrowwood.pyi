@@ -1166,6 +1166,16 @@ class Writer:
     @property
     def positions(self) -> dict[str, int]:
         """Positions of the newest commit, by name: the progress of producers. See :meth:`commit`."""
+    def promote(self, positions: AbstractMapping[str, int] | None = None) -> None:
+        """Make a replica, which `arrowwood pull` has made, a table of its own.
+
+        A replica has the rows of another table, and not how far its producers were. Until it is promoted, commits with
+        `positions` are refused: a producer that begins anew would append again what is there. `positions` are those that
+        are known; the others begin anew. The change is durable when this returns.
+
+        Raises:
+            InvalidArgument: the table is no replica, or was promoted before.
+        """
     def rollback(self) -> None:
         """Discard the rows appended since the last commit."""
     def close(self) -> None:

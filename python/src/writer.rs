@@ -316,6 +316,23 @@ impl Writer {
         self.columns.append_row(py, values, quick, |rows| self.append(py, rows))
     }
 
+    /// Make a replica, which `arrowwood pull` has made, a table of its own.
+    ///
+    /// A replica has the rows of another table, and not how far its producers were. Until it is promoted, commits with
+    /// `positions` are refused: a producer that begins anew would append again what is there. `positions` are those that
+    /// are known; the others begin anew. The change is durable when this returns.
+    ///
+    /// Raises:
+    ///     InvalidArgument: the table is no replica, or was promoted before.
+    #[pyo3(signature = (positions = None))]
+    fn promote(&self, py: Python<'_>, positions: Option<&Bound<'_, PyAny>>) -> Result<()> {
+        let positions = positions.map(positions_of).transpose()?.unwrap_or_default();
+        self.inner.with(py, |writer| {
+            writer.promote(&positions.iter().map(|(name, value)| (&name[..], *value)).collect::<Vec<_>>())
+        })?;
+        self.retain(py)
+    }
+
     /// Make all appended rows visible to readers, in one step; with `durable`, return once they would survive a
     /// power cut.
     ///

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use arrowwood::{Dataset, ErrorKind, Late, WriterOptions};
+use arrowwood::{Dataset, ErrorKind, Late, REPLICA, WriterOptions, is_replica};
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
@@ -307,6 +307,9 @@ pub(crate) async fn producer(
     let producer = producer.to_owned();
     let answer = session.work(move |_| {
         let positions = table.rows().and_then(|rows| rows.positions()).map_err(|e| Refusal::of_table(&e))?;
+        if is_replica(&positions) {
+            return Err(Refusal::conflict("replica", REPLICA));
+        }
         let unknown = || Refusal::not_found("the producer is not known");
         let position = position_in(&positions, &producer).ok_or_else(unknown)?;
         let known = table.producers.get(&producer).filter(|known| known.sequence == position.sequence);

@@ -6,7 +6,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
-use arrowwood::{Dataset, Error, ErrorKind, Late, Members, Result, Value, Writer, WriterOptions, open, read_stream};
+use arrowwood::{
+    Dataset, Error, ErrorKind, Late, NUMBERING, PROMOTED, Result, Writer, WriterOptions, open, read_stream, same_rows,
+};
 use serde_json::Value as Json;
 
 use crate::client::{Client, ClientOptions, Failed};
@@ -17,8 +19,6 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_
 const CALM: Duration = Duration::from_secs(10);
 /// The number of rows at the end of the local table that are compared with the server's.
 const COMPARED: u64 = 100;
-/// The position of the local table that identifies the row numbering by which it was pulled.
-const NUMBERING: &str = "arrowwood/numbering";
 /// Rows become durable at least every so many bytes.
 const BURST: usize = 64 << 20;
 
@@ -102,7 +102,7 @@ fn once(
         // Another process wrote in between.
         return Ok(None);
     }
-    if noted != Some(facts.numbering) {
+    if noted != Some(facts.numbering) || !local.writer.is_replica() {
         local.note(facts.numbering).map_err(Failed::ForGood)?;
     }
     let ended = loop {
@@ -147,7 +147,12 @@ impl Local {
 
     /// Records the numbering by which rows are pulled; the existing rows have it.
     fn note(&mut self, numbering: u64) -> Result<()> {
-        self.writer.commit_with(&[(NUMBERING, numbering.cast_signed())])?;
+        let mut positions = vec![(NUMBERING, numbering.cast_signed())];
+        // What was a table of its own becomes a replica again.
+        if self.writer.positions().contains_key(PROMOTED) {
+            positions.push((PROMOTED, 0));
+        }
+        self.writer.commit_with(&positions)?;
         self.writer.sync()
     }
 
@@ -257,7 +262,7 @@ fn compare(
     for batch in read_stream(answer).map_err(of_stream)? {
         let there = Dataset::try_from(vec![batch.map_err(of_stream)?]).map_err(Failed::ForGood)?;
         let len = there.len().map_err(Failed::ForGood)?;
-        let same = here.slice(at, len).and_then(|here| is_same(&here, &there));
+        let same = here.slice(at, len).and_then(|here| same_rows(&here, &there));
         if !same.map_err(Failed::ForGood)? {
             break;
         }
@@ -271,125 +276,10 @@ fn compare(
     Err(Failed::ForGood(Error::new(ErrorKind::InvalidData, message).at(path)))
 }
 
-/// Whether rows are equal; the server's table may have a newer schema: more columns, which must be null, and wider
-/// numbers.
-fn is_same(here: &Dataset, there: &Dataset) -> Result<bool> {
-    if here.len()? != there.len()? || here.schema().fields().iter().any(|own| there.column(own.name()).is_err()) {
-        return Ok(false);
-    }
-    let columns = |rows: &Dataset| -> Result<Vec<_>> {
-        rows.to_record_batches().map(|batch| Ok(batch?.columns().to_vec())).collect()
-    };
-    let names = |rows: &Dataset| rows.schema().fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
-    if names(here) == names(there) && columns(here)? == columns(there)? {
-        return Ok(true);
-    }
-    let own = there.schema().fields().iter().map(|field| here.schema().index_of(field.name()).ok());
-    let own: Vec<Option<usize>> = own.collect();
-    for (a, b) in here.rows().zip(there.rows()) {
-        let a = a?;
-        let b = b?;
-        for (column, own) in own.iter().enumerate() {
-            let value = own.map_or(Ok(Value::Null), |own| a.get(own))?;
-            if !is_same_value(value, b.get(column)?)? {
-                return Ok(false);
-            }
-        }
-    }
-    Ok(true)
-}
-
-fn is_same_value(a: Value<'_>, b: Value<'_>) -> Result<bool> {
-    match (widest(a), widest(b)) {
-        // Shown for debugging, these have the addresses of their buffers.
-        (Value::List(a), Value::List(b)) | (Value::Map(a), Value::Map(b)) => {
-            Ok(a.len() == b.len() && are_same(a.iter().zip(b.iter()))?)
-        }
-        (Value::Struct(a), Value::Struct(b)) => {
-            let names =
-                |members: &Members<'_>| members.iter().map(|(field, _)| field.name().clone()).collect::<Vec<_>>();
-            let values = a.iter().zip(b.iter()).map(|((_, a), (_, b))| (a, b));
-            Ok(names(&a) == names(&b) && are_same(values)?)
-        }
-        (Value::Union(member, a), Value::Union(other, b)) => {
-            Ok(member.name() == other.name() && is_same_value(*a, *b)?)
-        }
-        // As text, so that a NaN equals itself.
-        (a, b) => Ok(format!("{a:?}") == format!("{b:?}")),
-    }
-}
-
-fn are_same<'a>(mut pairs: impl Iterator<Item = (Result<Value<'a>>, Result<Value<'a>>)>) -> Result<bool> {
-    pairs.try_fold(true, |same, (a, b)| Ok(same && is_same_value(a?, b?)?))
-}
-
-/// A number of the widest type.
-fn widest(value: Value<'_>) -> Value<'_> {
-    match value {
-        Value::Int(n) => Value::Int128(n.into()),
-        Value::UInt(n) => Value::Int128(n.into()),
-        Value::Float32(x) => Value::Float64(x.into()),
-        other => other,
-    }
-}
-
 /// The error for an answer that broke off, or is not a stream.
 fn of_stream(e: Error) -> Failed {
     match e.kind() {
         ErrorKind::Io => Failed::ForNow(e),
         _ => Failed::ForGood(e),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use arrow_array::types::Float32Type;
-    use arrow_array::{Array, ArrayRef, Float32Array, Int32Array, Int64Array, ListArray, NullArray, StructArray};
-
-    use super::*;
-
-    fn lists(items: impl Iterator<Item = f32>) -> ArrayRef {
-        let item = |item: f32| (item < 3.0 || item.is_nan()).then_some(vec![Some(item), None, Some(f32::NAN)]);
-        Arc::new(ListArray::from_iter_primitive::<Float32Type, _, _>(items.map(item)))
-    }
-
-    fn structs(items: impl Iterator<Item = f32>) -> ArrayRef {
-        let (lists, numbers): (Vec<_>, Vec<_>) = items.map(|item| (item, item)).unzip();
-        let members: [(&str, ArrayRef); 2] =
-            [("x", Arc::new(Float32Array::from(numbers))), ("list", self::lists(lists.into_iter()))];
-        Arc::new(StructArray::from(
-            members
-                .map(|(name, array)| (Arc::new(arrow_schema::Field::new(name, array.data_type().clone(), true)), array))
-                .to_vec(),
-        ))
-    }
-
-    fn dataset(columns: Vec<(&str, ArrayRef)>) -> Dataset {
-        Dataset::try_from(vec![
-            RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, a)| (n, a, true))).unwrap(),
-        ])
-        .unwrap()
-    }
-
-    /// They were compared with the addresses of their buffers: a table with lists was no prefix of an altered one.
-    #[test]
-    fn nested_values_are_the_same_wherever_they_lie() {
-        let items = || (0..5).map(|n| n as f32);
-        let narrow: ArrayRef = Arc::new(Int32Array::from_iter_values(0..5));
-        let wide: ArrayRef = Arc::new(Int64Array::from_iter_values(0..5));
-        let here = dataset(vec![("n", narrow.clone()), ("list", lists(items())), ("struct", structs(items()))]);
-        let there = |list: ArrayRef, of_struct: ArrayRef| {
-            let new: ArrayRef = Arc::new(NullArray::new(5));
-            dataset(vec![("n", wide.clone()), ("list", list), ("struct", of_struct), ("new", new)])
-        };
-        let others = || items().map(|item| if item == 2.0 { 2.5 } else { item });
-        assert!(is_same(&here, &there(lists(items()), structs(items()))).unwrap());
-        assert!(!is_same(&here, &there(lists(others()), structs(items()))).unwrap());
-        assert!(!is_same(&here, &there(lists(items()), structs(others()))).unwrap());
-        // The same columns, divided elsewhere.
-        let halves = Dataset::concat(&[here.slice(0, 2).unwrap(), here.slice(2, 3).unwrap()]).unwrap();
-        assert!(is_same(&here, &halves).unwrap());
     }
 }

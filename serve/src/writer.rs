@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use arrow_schema::SchemaRef;
 use arrowwood::simulate::Medium;
-use arrowwood::{Dataset, Error, ErrorKind, Writer, WriterOptions};
+use arrowwood::{Dataset, Error, ErrorKind, REPLICA, Writer, WriterOptions};
 use hyper::StatusCode;
 
 use crate::log;
@@ -414,6 +414,9 @@ impl Appended {
         let Batches { ends, numbered, is_over, .. } = &self.batches;
         if is_over.load(Ordering::Relaxed) {
             return Err(Refusal::bad_request("an earlier batch of the call was refused"));
+        }
+        if numbered.is_some() && writer.is_replica() {
+            return Err(Refusal::conflict("replica", REPLICA));
         }
         let mut first = 0;
         if let Some(numbered) = numbered

@@ -10,6 +10,7 @@ use arrow_schema::SchemaRef;
 
 use super::dataset::Dataset;
 use super::fit::{Fit, FittedColumns};
+use super::pushed::PushedRows;
 use super::source::{Footprint, Piece, Plain, Source, Widths};
 use crate::array::Unchecked;
 use crate::error::{Error, Result};
@@ -148,6 +149,10 @@ impl Source for Fitted {
 
     fn successor(&self, file: &Path) -> Result<Option<PathBuf>> {
         self.stored.successor(file)
+    }
+
+    fn pushed_rows(&self) -> Option<&PushedRows> {
+        self.stored.pushed_rows()
     }
 
     fn first_row(&self) -> u64 {

@@ -4,7 +4,8 @@
 //! over pieces of sources), `column`, `row`, `each_row` (rows anywhere), `index` (finding the batch of a row), `key` (the comparable form of
 //! values), `order` (of a sorted column), `zone` (the smallest and largest values of a block), `memory` (arrays in
 //! memory as a source), `partition` (a source with constant columns), `fit` (converting columns of an older schema to a
-//! newer one), `fitted` (a source with such columns). Knows no file format; uses `array`, `types`, `parallel`, `map`
+//! newer one), `fitted` (a source with such columns), `same` (whether rows
+//! are the same), `pushed` (the rows of an object of a store). Knows no file format; uses `array`, `types`, `parallel`, `map`
 //! and `error`.
 
 mod column;
@@ -19,8 +20,9 @@ mod key;
 mod memory;
 pub(crate) mod order;
 mod partition;
+mod pushed;
 mod row;
-
+mod same;
 mod source;
 #[cfg(any(feature = "table", feature = "compute"))]
 mod zone;
@@ -36,7 +38,9 @@ pub(crate) use fit::{Fit, FittedColumns, renewed};
 pub(crate) use index::Index;
 pub(crate) use key::Key;
 pub(crate) use partition::with_fields;
+pub use pushed::PushedRows;
 pub use row::Row;
+pub use same::same_rows;
 pub use source::Footprint;
 pub(crate) use source::{Location, Origin, Part, Piece, Plain, Source, Widths};
 #[cfg(feature = "compute")]

@@ -10,6 +10,7 @@ use arrow_schema::{FieldRef, Fields, Schema, SchemaRef};
 
 use super::constant::ConstantColumn;
 use super::dataset::Dataset;
+use super::pushed::PushedRows;
 use super::source::{Footprint, Location, Piece, Plain, Source, Widths};
 #[cfg(feature = "compute")]
 use super::zone::Zones;
@@ -161,6 +162,10 @@ impl Source for WithConstants {
 
     fn successor(&self, file: &Path) -> Result<Option<PathBuf>> {
         self.stored.successor(file)
+    }
+
+    fn pushed_rows(&self) -> Option<&PushedRows> {
+        self.stored.pushed_rows()
     }
 
     fn first_row(&self) -> u64 {

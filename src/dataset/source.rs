@@ -10,6 +10,7 @@ use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
 use super::constant::ConstantColumn;
+use super::pushed::PushedRows;
 #[cfg(feature = "compute")]
 use super::zone::Zones;
 use crate::array::{Unchecked, slice};
@@ -133,6 +134,11 @@ pub(crate) trait Source: Debug + Send + Sync {
     /// The number of the source's first row in its table.
     fn first_row(&self) -> u64 {
         0
+    }
+
+    /// Which rows of which table it has, where it is an object that was pushed to a store.
+    fn pushed_rows(&self) -> Option<&PushedRows> {
+        None
     }
 
     /// The location of row `row`, if the source is a view of another dataset.

@@ -27,5 +27,5 @@ pub(crate) use read::{Sound, read_batch, read_footer, same_schema};
 pub(crate) use write::write_noted;
 #[cfg(feature = "write")]
 pub use write::{
-    EncodedMessage, FileWriter, StreamEncoder, StreamWriter, WriteOptions, write, write_indexed, write_to,
+    EncodedMessage, FileWriter, StreamEncoder, StreamWriter, WriteOptions, write, write_indexed, write_pushed, write_to,
 };

@@ -47,6 +47,11 @@ pub(super) const UNSYNCED: u64 = 192;
 /// the commit, that of the durable record that this proof is since, and the checksum.
 pub(super) const RENEWED_PROOF: [u64; 3] = [256, 264, 272];
 
+/// In the live page: the modification time that the file was given when it was last closed, in seconds since 1970, and which file
+/// it was: a copy is another one.
+pub(super) const STAMPED: u64 = 320;
+pub(super) const OWN_FILE: u64 = 328;
+
 /// The boot of a record that counts after a crash of the machine, or in a page cache that is not that of its writer.
 pub(super) const NO_BOOT: [u8; 16] = [0; 16];
 
@@ -652,6 +657,8 @@ mod tests {
             (renewed, "renewed"),
             (base, "renewed base"),
             (proof, "renewed proof"),
+            (STAMPED, "stamped"),
+            (OWN_FILE, "file"),
         ];
         assert_eq!(live, expected.map(|(at, name)| (at, name.to_string())));
         let boot = *b"the boot's bytes";

@@ -25,5 +25,8 @@ pub use reader::{
     Follow, RecordPlace, RecordStat, SegmentStat, TableStat, follow, sealed_rows, segment_stat, table_stat,
 };
 pub(crate) use reader::{WakeUp, close_files, holds_table, is_segment_name, open_table};
-pub use writer::{Compaction, Durability, Late, Sync, Writer, WriterOptions, compact, compact_on, compact_with};
+pub use writer::{
+    Compaction, Durability, Late, NUMBERING, PROMOTED, REPLICA, Sync, Writer, WriterOptions, compact, compact_on,
+    compact_with, is_replica,
+};
 pub(crate) use writer::{alter, altered_schema, remove_table, write_part};

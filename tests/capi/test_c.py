@@ -310,6 +310,15 @@ class Examples(Folder):
         lines = (ROOT / "examples/cpp/arrowwood.hpp").read_text().splitlines()
         self.assertLess(len(lines), 130, "an example that is longer is no longer one")
 
+    @needs_cpp
+    def test_cpp_never_commits_half_a_batch(self):
+        with tempfile.TemporaryDirectory() as headers:
+            shutil.copy(ROOT / "examples/cpp/arrowwood.hpp", headers)
+            program = compile_c(f"-I{headers}", own("half.cpp"), standard="c++17", name="half", compiler="c++")
+        done = subprocess.run([program, self.folder / "half"], env=ENVIRONMENT, capture_output=True, text=True)
+        self.assertEqual(done.stdout, "a message that can't be parsed\n2 discarded, 1 there\n")
+        self.assertEqual(done.stderr, "1 rows discarded: they were not committed\n")
+
     @needs_pkg_config
     def test_r(self):
         said = run(ROOT / "examples/r/run.sh", self.numbers(), "x")

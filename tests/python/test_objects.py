@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -135,6 +136,86 @@ def test_others_read_what_was_pushed(bucket, endpoint, tmp_path):
             aw.open(f"{url}/")
         store.delete_file(other)
     assert len(aw.open(f"{url}/")) == ROWS
+
+
+class Gate(BaseHTTPRequestHandler):
+    """Passes requests on to a store; holds those that make an object, where `held` is set, until `opened` is."""
+
+    protocol_version = "HTTP/1.1"
+    store = ""
+    held = threading.Event()
+    opened = threading.Event()
+
+    def passed(self):
+        length = int(self.headers.get("Content-Length") or 0)
+        body = self.rfile.read(length) if length else None
+        makes = self.command == "PUT" and "uploadId" not in self.path
+        if makes or (self.command == "POST" and "uploadId" in self.path):
+            self.held.set()
+            self.opened.wait(PATIENCE)
+        headers = {name: value for name, value in self.headers.items() if name.lower() != "transfer-encoding"}
+        headers.setdefault("Content-Type", "application/octet-stream")
+        request = urllib.request.Request(self.store + self.path, method=self.command, data=body, headers=headers)
+        try:
+            answer = urllib.request.urlopen(request, timeout=PATIENCE)
+        except urllib.error.HTTPError as e:
+            answer = e
+        content = answer.read()
+        self.send_response(answer.status)
+        for name, value in answer.headers.items():
+            if name.lower() not in ("content-length", "transfer-encoding", "connection"):
+                self.send_header(name, value)
+        length = answer.headers["Content-Length"] if self.command == "HEAD" else str(len(content))
+        self.send_header("Content-Length", length or "0")
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = passed
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.mark.parametrize("rows", [ROWS, 250_000], ids=["at once", "in parts"])
+def test_of_two_pushes_at_once_one_makes_an_object(bucket, endpoint, tmp_path, rows):
+    """The slower one, which began with fewer rows, replaced the longer object of the faster one."""
+    table = table_of(tmp_path / "ticks", rows=rows)
+    url = f"s3://{bucket}/ticks"
+    gate = ThreadingHTTPServer(("127.0.0.1", 0), Gate)
+    gate.daemon_threads = True
+    Gate.store, Gate.held, Gate.opened = endpoint, threading.Event(), threading.Event()
+    threading.Thread(target=gate.serve_forever, daemon=True).start()
+    command = [sys.executable, "-m", "arrowwood._cli", "push", "--json", str(table), url]
+    through = {**os.environ, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{gate.server_port}"}
+    slower = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=through)
+    try:
+        wait_until(lambda: Gate.held.is_set() or slower.poll() is not None, "the slower one makes its object")
+        table_of(table, start=rows, rows=rows)
+        faster = push(table, url)
+        with aw.writer(table) as writer:
+            writer.drop_before(rows + 1000)
+        table_of(table, start=2 * rows, rows=3000)
+        Gate.opened.set()
+        told, errors = slower.communicate(timeout=PATIENCE)
+        assert slower.returncode == 0, errors
+    finally:
+        Gate.opened.set()
+        slower.kill()
+        gate.shutdown()
+    done = json.loads(told)
+    assert faster["rows"] == faster["end"] and done["end"] == faster["end"] + done["rows"]
+    assert done["left"] == 2 * rows + 3000 - done["end"] < rows
+    ds = aw.open(url)
+    assert ds["n"].to_pylist() == list(range(done["end"]))
+
+
+def test_another_table_of_the_same_columns_is_refused(bucket, tmp_path):
+    url = f"s3://{bucket}/ticks"
+    assert push(table_of(tmp_path / "ticks"), url, "--all")["end"] == ROWS
+    done = arrowwood("push", table_of(tmp_path / "anew", start=7, rows=2 * ROWS), url)
+    assert done.returncode == 1, done.stdout
+    assert f"among the rows from {ROWS - 100} to {ROWS} are others than the table's" in done.stderr, done.stderr
+    assert len(aw.open(url)) == ROWS
 
 
 def test_what_is_refused(bucket, endpoint, tmp_path, monkeypatch):

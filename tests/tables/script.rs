@@ -62,7 +62,8 @@ impl Places {
             ("live page".into(), live..live + PAGE),
         ];
         let writer = live + 128..live + 132;
-        let mut masks = vec![writer];
+        // Which file it is, and when it was closed.
+        let mut masks = vec![writer, live + 320..live + 336];
         let mut times = Vec::new();
         for (number, name) in ["visible A", "visible B", "durable A", "durable B"].into_iter().enumerate() {
             let start = live + PAGE + number * record;

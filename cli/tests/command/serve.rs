@@ -409,6 +409,62 @@ fn a_table_that_is_pulled_is_a_prefix() {
     }
 }
 
+/// A replica has no positions of producers: a resent batch was appended twice, and one that had been acknowledged was skipped.
+#[test]
+fn a_replica_takes_no_numbered_batches_until_it_is_promoted() {
+    let folder = tempfile::tempdir().unwrap();
+    let [first, second] = ["a", "b"].map(|name| folder.path().join(name));
+    fs::create_dir(&first).unwrap();
+    fs::create_dir(&second).unwrap();
+    let send = |server: &Server, head: &str, body: &str| {
+        let mut stream = BufReader::new(TcpStream::connect(&server.address).unwrap());
+        request(&mut stream, head, body).unwrap()
+    };
+    let numbered = |server: &Server, n: u64| {
+        let head = format!(
+            "POST /v1/tables/t/rows HTTP/1.1\r\ncontent-type: application/x-ndjson\r\nproducer: p\r\nproducer-sequence: {n}"
+        );
+        send(server, &head, &format!("{{\"n\": {n}}}\n"))
+    };
+    let server = Server::start(&first, &[]);
+    assert_eq!(send(&server, "PUT /v1/tables/t HTTP/1.1", "n: int64").0, 201);
+    (0..10).for_each(|n| assert_eq!(numbered(&server, n).0, 200));
+    let copy = second.join("t");
+    let (url, there) = (format!("{}/t", server.url), copy.display().to_string());
+    assert!(run(&["pull", &url, &there]).status.success());
+    let kept = folder.path().join("kept");
+    copy_table(&copy, &kept);
+    let replica = Server::start(&second, &[]);
+    // Also of a producer that asks how far it is.
+    let ask = "GET /v1/tables/t/producers/p HTTP/1.1";
+    for (status, answer) in [numbered(&replica, 9), numbered(&replica, 12), send(&replica, ask, "")] {
+        assert_eq!(status, 409, "{answer}");
+        assert!(answer.contains("\"replica\"") && answer.contains("arrowwood promote TABLE"), "{answer}");
+    }
+    // Rows without a number are nobody's resent ones.
+    let plain = "POST /v1/tables/t/rows HTTP/1.1\r\ncontent-type: application/x-ndjson";
+    assert_eq!(send(&replica, plain, "{\"n\": 100}\n").0, 200);
+    drop(replica);
+    let mut writer = Writer::open(&copy, None, &WriterOptions::default()).unwrap();
+    let refused = writer.commit_with(&[("kafka/t/0", 5)]).unwrap_err();
+    assert!(refused.to_string().contains("arrowwood promote TABLE"), "{refused}");
+    drop(writer);
+    let done = run(&["promote", "--producer", "p=9", "--position", "kafka/t/0=5", &there]);
+    assert!(text(&done.stdout).contains("t: promoted, 11 rows; 2 positions are known"), "{done:?}");
+    assert!(!run(&["promote", &there]).status.success(), "it is no replica any more");
+    let promoted = Server::start(&second, &[]);
+    let (status, answer) = numbered(&promoted, 9);
+    assert!(status == 200 && answer.contains("\"duplicate\":true"), "{answer}");
+    assert_eq!(numbered(&promoted, 10).0, 200);
+    assert_eq!(numbered(&promoted, 12).0, 409, "one is missing");
+    drop(promoted);
+    assert_eq!(numbers(&copy), (0..10).chain([100, 10]).collect::<Vec<_>>());
+    // What was promoted becomes a replica again where it is one.
+    assert!(run(&["promote", &kept.display().to_string()]).status.success());
+    assert!(run(&["pull", &url, &kept.display().to_string()]).status.success());
+    assert!(arrowwood::is_replica(&open(&kept).unwrap().positions().unwrap()));
+}
+
 #[test]
 fn a_pull_sees_that_the_servers_rows_were_put_in_order() {
     let folder = tempfile::tempdir().unwrap();

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::UNIX_EPOCH;
 
 use crate::error::{Error, Result};
 use crate::guard::guard;
@@ -18,6 +19,14 @@ use crate::presence::metadata_at;
 use crate::sys;
 use crate::unmapped::{FileState, bounded, open_regular, read_file};
 use crate::watch::{self, ChangeCheck, Watch, WatchedFile, watched};
+
+/// See [`Mapping::file_word`].
+pub(crate) fn file_word(metadata: &Metadata) -> u64 {
+    let made = metadata.created().ok().and_then(|made| made.duration_since(UNIX_EPOCH).ok());
+    let made = made.map_or(0, |made| made.as_nanos() as u64);
+    // An odd factor: inode numbers that differ in their low bits differ in the high ones, too.
+    (metadata.ino().wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ made).max(1)
+}
 
 /// A file mapped whole, of any size. Clones share the mapping; the last one to go unmaps it.
 #[derive(Clone, Debug)]
@@ -40,6 +49,8 @@ struct MappedFile {
     file: RwLock<Option<File>>,
     /// Device and inode of the file, which identify it.
     identity: (u64, u64),
+    /// See [`Mapping::file_word`].
+    word: u64,
     watched: WatchedFile,
     /// Whether the pages of the watch's marks were asked for.
     is_asked: AtomicBool,
@@ -61,11 +72,13 @@ impl Mapping {
         let region =
             sys::MemoryRegion::of_file(&file, len, mode, path).map_err(|e| Error::io("mapping the file", &e))?;
         let identity = (metadata.dev(), metadata.ino());
+        let word = file_word(&metadata);
         let watched = WatchedFile::new(&metadata);
         let origin = MappedFile {
             path: path.to_path_buf(),
             file: RwLock::new(Some(file)),
             identity,
+            word,
             watched,
             is_asked: AtomicBool::new(false),
         };
@@ -105,11 +118,12 @@ impl Mapping {
             }
         }
         let origin = self.0.origin.as_ref().map(|origin| {
-            let MappedFile { path, identity, .. } = origin;
+            let MappedFile { path, identity, word, .. } = origin;
             MappedFile {
                 path: path.clone(),
                 file: RwLock::new(None),
                 identity: *identity,
+                word: *word,
                 watched: WatchedFile::none(),
                 is_asked: AtomicBool::new(false),
             }
@@ -270,6 +284,12 @@ impl Mapping {
         self.0.origin.as_ref().map(|origin| origin.identity)
     }
 
+    /// A number that tells the file from its copies: of its inode number and, on file systems that have them, its time of
+    /// creation. 0 for memory without a file.
+    pub fn file_word(&self) -> u64 {
+        self.0.origin.as_ref().map_or(0, |origin| origin.word)
+    }
+
     /// Whether the file at `path` is the mapped one. No other file gets its inode number while it is mapped.
     ///
     /// # Errors
@@ -288,6 +308,11 @@ impl Mapping {
 
     fn is_file(&self, there: &Metadata) -> bool {
         self.identity() == Some((there.dev(), there.ino()))
+    }
+
+    /// Whether some of its bytes differ from those of the file, which are those of this process alone.
+    pub fn is_patched(&self) -> bool {
+        self.0.is_patched
     }
 
     /// Whether both are mappings of one file.

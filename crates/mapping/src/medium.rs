@@ -6,12 +6,13 @@
 //! the disk after a crash at any moment.
 
 use std::fmt::Debug;
-use std::fs::File;
+use std::fs::{File, FileTimes};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::home::Home;
 use crate::os::{Mounted, RelativePath};
@@ -421,6 +422,18 @@ pub struct PartFile {
 }
 
 impl PartFile {
+    /// Gives the file the whole second behind now, and behind the time of modification of the file at `before`, if there is one.
+    /// What is written later sets it to the time then.
+    pub fn stamp_behind(&self, before: &Path) {
+        let changed = std::fs::metadata(before).ok().and_then(|found| u64::try_from(found.mtime()).ok());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
+        let seconds = now.max(changed.unwrap_or(0)).saturating_add(1);
+        if let Some(time) = UNIX_EPOCH.checked_add(Duration::from_secs(seconds)) {
+            // The file is there as well without.
+            let _ = self.file.set_times(FileTimes::new().set_modified(time));
+        }
+    }
+
     /// Syncs the file to the disk and names it `path`, replacing the file there.
     ///
     /// # Errors

@@ -4,16 +4,17 @@
 //! are stored through a mapping of the whole file, but only after [`Store::prepare`] has reserved the blocks: a store
 //! without blocks could raise SIGBUS.
 
-use std::fs::File;
+use std::fs::{File, FileTimes, Metadata};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::checksum::{ByteRun, ByteRunEnd};
 use crate::error::Result;
-use crate::mapping::Mapping;
+use crate::mapping::{Mapping, file_word};
 use crate::medium::{Act, Medium, inode, mounted};
 use crate::mode::Mode;
 use crate::parts::take_over;
@@ -353,6 +354,44 @@ impl Store {
     /// Wakes the readers that wait at `asleep_on`.
     pub fn wake(&self, asleep_on: u64) {
         self.region.wake(asleep_on as usize);
+    }
+
+    /// Which file it is: see [`Mapping::file_word`].
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn file_word(&self) -> io::Result<u64> {
+        Ok(file_word(&self.file.metadata()?))
+    }
+
+    /// Whether the file has the modification time `seconds`, to the nanosecond.
+    pub fn is_stamped(&self, seconds: u64) -> bool {
+        let has = |found: Metadata| found.mtime() == seconds.cast_signed() && found.mtime_nsec() == 0;
+        self.file.metadata().is_ok_and(has)
+    }
+
+    /// The next whole second behind now, behind the file's modification time, and behind `last`.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn next_stamp(&self, last: u64) -> io::Result<u64> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
+        let changed = u64::try_from(self.file.metadata()?.mtime()).unwrap_or(0);
+        Ok(now.max(changed).max(last).saturating_add(1))
+    }
+
+    /// Gives the file a modification time. What is stored later sets it to the time then.
+    ///
+    /// # Errors
+    /// Those of the system: only who owns a file may choose its times.
+    pub fn stamp(&self, seconds: u64) -> io::Result<()> {
+        let time = UNIX_EPOCH.checked_add(Duration::from_secs(seconds)).ok_or(io::ErrorKind::InvalidInput)?;
+        self.file.set_times(FileTimes::new().set_modified(time))
+    }
+
+    /// Whether this process is the one that opened the file, and no fork of it.
+    pub fn is_ours(&self) -> bool {
+        self.forks == os::forks()
     }
 
     /// Syncs everything written to the disk (fdatasync(2)).

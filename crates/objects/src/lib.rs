@@ -12,7 +12,7 @@
 //! # Inside
 //! In reading order: `ranges` (which bytes are there), `failure` (what went wrong, in a sentence), `runtime` (threads),
 //! `location` (URLs and stores), `object` (one object, read by ranges), `fetcher` (what is asked for, into a sparse file),
-//! `open`, `push`.
+//! `open`, `upload` (rows as an object), `push`.
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
 mod failure;
@@ -23,6 +23,7 @@ mod open;
 mod push;
 mod ranges;
 mod runtime;
+mod upload;
 
 pub use location::Options;
 pub use open::{install, open, open_with};

@@ -5,11 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrowwood::{Error, ErrorKind, Result};
+use futures_util::future::BoxFuture;
 use object_store::aws::AmazonS3Builder;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService, ReqwestConnector,
+};
 use object_store::http::HttpBuilder;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
+use reqwest::header::{HeaderValue, IF_NONE_MATCH};
 use url::Url;
 
 use crate::failure::failed;
@@ -57,6 +62,18 @@ impl Location {
         matches!(self.url.scheme(), "s3" | "file")
     }
 
+    /// Whether it is a file of this machine.
+    pub(crate) fn is_file(&self) -> bool {
+        self.url.scheme() == "file"
+    }
+
+    /// The place in the same folder that has this name between a dot and `suffix`.
+    pub(crate) fn beside(&self, suffix: &str) -> Path {
+        let name = self.path.filename().unwrap_or_default();
+        let folder: Path = self.path.parts().take(self.path.parts_count().saturating_sub(1)).collect();
+        folder.join(format!(".{name}{suffix}"))
+    }
+
     /// Whether the URL names a folder.
     pub(crate) fn is_folder(&self) -> bool {
         self.url.path().ends_with('/')
@@ -77,8 +94,8 @@ impl Location {
     /// The store, whose connections belong to the runtime that uses them.
     pub(crate) fn store(&self, timeout: Duration) -> Result<Arc<dyn ObjectStore>> {
         let failed = |e| failed("preparing requests", &e).at(&self.name);
-        if self.url.scheme() == "file" {
-            return Ok(Arc::new(LocalFileSystem::new()));
+        if self.is_file() {
+            return Ok(Arc::new(LocalFileSystem::new().with_fsync(true)));
         }
         // An error says that there is one already.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -100,6 +117,7 @@ impl Location {
             let mut builder = AmazonS3Builder::from_env()
                 .with_bucket_name(self.url.host_str().unwrap_or_default())
                 .with_client_options(options.with_allow_http(is_plain))
+                .with_http_connector(CreateOnly)
                 .with_retry(retry);
             if let Some(endpoint) = endpoint {
                 builder = builder.with_endpoint(endpoint);
@@ -109,6 +127,33 @@ impl Location {
         let builder = HttpBuilder::new().with_url(self.url.as_str()).with_retry(retry);
         let store = builder.with_client_options(options.with_allow_http(self.url.scheme() == "http")).build();
         Ok(Arc::new(store.map_err(failed)?))
+    }
+}
+
+/// Connects to a store that names no object at the end of an upload in parts where there is one already. For an object that is sent
+/// at once, `PutMode::Create` says so; the end of an upload has no such mode.
+#[derive(Debug)]
+struct CreateOnly;
+
+impl HttpConnector for CreateOnly {
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(HttpClient::new(CreateOnlyClient(ReqwestConnector::default().connect(options)?)))
+    }
+}
+
+#[derive(Debug)]
+struct CreateOnlyClient(HttpClient);
+
+impl HttpService for CreateOnlyClient {
+    fn call<'a, 'b>(&'a self, mut request: HttpRequest) -> BoxFuture<'b, std::result::Result<HttpResponse, HttpError>>
+    where
+        'a: 'b,
+    {
+        let ends_upload = request.uri().query().is_some_and(|query| query.contains("uploadId="));
+        if ends_upload && request.method() == reqwest::Method::POST {
+            request.headers_mut().insert(IF_NONE_MATCH, HeaderValue::from_static("*"));
+        }
+        Box::pin(async move { self.0.execute(request).await })
     }
 }
 

@@ -7,6 +7,7 @@ use super::flat::FlatTable;
 use super::message::{MessageFrame, NextMessage, Window, find};
 use super::schema::{IpcSchema, KnownSchema};
 use crate::array::Bytes;
+use crate::dataset::PushedRows;
 use crate::error::{Error, Result};
 
 pub(in crate::ipc) const MAGIC: &[u8; 6] = b"ARROW1";
@@ -20,6 +21,8 @@ pub(in crate::ipc) struct Footer {
     pub(in crate::ipc) zones: Option<String>,
     /// The content of [`ROWS`]: the rows of each record batch; empty without that note.
     pub(in crate::ipc) rows: Vec<u64>,
+    /// The content of [`TABLE`].
+    pub(in crate::ipc) table: Option<PushedRows>,
 }
 
 /// The key of a dense segment's footer metadata that holds the zones of its blocks.
@@ -28,6 +31,9 @@ pub(crate) const ZONES: &str = "arrowwood.zones";
 /// The key of the footer's own metadata by which a file says how many rows its batches have, as in `1000x4096 1x17`: the
 /// footer of the format doesn't, and a reader of a store would have to fetch each header to find a row.
 pub(in crate::ipc) const ROWS: &str = "arrowwood.rows";
+
+/// The key of the footer's own metadata by which an object of a store says which rows of which table it has.
+pub(in crate::ipc) const TABLE: &str = "arrowwood.table";
 
 /// The blocks of one kind, 24 bytes each, as in the footer.
 #[derive(Debug)]
@@ -72,7 +78,9 @@ pub(in crate::ipc) fn read_footer(bytes: &Bytes, known: &KnownSchema) -> Result<
     let dictionaries = FooterBlocks::parse(table, 2)?;
     let batches = FooterBlocks::parse(table, 3)?;
     let rows = note(table, ROWS).and_then(|text| rows_of_batches(text, batches.len())).unwrap_or_default();
-    Ok((schema, Footer { dictionaries, batches, zones: note(table, ZONES).map(Into::into), rows }))
+    let zones = note(table, ZONES).map(Into::into);
+    let table = note(table, TABLE).and_then(PushedRows::parse);
+    Ok((schema, Footer { dictionaries, batches, zones, rows, table }))
 }
 
 /// The note under `key` in the footer. Other metadata there, readable or not, is ignored.

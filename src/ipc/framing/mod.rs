@@ -25,7 +25,7 @@ pub(super) use flat::FlatTable;
 pub(crate) use footer::ZONES;
 pub(super) use footer::{Footer, FooterBlocks, MAGIC, behind_magic, read_footer};
 #[cfg(feature = "write")]
-pub(super) use footer::{ROWS, rows_note};
+pub(super) use footer::{ROWS, TABLE, rows_note};
 pub(crate) use message::BatchHeader;
 pub(super) use message::{
     CONTINUATION, DictionaryHeader, MessageFrame, MessageHeader, NextMessage, V5, Window, find, length, rows_of,

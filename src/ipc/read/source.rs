@@ -24,7 +24,7 @@ use super::dictionary::{DictionaryBatch, DictionarySet, Epoch, Link, Resolver};
 use super::plain::{PlainBatch, ValueOffsets};
 use crate::append_vec::AppendVec;
 use crate::array::{Bytes, CheckedOnce, Unchecked};
-use crate::dataset::{Dataset, Footprint, Plain, Source, Widths};
+use crate::dataset::{Dataset, Footprint, Plain, PushedRows, Source, Widths};
 use crate::error::{Error, Result};
 use crate::ipc::framing::{
     DictionaryHeader, Footer, Kind, KnownSchema, MessageFrame, MessageHeader, NextMessage, Node, Window, find, rows_of,
@@ -542,6 +542,10 @@ impl Source for Ipc {
 
     fn path(&self) -> Option<&Path> {
         self.data.path.as_deref()
+    }
+
+    fn pushed_rows(&self) -> Option<&PushedRows> {
+        self.data.footer.as_ref()?.table.as_ref()
     }
 
     fn absolute_path(&self) -> Option<&Path> {

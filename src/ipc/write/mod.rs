@@ -9,4 +9,4 @@ mod writer;
 pub use encoder::{EncodedMessage, StreamEncoder};
 #[cfg(feature = "table")]
 pub(crate) use writer::write_noted;
-pub use writer::{FileWriter, StreamWriter, WriteOptions, write, write_indexed, write_to};
+pub use writer::{FileWriter, StreamWriter, WriteOptions, write, write_indexed, write_pushed, write_to};

@@ -14,10 +14,10 @@ use arrow_schema::{DataType, Schema, SchemaRef};
 
 use super::encode::Body;
 use super::unify::Dictionaries;
-use crate::dataset::{Dataset, Part, schema_difference};
+use crate::dataset::{Dataset, Part, PushedRows, schema_difference};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{
-    BatchMetadata, Block, Compression, Format, IpcSchema, MAGIC, Node, ROWS, compress, metadata, rows_note,
+    BatchMetadata, Block, Compression, Format, IpcSchema, MAGIC, Node, ROWS, TABLE, compress, metadata, rows_note,
 };
 use crate::map::{ChangeCheck, UnfinishedFile};
 use crate::types::layout::children;
@@ -120,6 +120,16 @@ pub(crate) fn write_noted(
 pub fn write_indexed(dataset: &Dataset, sink: &mut impl Write, rows: u64) -> Result<()> {
     let options = WriteOptions { max_rows: Some(rows), ..WriteOptions::default() };
     let notes = |blocks: &WrittenBlocks| vec![(ROWS, rows_note(&blocks.rows))];
+    dataset.watched(ChangeCheck::Now, || write_all(dataset, sink, &options, notes))
+}
+
+/// As [`write_indexed`], of rows of a table. The footer also says which they are: see [`Dataset::pushed_rows`].
+///
+/// # Errors
+/// Those of [`write()`]. The sink keeps what was written before an error.
+pub fn write_pushed(dataset: &Dataset, sink: &mut impl Write, rows: u64, from: &PushedRows) -> Result<()> {
+    let options = WriteOptions { max_rows: Some(rows), ..WriteOptions::default() };
+    let notes = |blocks: &WrittenBlocks| vec![(ROWS, rows_note(&blocks.rows)), (TABLE, from.to_string())];
     dataset.watched(ChangeCheck::Now, || write_all(dataset, sink, &options, notes))
 }
 

@@ -10,7 +10,7 @@ use crate::directory::{FileId, NamesTime, exists, is_directory};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{Ipc, ReadOptions};
 use crate::map::{Mapping, Medium, Mode, boot_id, hidden_files};
-use crate::table::format::Record;
+use crate::table::format::{Proof, Record};
 use crate::table::placement::MOST_ROWS;
 
 /// The name of the segment whose first row is `first_row`.
@@ -212,6 +212,12 @@ impl Chain {
         let mut lost_end = 0;
         let last = loop {
             let Some((segment, record)) = open_last(&path(folder, starts[kept - 1]))? else { break None };
+            if kept == starts.len() && is_copy_beside(&segment, &record) {
+                let said = |segment: &Segment, newest: Record| {
+                    Ok(segment.visible()?.map_or(0, |visible| visible.rows()).max(newest.rows()))
+                };
+                check_copy(folder, &starts, said)?;
+            }
             let is_doubtful = record.provisional || record.boot != boot_id() || segment.is_doubtful();
             if kept == 1 || !is_doubtful || is_reached(folder, &starts[..kept], (&segment, &record))? {
                 break Some((segment, record));
@@ -221,6 +227,11 @@ impl Chain {
                 lost_end = lost_end.max(starts[kept] + segment.visible()?.map_or(0, |visible| visible.rows()));
             }
         };
+        if let Some((segment, _)) = &last
+            && !segment.is_own()
+        {
+            check_copy(folder, &starts[..kept], |_, newest| Ok(newest.rows()))?;
+        }
         let orphans = starts[kept..].to_vec();
         Ok(Some(Chain { folder_id, starts: starts[..kept].to_vec(), orphans, lost_end, last }))
     }
@@ -298,6 +309,43 @@ fn is_reached(folder: &Path, starts: &[u64], last: (&Segment, &Record)) -> Resul
         }
     }
     Ok(true)
+}
+
+/// The error for a copy that is no whole one.
+fn torn_copy(end: u64, next: u64) -> Error {
+    Error::invalid(format!(
+        "the segment has rows up to {end}, and the next one begins with row {next}: the table was copied while it was written, or in \
+         part; once its writer has closed, copy it again by the same means (rsync -a, cp -u, tar), or let `arrowwood check --repair` \
+         keep the rows up to {end}"
+    ))
+}
+
+/// Whether a segment is a copy that was made in this boot, on the file system that it was written to, and what it has is committed. Any other may be what a crash,
+/// or a page cache that was lost, has left: then the rows before are what counts.
+fn is_copy_beside(segment: &Segment, record: &Record) -> bool {
+    let mount = segment.mapping.mounted().mount;
+    let is_same = |proof: &Proof| proof.mount == mount && mount != 0;
+    !segment.is_own() && !record.provisional && record.boot == boot_id() && record.proof.as_ref().is_some_and(is_same)
+}
+
+/// Checks that each segment of a copy, but the last, has the rows up to the next one, as `rows_of` counts them. One that was copied
+/// while it grew has fewer, where those behind it were copied later.
+///
+/// # Errors
+/// `InvalidData`, naming the segment; those of opening segments.
+fn check_copy(folder: &Path, starts: &[u64], rows_of: impl Fn(&Segment, Record) -> Result<u64>) -> Result<()> {
+    for pair in starts.windows(2) {
+        let file = path(folder, pair[0]);
+        let rows = match open_file(&file, ReadOptions::default())? {
+            SegmentFile::Growable(found) => rows_of(&found.0, found.1)?,
+            // Merged with those behind it, whose names are left.
+            SegmentFile::Dense(ipc) => ipc.walk(u64::MAX)?.min(pair[1] - pair[0]),
+        };
+        if pair[0] + rows != pair[1] {
+            return Err(torn_copy(pair[0] + rows, pair[1]).at(file));
+        }
+    }
+    Ok(())
 }
 
 /// Whether a segment without rows, of which a crash may have taken something, has what it begins with: the positions and

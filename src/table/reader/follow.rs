@@ -1,14 +1,13 @@
 //! [`follow`]: new rows of a table, as they are committed.
 
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::history::held;
 use super::table::{can_grow, check_goes_on, close_files, has_sealed, let_go, reopened, still_there, watched};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::{AwaitedWord, Mapping, Mode, SharedWords, guard, mappings_are_scarce};
+use crate::map::{AwaitedWord, Mapping, Mode, guard, mappings_are_scarce};
 use crate::table::protocol::publish;
 use crate::text::plural;
 
@@ -186,7 +185,7 @@ impl Follow {
     fn sleep(&mut self, timeout: Duration) -> Result<()> {
         let watched = watched(&self.dataset);
         let bed = watched.map(|(file, ..)| bed_of(&mut self.bed, file)).transpose()?.flatten();
-        let Some(((_, page, sequence), bed)) = watched.zip(bed) else {
+        let Some(((file, page, sequence), bed)) = watched.zip(bed) else {
             std::thread::sleep(timeout.min(POLL));
             return Ok(());
         };
@@ -203,7 +202,8 @@ impl Follow {
             return Ok(());
         }
         let timeout = if bed.mode() == Mode::ReadWrite { timeout } else { timeout.min(POLL) };
-        publish::sleep(bed, page, sequence, timeout);
+        publish::ask(bed, page);
+        publish::rest(quiet(file, bed), page, sequence, timeout);
         if bed.load64(word) != sequence {
             let before = self.woken.replace(Instant::now());
             self.naps = before.is_some_and(|before| before.elapsed() < NAP);
@@ -240,10 +240,10 @@ impl Follow {
             }
             // Only its words are needed: thousands of tables have thousands of files.
             bed.close_file();
-            bed.publish32(page.waiting(), 1);
-            bed.fence(Ordering::SeqCst);
+            publish::ask(bed, page);
             let offset = page.sequence() as usize;
-            Ok(Some(WakeUp::Word(AwaitedWord { mapping: bed.clone(), offset, value: sequence as u32 })))
+            let mapping = quiet(file, bed).clone();
+            Ok(Some(WakeUp::Word(AwaitedWord { mapping, offset, value: sequence as u32 })))
         })
     }
 
@@ -258,7 +258,13 @@ impl Follow {
     }
 }
 
-/// The mapping to sleep on: `known` if it is of the file of the live segment, which is mapped as `segment`, else a new one,
+/// The mapping to wait on: where it is writable, waiting for a word of it counts as a store (Linux), which changes the file's time of
+/// modification. Patched pages are this process's own, and don't change.
+fn quiet<'a>(segment: &'a Mapping, bed: &'a Mapping) -> &'a Mapping {
+    if segment.is_patched() { bed } else { segment }
+}
+
+/// The mapping to be woken by: `known` if it is of the file of the live segment, which is mapped as `segment`, else a new one,
 /// writable if permitted, so that the writer can be notified. `None` if another file has the segment's name by now, as
 /// where a larger one took the place of an empty one: its words are others.
 fn bed_of<'a>(known: &'a mut Option<Mapping>, segment: &Mapping) -> Result<Option<&'a Mapping>> {

@@ -13,7 +13,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{IpcSchema, SegmentProbe, probe_segment};
 use crate::map::{ChangeCheck, Mapping, SharedWords, Watch, boot_id};
 use crate::rows::{Extent, Plan, PlanDictionary, PlanZones, Storage, ZONE, ZoneMap, arrays};
-use crate::table::format::{HEADER, Header, MOST_POSITIONS, MOST_SEQUENCE, PAGE, Record, SEQUENCE, WRITER, record_len};
+use crate::table::format::{
+    HEADER, Header, MOST_POSITIONS, MOST_SEQUENCE, OWN_FILE, PAGE, Record, SEQUENCE, WRITER, record_len,
+};
 use crate::table::placement;
 use crate::table::protocol::log::LogEntry;
 use crate::table::protocol::publish;
@@ -207,6 +209,12 @@ impl Segment {
     pub fn expected_sequence(&self, record: &Record) -> u64 {
         let sequence = self.sequence();
         if sequence < record.sequence && record.boot != boot_id() { sequence } else { record.sequence }
+    }
+
+    /// Whether the file is the one that its writer had open, and no copy of it; true where nothing tells.
+    pub fn is_own(&self) -> bool {
+        let word = self.mapping.load64((self.header.live + OWN_FILE) as usize);
+        word == 0 || word == self.mapping.file_word()
     }
 
     /// The process that last opened the segment for writing.

@@ -253,11 +253,10 @@ impl Background {
     pub fn sealed(&self, segment: Arc<Shared>) {
         let mut sealed = locked(&self.inner.sealed);
         sealed.push((Instant::now(), segment));
-        if sealed.len() > RESTING {
-            // Blocks that stay allocated only cost space; `compact` releases them.
-            sealed.remove(0);
-        }
+        // Blocks that stay allocated only cost space; `compact` releases them.
+        let left = (sealed.len() > RESTING).then(|| sealed.remove(0));
         drop(sealed);
+        left.iter().for_each(|(_, segment)| self.inner.stamp_done(segment));
         self.wake();
     }
 }
@@ -269,7 +268,11 @@ impl Drop for Background {
         // longer than an instant.
         drop(self.turns.take());
         if self.is_ours() {
-            drop(locked(&self.inner.syncing));
+            let _alone = locked(&self.inner.syncing);
+            // Nothing more is written to them, and no other writer has the lock yet.
+            let segments = std::mem::take(&mut *locked(&self.inner.segments));
+            let sealed = std::mem::take(&mut *locked(&self.inner.sealed));
+            segments.iter().chain(sealed.iter().map(|(_, segment)| segment)).for_each(|segment| segment.stamp());
         }
     }
 }
@@ -363,13 +366,17 @@ impl Inner {
     /// Releases the space of published footers in segments sealed at least a second ago; returns the time until the
     /// next one is due.
     fn trim(&self) -> Duration {
-        let mut sealed = locked(&self.sealed);
-        while sealed.first().is_some_and(|(since, _)| since.elapsed() >= rest()) {
-            let (_, segment) = sealed.remove(0);
+        let next = || {
+            let mut sealed = locked(&self.sealed);
+            let is_due = sealed.first().is_some_and(|(since, _)| since.elapsed() >= rest());
+            is_due.then(|| sealed.remove(0))
+        };
+        while let Some((_, segment)) = next() {
             // Blocks that stay allocated only cost space.
             let _ = segment.trim_footers();
+            self.stamp_done(&segment);
         }
-        sealed.first().map_or(Duration::MAX, |(since, _)| rest().saturating_sub(since.elapsed()))
+        locked(&self.sealed).first().map_or(Duration::MAX, |(since, _)| rest().saturating_sub(since.elapsed()))
     }
 
     fn publish(&self, live: &Shared) {
@@ -415,8 +422,17 @@ impl Inner {
         }
         self.progress.rows.fetch_max(end, Ordering::AcqRel);
         self.progress.durable.fetch_max(commits, Ordering::AcqRel);
-        locked(&self.segments).drain(..cut.len().saturating_sub(1));
+        let done: Vec<_> = locked(&self.segments).drain(..cut.len().saturating_sub(1)).collect();
+        done.iter().for_each(|segment| self.stamp_done(segment));
         Ok(())
+    }
+
+    /// Gives a sealed segment its last time of modification, if nothing more will be written to it.
+    fn stamp_done(&self, segment: &Arc<Shared>) {
+        let is_pending = locked(&self.segments).iter().any(|other| Arc::ptr_eq(other, segment));
+        if !is_pending && !locked(&self.sealed).iter().any(|(_, other)| Arc::ptr_eq(other, segment)) {
+            segment.stamp();
+        }
     }
 
     /// The segments that are not durable, each with its record, up to the end of the newest commit.

@@ -172,6 +172,9 @@ pub(super) fn put_dense(
     let zones = zones_of(dataset, settings)?;
     let notes: Vec<_> = zones.into_iter().map(|text| (ZONES, text)).collect();
     let part = written(medium, dataset, (folder, &like), (&WriteOptions::default(), &notes))?;
+    // Sorted rows take as much space as before: copies that compare size and second have to see another file.
+    let before = place.file_name().map_or_else(|| like.clone(), |name| folder.join(name));
+    part.stamp_behind(&before);
     part.replace(place).map_err(|e| Error::io("replacing the segment by its dense form", &e))
 }
 

@@ -2,12 +2,13 @@
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::base::NewestBase;
 use crate::error::{Error, Result};
-use crate::map::{ChangeCheck, Store, watched};
+use crate::map::{ChangeCheck, Store, guard, watched};
 use crate::rows::Plan;
-use crate::table::format::{Header, PAGE, RENEWED_PROOF, Record, UNSYNCED};
+use crate::table::format::{Header, PAGE, RENEWED_PROOF, Record, STAMPED, UNSYNCED, WAITING};
 use crate::table::protocol::log::LogEntry;
 use crate::table::protocol::proof::proof_of;
 use crate::table::protocol::{PATIENCE, PublishedFooter};
@@ -76,6 +77,11 @@ impl Shared {
         durable: Mutex<Durable>,
     ) -> Shared {
         Shared { store, header, plan: plan.clone(), footer, durable, base: NewestBase::default() }
+    }
+
+    /// See [`stamp`].
+    pub fn stamp(&self) {
+        stamp(&self.store, self.header.live);
     }
 
     pub fn footer(&self) -> MutexGuard<'_, PublishedFooter> {
@@ -294,6 +300,31 @@ impl Shared {
         }
         self.put_footer(&mut footer, &record.counters, record.sequence)
     }
+}
+
+/// Gives the file of a segment a time of modification that no copy of it has seen, in whole seconds. `rsync -a` and `cp -u` leave
+/// out a file of the same size and second; stores through a mapping may leave its time as it was.
+///
+/// Best effort: only who owns the file may choose its times. The next writer looks whether it was done.
+pub(super) fn stamp(store: &Store, live: u64) {
+    let stamped = guard(|| {
+        // Readers that begin to wait find the flag set, and don't change the time again.
+        store.publish32(live + WAITING, 1);
+        let last = store.load64(live + STAMPED);
+        let seconds = store.next_stamp(if is_likely(last) { last } else { 0 });
+        let seconds = seconds.map_err(|e| Error::io("asking for a file's times", &e))?;
+        store.publish64(live + STAMPED, seconds);
+        store.stamp(seconds).map_err(|e| Error::io("setting a file's times", &e))
+    });
+    drop(stamped);
+}
+
+/// Whether a note of a time, in seconds since 1970, is one of a writer: tables that are closed more often than once a second get
+/// ahead of the clock.
+fn is_likely(stamped: u64) -> bool {
+    const MOST_AHEAD: u64 = 10 * 366 * 24 * 3600;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
+    stamped < now.saturating_add(MOST_AHEAD)
 }
 
 fn syncing_failed(e: io::Error) -> Error {

@@ -10,7 +10,7 @@ use crate::ipc::{SegmentProbe, empty_metadata, probe_segment, schema_metadata};
 use crate::map::{Medium, SharedWords, Store, boot_id};
 use crate::rows::{ALIGNMENT, Mark, Plan, Region, RowSink, ZONE, ZoneMap, read_rows};
 use crate::table::format::{
-    HEADER, Header, NO_BOOT, PAGE, Proof, Record, SEQUENCE, SLOTS, Settings, State, TAIL, UNSYNCED, WRITER,
+    HEADER, Header, NO_BOOT, OWN_FILE, PAGE, Proof, Record, SEQUENCE, SLOTS, Settings, State, TAIL, UNSYNCED, WRITER,
     check_sequence, record_len,
 };
 use crate::table::placement;
@@ -126,7 +126,7 @@ impl Growing {
         growing.committed = growing.now.clone();
         growing.show(State { sealed: false, provisional, goes_on: false })?;
         growing.shared.publish()?;
-        growing.note_writer();
+        growing.note_writer().map_err(|e| Error::io("creating a segment", &e).at(folder))?;
         growing.shared.store.sync().map_err(|e| Error::io("creating a segment", &e).at(folder))?;
         Ok(growing)
     }
@@ -182,7 +182,7 @@ impl Growing {
         growing.read_tails()?;
         growing.committed = growing.now.clone();
         growing.follow_base();
-        growing.note_writer();
+        growing.note_writer().map_err(|e| failed(e).at(path))?;
         Ok(growing)
     }
 
@@ -250,8 +250,14 @@ impl Growing {
         self.shared.base.sequence() == self.base
     }
 
-    fn note_writer(&self) {
-        self.shared.store.publish32(self.shared.header.live + WRITER, std::process::id());
+    fn note_writer(&self) -> io::Result<()> {
+        let Shared { store, header, .. } = &*self.shared;
+        store.publish32(header.live + WRITER, std::process::id());
+        let word = store.file_word()?;
+        if store.load64(header.live + OWN_FILE) != word {
+            store.publish64(header.live + OWN_FILE, word);
+        }
+        Ok(())
     }
 
     /// The last bytes of the bitmaps in the file.

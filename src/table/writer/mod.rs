@@ -34,6 +34,7 @@ pub(super) use dense::{finish_merges, with_settings};
 pub(super) use growing::{Growing, front_of};
 pub(super) use opening::{bring_to_disk, first_segment, take_lock};
 pub use options::{Late, Sync, WriterOptions};
+pub use positions::{NUMBERING, PROMOTED, REPLICA, is_replica};
 pub(super) use prepared::finish_commit;
 pub(crate) use remove::remove_table;
 pub use writer::Writer;

@@ -7,15 +7,15 @@ use std::time::Duration;
 use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 
 use super::background::make_durable;
-use super::durability::{Durably, Shared};
+use super::durability::{Durably, Shared, stamp};
 use super::growing::{Growing, OPEN, SegmentShape};
 use super::options::{Late, WriterOptions};
 use crate::dataset::{Dataset, order};
 use crate::directory::is_directory;
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::{Lock, Medium, remote};
+use crate::map::{Lock, Mapping, Medium, Mode, Store, remote};
 use crate::rows::{Entries, Plan, PlanDictionary, has_zones};
-use crate::table::format::{DEFAULT_ROWS, Record, Settings, ZONE_ROWS};
+use crate::table::format::{DEFAULT_ROWS, OWN_FILE, Record, STAMPED, Settings, ZONE_ROWS};
 use crate::table::reader::{
     Chain, Segment, chain, dropped, first_row, open_newest, recount, settings_of, without_settings,
 };
@@ -286,6 +286,31 @@ pub(super) fn live_segment(
 /// Those of the sealed segments `starts` whose last commits were not synced before the writer died, in order.
 pub(super) fn not_durable(medium: &Medium, path: &Path, starts: &[u64], plan: &Arc<Plan>) -> Result<Vec<Arc<Shared>>> {
     open_all(medium, path, chain::not_durable(path, starts)?, Some(plan))
+}
+
+/// Gives those of the sealed segments `starts` their last time of modification whose writer was killed before it could, or that are
+/// copies, the last one first; those before one that has it have theirs. Best effort, as [`Shared::stamp`].
+pub(super) fn stamp_left(medium: &Medium, path: &Path, starts: &[u64]) {
+    for &start in starts.iter().rev() {
+        let file = chain::path(path, start);
+        let opened = Mapping::open(&file, Mode::Read).map_err(Error::from).and_then(Segment::open);
+        // Dense ones don't change.
+        let Ok(opened) = opened else { return };
+        let Some(segment) = opened else { continue };
+        let Ok(store) = Store::open(medium, &file) else { return };
+        if !matches!(store.is_of(&segment.mapping), Ok(true)) || is_stamped(&store, &segment) {
+            return;
+        }
+        if let Ok(word) = store.file_word() {
+            store.publish64(segment.header.live + OWN_FILE, word);
+        }
+        stamp(&store, segment.header.live);
+    }
+}
+
+/// Whether a sealed segment has the time that its writer gave it, and is no copy.
+fn is_stamped(store: &Store, segment: &Segment) -> bool {
+    store.is_stamped(store.load64(segment.header.live + STAMPED)) && segment.is_own()
 }
 
 /// Brings the sealed segments `starts` to the disk, with their names: a dense file put behind them is valid after a

@@ -7,6 +7,22 @@ use crate::error::{Error, Result};
 use crate::map::guard;
 use crate::table::format::{MOST_NAME, MOST_POSITIONS};
 
+/// The position of a replica that tells the numbering of rows by which it was pulled.
+pub const NUMBERING: &str = "arrowwood/numbering";
+/// The position of a replica that is 1 once it was promoted.
+pub const PROMOTED: &str = "arrowwood/promoted";
+const OWN: [&str; 2] = [NUMBERING, PROMOTED];
+
+/// Why a replica takes no positions.
+pub const REPLICA: &str = "the table is a replica, made by `arrowwood pull`: it has the rows of another table, and not how far its \
+                           producers are. Promote it first: `arrowwood promote TABLE --producer NAME=SEQUENCE` or `--position \
+                           NAME=VALUE` for those that go on here, or without for producers that begin anew";
+
+/// Whether a table with these positions is a replica that was not promoted: see [`Writer::promote`].
+pub fn is_replica(positions: &BTreeMap<String, i64>) -> bool {
+    positions.contains_key(NUMBERING) && positions.get(PROMOTED) != Some(&1)
+}
+
 impl Writer {
     /// The positions of the newest commit, by name: see [`Writer::commit_with`].
     pub fn positions(&self) -> BTreeMap<String, i64> {
@@ -36,8 +52,16 @@ impl Writer {
     ///
     /// # Errors
     /// `InvalidArgument` for a name that is empty, longer than 255 bytes or has control characters, and for more than
-    /// 256 names; then nothing is committed, and the rows can still be committed. Otherwise as [`Writer::commit`].
+    /// 256 names, and in a replica: see [`Writer::promote`]. Then nothing is committed, and the rows can still be committed.
+    /// Otherwise as [`Writer::commit`].
     pub fn commit_with(&mut self, positions: &[(&str, i64)]) -> Result<()> {
+        if positions.iter().any(|(name, _)| !OWN.contains(name)) && self.is_replica() {
+            return Err(Error::argument(REPLICA).at(self.path()));
+        }
+        self.commit_positions(positions)
+    }
+
+    fn commit_positions(&mut self, positions: &[(&str, i64)]) -> Result<()> {
         self.check()?;
         let committed = guard(|| {
             let before = self.set_positions(positions)?;
@@ -52,6 +76,29 @@ impl Writer {
             Ok(()) => Ok(()),
             Err(e) => Err(self.note(e)),
         }
+    }
+
+    /// Whether the table is a replica that was not promoted: see [`Writer::promote`].
+    pub fn is_replica(&self) -> bool {
+        self.names.iter().any(|name| name == NUMBERING) && is_replica(&self.positions())
+    }
+
+    /// Makes a replica, which `arrowwood pull` has made of another table, a table of its own. It has the rows of that table, and not
+    /// how far its producers were, so that it refuses to commit positions until then: a producer that begins anew would append
+    /// again what is there. `positions` are those that are known; the others begin anew.
+    ///
+    /// The change is durable when this returns. Rows that are not committed are committed with it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a table that is no replica, and as [`Writer::commit_with`]; those of [`Writer::sync`].
+    pub fn promote(&mut self, positions: &[(&str, i64)]) -> Result<()> {
+        if !self.is_replica() {
+            return Err(Error::argument("the table is no replica, or was promoted before").at(self.path()));
+        }
+        let mut positions = positions.to_vec();
+        positions.push((PROMOTED, 1));
+        self.commit_positions(&positions)?;
+        self.sync()
     }
 
     /// Sets positions of the next commit; returns the previous ones.

@@ -111,12 +111,16 @@ impl Segment {
     }
 }
 
-/// The bytes of a file without what differs from run to run: the writer's process id, and the times of footers.
+/// The bytes of a file without what differs from run to run: the writer's process id, which file it is, when it was closed, and the
+/// times of footers.
 pub fn without_chance(bytes: Vec<u8>) -> Vec<u8> {
     let Some(header) = header_of(&bytes) else { return bytes };
     let mut segment = Segment { bytes, header };
     let live = segment.live();
     segment.bytes[live + 128..live + 132].copy_from_slice(&4242u32.to_le_bytes());
+    segment.bytes[live + 320..live + 336].fill(0);
+    // Set together with the time at which it was closed.
+    segment.bytes[live + 64..live + 68].fill(0);
     let (slots, tail, footer) = (segment.half(segment.header + 20), segment.field(72), segment.field(80));
     for end in (0..slots).map(|number| tail - number * footer) {
         let time = &mut segment.bytes[end - 8..end];

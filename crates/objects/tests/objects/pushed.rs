@@ -88,6 +88,145 @@ fn what_is_not_of_the_table_is_refused() {
     );
 }
 
+/// A table made anew, with the same columns, went on behind the rows of the one before.
+#[test]
+fn another_table_with_the_same_columns_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (table, other, store) = (folder.path().join("table"), folder.path().join("other"), folder.path().join("store"));
+    append(&table, 0..250);
+    assert_eq!(pushed(&table, &store, false).unwrap().end, 200);
+    append(&other, 1000..1450);
+    let refused = pushed(&other, &store, false).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidData);
+    assert!(refused.to_string().contains("among the rows from 100 to 200 are others than the table's"), "{refused}");
+    assert_eq!(numbers(&open(&store).unwrap()), numbers(&open(&table).unwrap())[..200]);
+    // A copy has the rows.
+    let copy = folder.path().join("copy");
+    std::fs::create_dir(&copy).unwrap();
+    for file in std::fs::read_dir(&table).unwrap().map(|file| file.unwrap().path()) {
+        std::fs::copy(&file, copy.join(file.file_name().unwrap())).unwrap();
+    }
+    append(&copy, 250..310);
+    assert_eq!(pushed(&copy, &store, false).unwrap().end, 300);
+}
+
+/// What is in the store may be dropped here, all of it: then what tells the table is that its directory is the same.
+#[test]
+fn a_table_that_has_dropped_what_was_pushed_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (table, other, store) = (folder.path().join("table"), folder.path().join("other"), folder.path().join("store"));
+    append(&table, 0..250);
+    assert_eq!(pushed(&table, &store, false).unwrap().end, 200);
+    for (table, rows) in [(&table, 250..310), (&other, 0..310)] {
+        append(table, rows);
+        let mut writer = Writer::open(table, None, &WriterOptions::default()).unwrap();
+        writer.drop_before(200).unwrap();
+        assert_eq!(open(table).unwrap().first_row(), 200);
+    }
+    let refused = pushed(&other, &store, false).unwrap_err();
+    assert!(refused.to_string().contains("nothing tells that it is the same"), "{refused}");
+    let options = PushOptions { unseen: true, batch_rows: Some(30), ..PushOptions::default() };
+    let url = format!("file://{}", store.display());
+    if arrowwood::table_identity(&table).unwrap().is_some() {
+        assert_eq!(pushed(&table, &store, false).unwrap().end, 300);
+    } else {
+        assert_eq!(push(&table, &url, &options, |_, _| ()).unwrap().end, 300);
+    }
+    append(&other, 310..410);
+    let mut writer = Writer::open(&other, None, &WriterOptions::default()).unwrap();
+    writer.drop_before(300).unwrap();
+    drop(writer);
+    assert!(pushed(&other, &store, false).is_err());
+    assert_eq!(push(&other, &url, &options, |_, _| ()).unwrap().end, 400);
+    assert_eq!(open(&store).unwrap().len().unwrap(), 400);
+}
+
+/// The slower of two pushes replaced the longer object of the faster one, and both reported that all was done.
+#[test]
+fn of_two_pushes_at_once_one_makes_an_object() {
+    for rows in [250, 900_000] {
+        let folder = tempfile::tempdir().unwrap();
+        let (table, store) = (folder.path().join("table"), folder.path().join("store"));
+        let add = |range: std::ops::Range<i64>| {
+            let options = WriterOptions { segment_rows: Some(rows as u64 / 2), ..WriterOptions::default() };
+            let schema = Arc::new(parse_schema("n: int64, text: utf8").unwrap());
+            let mut writer = Writer::open(&table, Some(schema), &options).unwrap();
+            writer.append(&texts(range)).unwrap();
+            writer.close().unwrap();
+        };
+        add(0..rows);
+        let url = format!("file://{}", store.display());
+        let options = PushOptions { all: true, batch_rows: Some(rows as u64 / 5), ..PushOptions::default() };
+        let mut faster = None;
+        // The slower one has looked at the store, and is about to make its first object.
+        let slower = push(&table, &url, &options, |_, _| {
+            if faster.is_none() {
+                add(rows..2 * rows);
+                faster = Some(push(&table, &url, &options, |_, _| ()).unwrap());
+                add(2 * rows..3 * rows);
+            }
+        });
+        let (slower, faster) = (slower.unwrap(), faster.unwrap());
+        assert_eq!((faster.rows, faster.end), (2 * rows as u64, 2 * rows as u64));
+        assert_eq!((slower.rows, slower.end, slower.left), (rows as u64, 3 * rows as u64, 0));
+        let (there, here) = (open(&store).unwrap(), open(&table).unwrap());
+        assert_eq!(there.len().unwrap(), 3 * rows as u64);
+        let sum = |rows: &Dataset| rows.column("n").unwrap().sum().unwrap().to_string();
+        assert_eq!(sum(&there), sum(&here));
+        let names = std::fs::read_dir(&store).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.collect();
+        names.sort_unstable();
+        assert_eq!(names, [format!("{:020}.arrow", 0), format!("{:020}.arrow", 2 * rows)]);
+    }
+}
+
+/// A list of the folder and the table counted the rows that both have twice.
+#[test]
+fn rows_that_are_in_the_folder_and_in_the_table_are_refused_in_one_dataset() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    append(&path("table"), 0..250);
+    append(&path("other"), 1000..1250);
+    pushed(&path("table"), &path("store"), false).unwrap();
+    let object = path("store").join(format!("{:020}.arrow", 0));
+    let opened = |names: &[&Path]| arrowwood::Open::new().paths(names).and_then(|rows| rows.len());
+    let moved = path("moved");
+    std::fs::create_dir(&moved).unwrap();
+    for file in std::fs::read_dir(path("table")).unwrap().map(|file| file.unwrap().path()) {
+        std::fs::copy(&file, moved.join(file.file_name().unwrap())).unwrap();
+    }
+    for table in [path("table"), moved.clone()] {
+        for names in [[object.as_path(), table.as_path()], [table.as_path(), object.as_path()]] {
+            let refused = opened(&names).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+            assert!(refused.to_string().contains("rows 0 to 200 of one table are in"), "{refused}");
+        }
+    }
+    // Other tables have rows of the same numbers.
+    assert_eq!(opened(&[&object, &path("other")]).unwrap(), 450);
+    let mut writer = Writer::open(path("table"), None, &WriterOptions::default()).unwrap();
+    writer.drop_before(200).unwrap();
+    drop(writer);
+    assert_eq!(opened(&[&object, &path("table")]).unwrap(), 250);
+}
+
+/// An object without rows has the name of the next one: nothing is there to go on behind.
+#[test]
+fn an_object_in_the_way_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let (table, store) = (folder.path().join("table"), folder.path().join("store"));
+    append(&table, 0..250);
+    pushed(&table, &store, false).unwrap();
+    let schema = open(&table).unwrap().schema().clone();
+    let name = store.join(format!("{:020}.arrow", 200));
+    arrowwood::write(&Dataset::from_batches(schema, vec![]).unwrap(), &name, &arrowwood::WriteOptions::default())
+        .unwrap();
+    let refused = pushed(&table, &store, true).unwrap_err();
+    assert!(refused.to_string().contains("there is an object of this name already"), "{refused}");
+    std::fs::remove_file(name).unwrap();
+    assert_eq!(pushed(&table, &store, true).unwrap().end, 250);
+}
+
 /// Larger than a part of an upload.
 #[test]
 fn large_objects_arrive_whole() {

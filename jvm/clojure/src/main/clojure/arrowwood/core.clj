@@ -629,7 +629,9 @@
     force (as-> options (.force ^WriterOptions options))))
 
 (defn writer
-  "Opens the table in a directory for writing, or creates it. Use it in `with-open`: closing commits and syncs.
+  "Opens the table in a directory for writing, or creates it. Use it in `with-open`, and `commit!` within it: closing
+  syncs, and discards the rows appended since the last commit, so that an exception never leaves half a batch. How many they
+  were is logged as a warning of the System.Logger called dev.arrowwood.
 
   The schema is text, \"ts: timestamp[us, UTC] not null, price: float64\"; or pairs of names and types,
   {:ts \"timestamp[us, UTC]\" :price :float64}, in a vector of pairs where there are more than eight, because larger maps have
@@ -704,7 +706,7 @@
   (.compact writer))
 (defn drop-before! "Removes the segments of only rows before one; returns how many rows." [^TableWriter writer row]
   (.dropBefore writer (long row)))
-(defn discard! "Closes the writer without a commit." [^TableWriter writer] (.discard writer))
+(defn discard! "Closes the writer without a sync or a warning: rows appended since the last commit are lost." [^TableWriter writer] (.discard writer))
 
 (defn progress
   "How far a writer is: :rows appended, :committed-rows, :durable-rows, and :dropped-rows, which a system crash has taken

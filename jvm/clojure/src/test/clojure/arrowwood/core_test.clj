@@ -201,9 +201,9 @@
         schema [[:ts "int64 not null"] [:symbol :utf8]]
         options {:sorted-by :ts :late :accept :index [:symbol]}]
     (with-open [writer (aw/writer table schema options)]
-      (aw/append! writer [[5 "a"] [8 "b"] [6 "a"]]))
+      (aw/commit! (aw/append! writer [[5 "a"] [8 "b"] [6 "a"]])))
     (with-open [writer (aw/writer table)]                   ; as it was created
-      (aw/append! writer [7 "b"]))
+      (aw/commit! (aw/append! writer [7 "b"])))
     (let [ds (aw/open table)]
       (is (= [6 7] (vec (:ts (aw/between ds 6 7)))))
       (is (= [8 7] (vec (:ts (aw/filter ds [:= :symbol "b"])))))
@@ -211,6 +211,16 @@
     (is (thrown-with-msg? IllegalArgumentException #"accepts late rows" (aw/writer table schema (assoc options :late :refuse))))
     (is (thrown-with-msg? IllegalArgumentException #"nothing"
                           (aw/writer (io/file (programs/folder) "other") schema (assoc options :index [:nothing]))))))
+
+(deftest an-exception-never-commits-half-a-batch
+  (let [table (io/file (programs/folder) "half")]
+    (is (thrown? IllegalStateException
+                 (with-open [writer (aw/writer table "n: int64")]
+                   (aw/commit! (aw/append! writer [0]))
+                   (aw/append! writer [1])
+                   (throw (IllegalStateException. "a message that can't be parsed")))))
+    (with-open [writer (aw/writer table)] (aw/append! writer [2]))
+    (is (= [{:n 0}] (seq (aw/open table))))))
 
 (deftest positions-are-part-of-a-commit
   (let [table (io/file (programs/folder) "ticks")]

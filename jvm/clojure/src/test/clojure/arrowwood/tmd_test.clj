@@ -77,7 +77,8 @@
     (with-open [writer (aw/writer table {:symbol :utf8 :n :int64} {:dictionary [:symbol] :segment-rows 100})]
       (dotimes [n 1000]
         (aw/append! writer {:symbol (when (pos? (mod n 5)) (str "S" (quot n 50))) :n n})
-        (when (zero? (mod n 90)) (aw/commit! writer))))
+        (when (zero? (mod n 90)) (aw/commit! writer)))
+      (aw/commit! writer))
     (let [ours (aw/open table) theirs (tmd/->dataset ours {:key-fn keyword})]
       (is (< 1 (aw/batches ours)))
       (is (= (vec (:symbol ours)) (vec (theirs :symbol))))
@@ -94,5 +95,5 @@
 (deftest a-dataset-is-appended-as-its-rows
   (let [theirs (tmd/->dataset (stocks)) table (io/file (programs/folder) "table")]
     (with-open [writer (aw/writer table {:symbol :utf8 :date :date32 :n :int64 :price :float64})]
-      (aw/append! writer (ds/mapseq-reader theirs)))
+      (aw/commit! (aw/append! writer (ds/mapseq-reader theirs))))
     (is (= (seq (aw/open table)) (map #(update-keys % keyword) (seq (aw/open (stocks))))))))

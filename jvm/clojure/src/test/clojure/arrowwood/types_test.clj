@@ -173,7 +173,7 @@
 (defn- appended? [ds rows append]
   (let [table (io/file (programs/folder) "table")]
     (try
-      (with-open [writer (aw/writer table (.schema (aw/java-dataset ds)))] (append writer))
+      (with-open [writer (aw/writer table (.schema (aw/java-dataset ds)))] (append writer) (aw/commit! writer))
       (is (= rows (by-rows (aw/open table))) "appended to a table")
       true
       (catch Failure$Unsupported _ false)

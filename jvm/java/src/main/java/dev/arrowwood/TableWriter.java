@@ -28,6 +28,8 @@ import java.util.TreeMap;
  * }
  * }</pre>
  *
+ * <p>Rows that were not committed are discarded when the writer is closed: an exception within {@code try} commits nothing.
+ *
  * <p>Can be used by several threads, whose calls wait for each other, except {@link #waitDurable}. A writer that is forgotten is freed by the
  * collector without a commit.
  */
@@ -37,7 +39,10 @@ public final class TableWriter implements AutoCloseable {
 
     private static final long COMMIT_OPTIONS_SIZE = 32;
 
+    private static final System.Logger LOG = System.getLogger("dev.arrowwood");
+
     private final Owned owned;
+    private final Path path;
     private final Schema schema;
     private final RowRoom room;
     /** The last appended class of records, and the writers of its components. */
@@ -45,7 +50,8 @@ public final class TableWriter implements AutoCloseable {
 
     private Records.Put[] puts;
 
-    private TableWriter(MemorySegment handle) {
+    private TableWriter(MemorySegment handle, Path path) {
+        this.path = path;
         this.owned = new Owned(this, "writer", handle, Native.WRITER_FREE);
         this.schema = Schema.of((call, struct) -> (int) Native.WRITER_SCHEMA.invokeExact(handle, struct, call.error));
         this.room = new RowRoom(schema.fields().size());
@@ -139,7 +145,7 @@ public final class TableWriter implements AutoCloseable {
             MemorySegment struct = schema.map(Schema::struct).orElse(MemorySegment.NULL);
             call.check((int) Native.WRITER_OPEN.invokeExact(
                     call.text(path.toString()), struct, options.struct(call), call.out, call.error));
-            return new TableWriter(call.out.get(ADDRESS, 0));
+            return new TableWriter(call.out.get(ADDRESS, 0), path);
         });
     }
 
@@ -420,16 +426,17 @@ public final class TableWriter implements AutoCloseable {
     public State progress() {
         MemorySegment handle = owned.lock();
         try {
-            return Native.call(call -> {
-                MemorySegment out = call.out;
-                out.set(JAVA_LONG, 0, 40);
-                call.check((int) Native.WRITER_PROGRESS.invokeExact(handle, out, call.error));
-                return new State(
-                        out.get(JAVA_LONG, 8), out.get(JAVA_LONG, 16), out.get(JAVA_LONG, 24), out.get(JAVA_LONG, 32));
-            });
+            return Native.call(call -> progress(handle, call));
         } finally {
             owned.unlock(this);
         }
+    }
+
+    private static State progress(MemorySegment handle, Native.Call call) throws Throwable {
+        MemorySegment out = call.out;
+        out.set(JAVA_LONG, 0, 40);
+        call.check((int) Native.WRITER_PROGRESS.invokeExact(handle, out, call.error));
+        return new State(out.get(JAVA_LONG, 8), out.get(JAVA_LONG, 16), out.get(JAVA_LONG, 24), out.get(JAVA_LONG, 32));
     }
 
     /**
@@ -469,19 +476,48 @@ public final class TableWriter implements AutoCloseable {
     }
 
     /**
-     * Commits, syncs and unlocks the table. Waits for a call in another thread. Does nothing the second time.
+     * Syncs the committed rows, and unlocks the table. Waits for a call in another thread. Does nothing the second time.
      *
-     * @throws Failure.Io if the commit or the sync failed; the writer is closed nevertheless
+     * <p>Rows appended since the last {@link #commit() commit} are discarded, as by {@link #rollback}: a
+     * {@code try} block that an exception ends never leaves half a batch. How many there were is logged as a warning, by the
+     * {@link System.Logger} called {@code dev.arrowwood}.
+     *
+     * @throws Failure.Io if the sync failed; the writer is closed nevertheless
      */
     @Override
     public void close() {
         MemorySegment handle = owned.take();
         if (handle != null) {
+            long discarded;
+            try {
+                discarded = rollBack(handle);
+            } catch (RuntimeException | Error e) {
+                // To close it would commit.
+                Native.free(Native.WRITER_FREE, handle);
+                throw e;
+            }
+            if (discarded > 0) {
+                String rows = discarded == 1 ? "1 row was" : discarded + " rows were";
+                LOG.log(
+                        System.Logger.Level.WARNING,
+                        "{0} discarded: the writer of {1} was closed without a commit",
+                        rows,
+                        path);
+            }
             Native.run(call -> call.check((int) Native.WRITER_CLOSE.invokeExact(handle, call.error)));
         }
     }
 
-    /** Closes the writer without a commit: rows appended since the last one are lost. */
+    /** Discards the rows appended since the last commit; how many. */
+    private static long rollBack(MemorySegment handle) {
+        return Native.call(call -> {
+            State state = progress(handle, call);
+            call.check((int) Native.WRITER_ROLLBACK.invokeExact(handle, call.error));
+            return state.rows - state.committedRows;
+        });
+    }
+
+    /** Closes the writer without a commit or a sync, and says nothing of the rows appended since the last commit, which are lost. */
     public void discard() {
         MemorySegment handle = owned.take();
         if (handle != null) {

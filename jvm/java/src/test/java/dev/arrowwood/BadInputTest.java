@@ -221,6 +221,7 @@ class BadInputTest {
             assertEquals(2, writer.progress().rows());
             fails(IllegalStateException.class, Failure.Code.BUSY, () -> TableWriter.open(path), "table");
             fails(IllegalStateException.class, Failure.Code.BUSY, () -> Arrowwood.repair(path));
+            writer.commit();
         }
         fails(
                 IllegalArgumentException.class,
@@ -250,6 +251,7 @@ class BadInputTest {
             for (int n = 0; n < 1000; n++) {
                 writer.appendRow(n);
             }
+            writer.commit();
         }
         assertTrue(Arrowwood.check(path).isIntact());
         List<Path> segments;

@@ -135,9 +135,11 @@ class FirstStepsTest {
             writer.appendRow(5, "a");
             writer.appendRow(8, "b");
             writer.appendRow(6, "a");
+            writer.commit();
         }
         try (TableWriter writer = TableWriter.open(table)) { // as it was created
             writer.appendRow(7, "b");
+            writer.commit();
         }
         Dataset late = Arrowwood.open(table);
         assertEquals(
@@ -240,6 +242,7 @@ class FirstStepsTest {
         try (TableWriter writer = TableWriter.open(table, Schema.of(Kinds.class))) {
             writer.append(full);
             writer.append(empty);
+            writer.commit();
         }
         Schema schema = Arrowwood.open(table).schema();
         assertEquals("side: dictionary<int32, utf8>", schema.field("side").toString());

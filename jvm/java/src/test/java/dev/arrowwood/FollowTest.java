@@ -297,6 +297,7 @@ class FollowTest {
                 .start(() -> {
                     try (TableWriter writer = TableWriter.open(table)) {
                         writer.appendRow(1);
+                        writer.commit();
                     } catch (Exception e) {
                         throw new AssertionError(e);
                     }

@@ -356,6 +356,7 @@ class LifeTest {
         Path table = folder.resolve("closed");
         TableWriter writer = TableWriter.open(table, Schema.parse("n: int64"));
         writer.appendRow(1);
+        writer.commit();
         writer.close();
         writer.close();
         assertThrows(IllegalStateException.class, () -> writer.appendRow(2));

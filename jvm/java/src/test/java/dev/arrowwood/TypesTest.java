@@ -279,6 +279,7 @@ class TypesTest {
             } else {
                 writer.append(dataset);
             }
+            writer.commit();
         } catch (Failure.Unsupported e) {
             assertTrue(e.getMessage().contains("c"), e.getMessage());
             return false;

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -15,7 +16,12 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.logging.Handler;
+import java.util.logging.LogRecord;
+import java.util.logging.Logger;
+import java.util.logging.SimpleFormatter;
 import java.util.stream.IntStream;
+import java.util.stream.LongStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -56,16 +62,65 @@ class WriterTest {
         }
     }
 
+    /** A consumer that failed in the middle of a batch left half of it, without its position, and repeated it after its restart. */
+    @Test
+    void anExceptionNeverCommitsHalfABatch() throws Exception {
+        List<String> told = new ArrayList<>();
+        Handler handler = new Handler() {
+            @Override
+            public void publish(LogRecord line) {
+                told.add(line.getLevel() + " " + new SimpleFormatter().formatMessage(line));
+            }
+
+            @Override
+            public void flush() {}
+
+            @Override
+            public void close() {}
+        };
+        Logger logger = Logger.getLogger("dev.arrowwood");
+        logger.addHandler(handler);
+        try {
+            assertThrows(IllegalStateException.class, () -> consume(true));
+            consume(false);
+        } finally {
+            logger.removeHandler(handler);
+        }
+        Path table = folder.resolve("table");
+        assertEquals(
+                List.of("WARNING 5 rows were discarded: the writer of " + table + " was closed without a commit"), told);
+        Dataset rows = Arrowwood.open(table);
+        assertEquals(Map.of("kafka/t/0", 10L), rows.positions());
+        assertEquals(
+                LongStream.range(0, 10).boxed().toList(),
+                rows.stream().map(row -> row.getLong("n")).toList());
+    }
+
+    private void consume(boolean fails) throws Exception {
+        try (TableWriter writer = writer()) {
+            long offset = writer.positions().getOrDefault("kafka/t/0", 0L);
+            for (int i = 0; i < 10; i++, offset++) {
+                if (fails && i == 5) {
+                    throw new IllegalStateException("a message that can't be parsed");
+                }
+                writer.appendRow(offset);
+            }
+            writer.commit(Map.of("kafka/t/0", offset));
+        }
+    }
+
     /** A writer with a newer schema changes the table's. */
     @Test
     void aSchemaChanges() throws Exception {
         Path table = folder.resolve("changed");
         try (TableWriter writer = TableWriter.open(table, Schema.parse("n: int32"))) {
             writer.appendRow(7);
+            writer.commit();
         }
         Dataset before = Arrowwood.open(table);
         try (TableWriter writer = TableWriter.open(table, Schema.parse("n: int64, vol: float64"))) {
             writer.appendRow(1L << 40, 0.5);
+            writer.commit();
         }
         Dataset rows = Arrowwood.open(table);
         assertEquals(7L, rows.row(0).get(0));

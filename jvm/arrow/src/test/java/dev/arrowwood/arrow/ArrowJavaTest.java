@@ -148,6 +148,7 @@ class ArrowJavaTest {
                 // Read by Arrow Java alone, appended by us.
                 ArrowReader reader = new ArrowFileReader(Files.newByteChannel(file), allocator);
                 ArrowJava.append(writer, reader, allocator);
+                writer.commit();
             }
         }
         Dataset ds = Arrowwood.open(table);

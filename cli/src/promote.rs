@@ -1,0 +1,49 @@
+//! `arrowwood promote`.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use arrowwood::{Writer, WriterOptions, plural};
+use clap::Args;
+
+use crate::shell::{Outcome, Stdout, named};
+
+/// Make a replica a table of its own, after the server that it was pulled from is gone.
+///
+/// A replica has the rows of a server's table, and not how far its producers were. Until it is promoted it takes no rows from
+/// producers that number their batches, and no positions: a producer that begins anew would append again what is there. Give the
+/// last number of each that goes on here, as far as its rows are in the replica; the others begin anew.
+#[derive(Args)]
+#[command(after_help = "Example: arrowwood promote ticks --producer sensor-9=4711")]
+pub(crate) struct Promote {
+    /// The last batch of a producer whose rows are in the replica. May be repeated.
+    #[arg(long, value_name = "NAME=SEQUENCE", value_parser = assignment)]
+    producer: Vec<(String, i64)>,
+    /// A position of the table, as a writer commits it. May be repeated.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
+    position: Vec<(String, i64)>,
+    /// The table directory.
+    #[arg(value_name = "TABLE")]
+    table: PathBuf,
+}
+
+/// A name and a number, with the last `=` between.
+fn assignment(text: &str) -> Result<(String, i64), String> {
+    let wrong = || "expected a name, =, and a whole number".to_string();
+    let (name, value) = text.rsplit_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(wrong)?;
+    Ok((name.into(), value.parse().map_err(|_| wrong())?))
+}
+
+impl Promote {
+    pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
+        let producers = self.producer.iter().map(|(name, sequence)| (format!("producer:{name}"), *sequence));
+        let given: Vec<(String, i64)> = producers.chain(self.position.iter().cloned()).collect();
+        let mut writer = Writer::open(&self.table, None, &WriterOptions::default())?;
+        writer.promote(&given.iter().map(|(name, value)| (&name[..], *value)).collect::<Vec<_>>())?;
+        let rows = writer.committed_rows();
+        writer.close()?;
+        let name = named(&self.table);
+        let known = plural(given.len() as u64, "position is known", "positions are known");
+        Ok(writeln!(out, "{name}: promoted, {}; {known}", plural(rows, "row", "rows"))?)
+    }
+}
