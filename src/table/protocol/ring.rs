@@ -115,7 +115,9 @@ impl Frontier {
 
     /// The parts of the ring before `used`, the oldest messages in use, if they are worth giving back.
     fn take_rested(&mut self, used: u64) -> Option<impl Iterator<Item = (u64, u64)> + use<>> {
-        if self.distance(self.from, used) < self.step {
+        let rested = self.distance(self.from, used);
+        // Where the file system was full, newer messages stand before the oldest ones.
+        if rested < self.step || rested > self.distance(self.from, self.next) {
             return None;
         }
         let to = used - used % PAGE;
@@ -183,7 +185,7 @@ impl FreeFooters {
         let from = header.footer_at(self.first + ready - 1);
         match store.fill_holes(from, header.footer_at(self.first) + header.footer - from) {
             Ok(()) => self.ready = ready,
-            Err(e) if e.kind() != io::ErrorKind::StorageFull => return Err(e),
+            Err(e) if e.kind() != io::ErrorKind::StorageFull || self.ready == 0 => return Err(e),
             Err(_) => return Ok(self.next(current, self.ready)),
         }
         Ok(Some(number))
@@ -528,6 +530,19 @@ mod tests {
             frontier.advance();
         }
         assert_eq!(seen.len() as u64, frontier.lap / LINE);
+    }
+
+    /// Where the file system was full, messages are written over old ones: those that are new are not given back with them.
+    #[test]
+    fn messages_that_went_back_are_kept() {
+        let header = Header { slot: 288, slots: 4096, shared: 1, ..Header::default() };
+        let mut frontier = Frontier::new(256, &header);
+        let oldest = 2 * frontier.step;
+        frontier.next = 3 * frontier.step;
+        assert_eq!(frontier.take_rested(oldest).unwrap().collect::<Vec<_>>(), [(0, oldest)]);
+        frontier.from = 0;
+        frontier.next = 256;
+        assert!(frontier.take_rested(oldest).is_none());
     }
 
     /// Footers go down in blocks, the first blocks first.
