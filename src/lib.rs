@@ -254,5 +254,5 @@ pub use visible::{visible, visible_json, visible_lines};
 #[doc(hidden)]
 pub mod simulate {
     pub use crate::map::{Act, Medium, Witness, limit_mappings, pretend_boot, pretend_mount};
-    pub use crate::table::{compact_on, pretend_rest};
+    pub use crate::table::{compact_on, pretend_later, pretend_rest};
 }

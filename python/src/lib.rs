@@ -114,6 +114,12 @@ mod _arrowwood {
         arrowwood::visible_lines(text).into_owned()
     }
 
+    /// For tests: lets it be so many seconds later for what a writer publishes to other Arrow readers.
+    #[pyfunction]
+    fn _pretend_later(seconds: f64) {
+        arrowwood::simulate::pretend_later(std::time::Duration::from_secs_f64(seconds));
+    }
+
     /// The local path that a text names.
     #[pyfunction]
     fn _local_path(text: std::path::PathBuf) -> crate::errors::Result<std::path::PathBuf> {

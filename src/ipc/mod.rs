@@ -19,10 +19,12 @@ pub(crate) use framing::{BatchHeader, IpcSchema, KnownSchema, Node, SEGMENT, Seg
 #[cfg(feature = "write")]
 pub(crate) use framing::{BatchMetadata, Block, batch_metadata, empty_metadata, footer, schema_metadata};
 pub use framing::{Compression, Format, Kind};
+#[cfg(feature = "table")]
+pub(crate) use framing::{FOOTER_BATCH, footer_of_shared, footer_of_shared_len, shared_schema};
 pub(crate) use read::{Arrived, Ipc, ReadOptions, Shard, ValuePlaces, zeros};
 pub use read::{BufferInfo, FieldInfo, Message, NodeInfo, StreamReader, Validate, read_stream};
 #[cfg(feature = "check")]
-pub(crate) use read::{Sound, read_batch, read_footer, same_schema};
+pub(crate) use read::{Sound, read_batch, read_footer, read_schema, same_schema};
 #[cfg(feature = "table")]
 pub(crate) use write::write_noted;
 #[cfg(feature = "write")]

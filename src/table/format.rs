@@ -20,13 +20,11 @@ use crate::rows::{Region, ZoneMap};
 
 /// Files of another major version are refused; a newer minor version may have longer headers and records.
 pub(super) const MAJOR: u16 = 1;
-pub(super) const MINOR: u16 = 0;
+pub(super) const MINOR: u16 = 1;
 /// Control pages begin at multiples of this.
 pub(super) const PAGE: u64 = 4096;
 /// Slots of metadata, bodies and footers begin at multiples of this.
 pub(super) const LINE: u64 = 64;
-/// Published footers in the ring.
-pub(super) const SLOTS: u64 = 128;
 /// The bytes after the footer's length.
 pub(super) const TAIL: &[u8; 6] = b"ARROW1";
 /// The length of the footer's length field and the bytes after it.
@@ -70,6 +68,8 @@ const LATE: u16 = 1;
 
 /// The fixed part of the header.
 pub(super) const HEADER: usize = 128;
+/// The bytes after the header's lists, from version 1.1 on.
+const MORE: usize = 8;
 /// The maximum length of a header.
 const MOST_HEADER: usize = 1 << 24;
 /// The fixed part of a record.
@@ -136,6 +136,9 @@ pub(super) struct Header {
     pub limits: Vec<u64>,
     /// The columns with zones.
     pub zones: Vec<ZoneMap>,
+    /// The number of footers, the first ones, in whose place the schema of all others stands; 0 in format 1.0, where each
+    /// footer has its own, and its messages in the slot of its number.
+    pub shared: u64,
 }
 
 /// The settings that all segments of a table store.
@@ -206,8 +209,20 @@ impl Header {
         self.live + PAGE + 4 * self.record
     }
 
-    pub fn encoded_len(regions: usize, counters: usize, zones: usize) -> usize {
-        HEADER + 16 * regions + 8 * (counters + zones)
+    /// Where the footer with this number begins, which is so far before the footer's length.
+    pub fn footer_at(&self, number: u64) -> u64 {
+        self.tail - (number + 1) * self.footer
+    }
+
+    /// Where the schema of all footers begins; the footer's length if each has its own.
+    pub fn shared_at(&self) -> u64 {
+        self.tail - self.shared * self.footer
+    }
+
+    /// The length of a header of version `minor`.
+    pub fn encoded_len(minor: u16, regions: usize, counters: usize, zones: usize) -> usize {
+        let more = if minor == 0 { 0 } else { MORE };
+        HEADER + 16 * regions + 8 * (counters + zones) + more
     }
 
     /// Checks the length of a header, and the number of its zones, against what it has room to say.
@@ -225,11 +240,11 @@ impl Header {
     }
 
     pub fn encode(&self) -> Vec<u8> {
-        let len = Header::encoded_len(self.regions.len(), self.limits.len(), self.zones.len());
+        let len = Header::encoded_len(self.minor, self.regions.len(), self.limits.len(), self.zones.len());
         let mut bytes = Vec::with_capacity(len);
         bytes.extend(MAGIC);
         bytes.extend(MAJOR.to_le_bytes());
-        bytes.extend(MINOR.to_le_bytes());
+        bytes.extend(self.minor.to_le_bytes());
         bytes.extend((len as u32).to_le_bytes());
         bytes.extend([0; 4]);
         bytes.extend(self.slots.to_le_bytes());
@@ -255,6 +270,9 @@ impl Header {
         for map in &self.zones {
             bytes.extend(map.column.to_le_bytes());
             bytes.extend(map.rows.to_le_bytes());
+        }
+        if self.minor > 0 {
+            bytes.extend(self.shared.to_le_bytes());
         }
         let crc = crc32c::crc32c(&bytes);
         bytes[16..20].copy_from_slice(&crc.to_le_bytes());
@@ -304,6 +322,8 @@ impl Header {
         if flags & !LATE != 0 {
             return Err(Error::invalid(format!("`flags`: expected {LATE} or 0, got {flags}")));
         }
+        let lists = Header::encoded_len(0, regions, counters, zones);
+        let shared = if minor == 0 { 0 } else { word.u64(lists) };
         let map = |at: usize| ZoneMap { column: word.u32(at), rows: word.u32(at + 4) };
         let region = |at: usize| Region { offset: word.u64(at), capacity: word.u64(at + 8) };
         let header = Header {
@@ -324,6 +344,7 @@ impl Header {
             regions: (0..regions).map(|i| region(HEADER + 16 * i)).collect(),
             limits: (0..counters).map(|i| word.u64(HEADER + 16 * regions + 8 * i)).collect(),
             zones: (0..zones).map(|i| map(HEADER + 16 * regions + 8 * (counters + i))).collect(),
+            shared,
         };
         let expected = header.tail.checked_add(TAIL_LEN);
         let got = word.u64(88);
@@ -338,7 +359,7 @@ impl Header {
 /// Whether a header of `len` bytes has room for its lists, and nothing after them unless its version is newer.
 fn is_long_enough(len: usize, minor: u16, [regions, counters, zones]: [usize; 3]) -> bool {
     // No list is longer than the header, so nothing overflows here.
-    let needed = (regions.max(counters) <= len).then(|| Header::encoded_len(regions, counters, zones));
+    let needed = (regions.max(counters) <= len).then(|| Header::encoded_len(minor, regions, counters, zones));
     needed.is_some_and(|needed| needed == len || minor > MINOR && needed < len)
 }
 
@@ -572,6 +593,8 @@ mod tests {
             regions,
             limits: vec![9; 2],
             zones: vec![ZoneMap { column: 1, rows: 4 }],
+            minor: MINOR,
+            shared: 2,
             ..Header::default()
         };
         let bytes = header.encode();
@@ -604,7 +627,7 @@ mod tests {
     #[test]
     fn the_page_says_what_the_code_does() {
         let header = Header {
-            minor: 0,
+            minor: MINOR,
             first_row: 24,
             capacity: 32,
             live: 40,
@@ -621,6 +644,7 @@ mod tests {
             regions: vec![Region { offset: 128, capacity: 136 }],
             limits: vec![144; 3],
             zones: vec![ZoneMap { column: 7, rows: 9 }; 2],
+            shared: 5,
         };
         let bytes = header.encode();
         let fields = fields_of_page("Header");
@@ -646,7 +670,10 @@ mod tests {
             };
             assert_eq!(u64::from_le_bytes(wide), expected, "{name}");
         }
-        assert_eq!(bytes.len(), HEADER + 16 + 3 * 8 + 2 * 8);
+        assert_eq!(bytes[HEADER + 16 + 3 * 8 + 2 * 8..], 5u64.to_le_bytes());
+        let early = Header { minor: 0, shared: 0, ..header };
+        assert_eq!(early.encode().len(), HEADER + 16 + 3 * 8 + 2 * 8);
+        assert_eq!(Header::decode(&early.encode()).unwrap(), early);
         let live: Vec<_> = fields_of_page("Live page").into_iter().map(|(at, _, name)| (at as u64, name)).collect();
         let [renewed, base, proof] = RENEWED_PROOF;
         let expected = [

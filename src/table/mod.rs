@@ -20,7 +20,7 @@ pub use check::Repaired;
 pub(crate) use check::{
     TableCheck, beside, check_segment, check_table, is_table, keep_aside, repair_table, sync_folder,
 };
-pub use protocol::{pretend_rest, publish};
+pub use protocol::{pretend_later, pretend_rest, publish};
 pub use reader::{
     Follow, RecordPlace, RecordStat, SegmentStat, TableStat, follow, sealed_rows, segment_stat, table_stat,
 };

@@ -72,6 +72,14 @@ fn check_choices(header: &Header) -> Result<(), String> {
     }
     let is_right = header.log.is_multiple_of(PAGE) && header.log <= MOST_BYTES;
     check_that(is_right, "log", format_args!("a multiple of {PAGE} up to {MOST_BYTES}"), header.log)?;
+    // One is published and another one is written, beside those whose place the schema has.
+    let most = (slots - 2) * u64::from(header.minor > 0);
+    check_that(
+        (u64::from(header.minor > 0)..=most).contains(&header.shared),
+        "shared",
+        format_args!("1 to {most}"),
+        header.shared,
+    )?;
     // The published footer is identified by its distance from the end, in 31 bits.
     let most = i32::MAX as u64 / slots;
     check_that(header.footer <= most, "footer", format_args!("{most} bytes at most for {slots} slots"), header.footer)

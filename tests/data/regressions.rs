@@ -514,7 +514,7 @@ fn dense_unions_below_nulls_are_appended_in_linear_time() {
     assert_eq!([text(399_998), text(399_999)], ["{u: 399998}", "null"]);
 }
 
-/// The footers of a segment have room for 16 MiB each. A table whose schema has more was made, rows were committed to it,
+/// The footers of a segment had room for 16 MiB each. A table whose schema has more was made, rows were committed to it,
 /// and then every reader, and the next writer, refused it.
 #[test]
 fn a_schema_too_large_for_a_segment_is_refused_before_there_is_a_file() {
@@ -527,7 +527,7 @@ fn a_schema_too_large_for_a_segment_is_refused_before_there_is_a_file() {
     let refused = |schema: Schema| {
         let refused = Writer::open(&path, Some(Arc::new(schema)), &WriterOptions::default()).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
-        assert!(refused.message().contains("`footer`: expected 16777215 bytes at most"), "{refused}");
+        assert!(refused.message().contains("its schema: expected 16777216 bytes at most"), "{refused}");
     };
     let files = || path.read_dir().unwrap().count() + folder.path().read_dir().unwrap().count();
     refused(Schema::new(fields()).with_metadata([("doc".into(), "x".repeat(17 << 20))].into()));

@@ -180,7 +180,7 @@ def has_zones(t):
     return has_order(t) or pa.types.is_boolean(t) or pa.types.is_dictionary(t)
 
 
-def check_header(h, start, schema, buffers, limits, zones):
+def check_header(h, start, schema, buffers, limits, zones, shared):
     """What the page says of a header that begins at byte `start` of its file, field by field."""
     counted = itertools.count()
     parts = layout(schema, counted, [(0, 1)] * h.zones)[2]
@@ -193,7 +193,10 @@ def check_header(h, start, schema, buffers, limits, zones):
             raise Malformed(f"{name} can't be {getattr(h, name)}")
 
     lists = 128 + 16 * h.buffers + 8 * h.counters + 8 * h.zones
-    expect("length", h.length == lists or h.minor > 0 and h.length > lists)
+    lists += 8 * (h.minor > 0)
+    expect("length", h.length == lists or h.minor > 1 and h.length > lists)
+    if h.minor > 0 and not 1 <= shared <= h.slots - 2:
+        raise Malformed(f"{shared} footers give their place to a schema")
     expect("slots", 2 <= h.slots <= 65_536)
     expect("first_row", h.first_row < 2**62)
     expect("capacity", 1 <= h.capacity < 2**48)
@@ -308,7 +311,9 @@ class Segment:
         self.limits = struct.unpack_from(f"<{h.counters}Q", raw, 128 + 16 * h.buffers)
         lists = 128 + 16 * h.buffers + 8 * h.counters
         self.zones = list(struct.iter_unpack("<II", raw[lists : lists + 8 * h.zones]))
-        check_header(h, start, self.schema, self.buffers, self.limits, self.zones)
+        more = raw[lists + 8 * h.zones :].ljust(8, b"\0") if h.minor > 0 else bytes(8)
+        shared = struct.unpack_from("<Q", more)[0]
+        check_header(h, start, self.schema, self.buffers, self.limits, self.zones, shared)
         # A view of 8-byte words copies one of them in one go.
         self.word = self.bytes[h.live : h.live + 8].cast("Q")
 

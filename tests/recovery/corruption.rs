@@ -106,11 +106,15 @@ fn parts_of_segment(path: &Path) -> Vec<(&'static str, Range<u64>)> {
     let header = empty.next_multiple_of(4096);
     assert_eq!(word(&file, header, 8).to_le_bytes(), *b"ArrwWood");
     let at = |offset: u64, len: usize| word(&file, header + offset, len);
-    let (live, record, ring, slot) = (at(40, 8), at(48, 8), at(56, 8), at(64, 8));
+    let (live, record, ring) = (at(40, 8), at(48, 8), at(56, 8));
     let (tail, footer, counters) = (at(72, 8), at(80, 8), at(100, 4));
     let number = word(&file, tail, 4) / footer - 1;
     let record_at = |number: u64| live + 4096 + number * record..live + 4096 + number * record + 64 + 8 * counters;
     let newest = word(&file, live, 8) & 1;
+    let shared = at(128 + 16 * at(96, 4) + 8 * (counters + at(108, 2)), 8);
+    let footer_at = tail - (number + 1) * footer;
+    let messages = word(&file, footer_at + 40, 8);
+    assert!((messages - ring).is_multiple_of(64));
     vec![
         ("magic", 0..8),
         ("schema", 8..schema),
@@ -123,11 +127,18 @@ fn parts_of_segment(path: &Path) -> Vec<(&'static str, Range<u64>)> {
         ("commit before", record_at(newest ^ 1)),
         ("durable record A", record_at(2)),
         ("durable record B", record_at(3)),
-        ("messages for other readers", ring + number * slot..ring + (number + 1) * slot),
-        ("footer", tail - (number + 1) * footer..tail - number * footer),
+        ("messages for other readers", messages..messages + messages_len(&file, footer_at)),
+        ("footer", footer_at..footer_at + footer),
+        ("schema of footers", tail - shared * footer..tail),
         ("footer length", tail..tail + 4),
         ("last magic", tail + 4..tail + 10),
     ]
+}
+
+/// The bytes of the messages that a segment's footer points to.
+fn messages_len(file: &File, footer: u64) -> u64 {
+    let dictionaries = word(file, footer + 68, 4);
+    word(file, footer + 48, 4) + (0..dictionaries).map(|number| word(file, footer + 80 + 24 * number, 4)).sum::<u64>()
 }
 
 /// The same of an ordinary file.

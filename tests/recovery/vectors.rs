@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use arrow_array::RecordBatch;
+use arrow_ipc::reader::FileReader;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrowwood::simulate::{Act, Medium, Witness, pretend_boot, pretend_mount};
 use arrowwood::{ErrorKind, Late, Value, Writer, WriterOptions, open, parse_schema};
@@ -798,7 +799,19 @@ fn writers_go_on_from_what_readers_see() {
     pretend_mount(None);
 }
 
-/// Tables of before there were proofs: their commits count in their boot, through any mount.
+/// What arrow-rs reads of all segments.
+fn stock_batches(table: &Path) -> Vec<RecordBatch> {
+    let paths = fs::read_dir(table).unwrap().map(|entry| entry.unwrap().path());
+    let batches = paths.flat_map(|path| FileReader::try_new(File::open(path).unwrap(), None).unwrap());
+    batches.map(|batch| batch.unwrap()).collect()
+}
+
+fn stock_rows(table: &Path) -> usize {
+    stock_batches(table).iter().map(RecordBatch::num_rows).sum()
+}
+
+/// Tables of before there were proofs: their commits count in their boot, through any mount. And of before footers shared
+/// a schema: their segments grow as they were made.
 #[test]
 fn tables_of_early_writers_are_read() {
     alone!();
@@ -826,6 +839,20 @@ fn tables_of_early_writers_are_read() {
         drop(writer);
         pretend_boot(Some(LATER));
         assert_eq!(read(&table).unwrap()["rows"], expected["rows"], "{}", folder.display());
+        assert_eq!(stock_rows(&table) as u64, end - found["first_row"].as_u64().unwrap(), "{}", folder.display());
+        let batches = stock_batches(&table);
+        let row = batches.iter().find(|batch| batch.num_rows() > 0).unwrap().slice(0, 1);
+        let mut writer = Writer::open(&table, None, &unsynced(8)).unwrap();
+        for _ in 0..20 {
+            writer.append(&row).unwrap();
+            writer.commit().unwrap();
+        }
+        writer.close().unwrap();
+        let read = read(&table).unwrap();
+        let rows = read["rows"].as_array().unwrap();
+        assert_eq!(rows[..rows.len() - 20], expected["rows"].as_array().unwrap()[..], "{}", folder.display());
+        assert_eq!(stock_rows(&table), rows.len(), "{}", folder.display());
+        assert!(arrowwood::check(&table, |_, _| ()).unwrap().is_good(), "{}", folder.display());
     }
     pretend_boot(None);
     pretend_mount(None);

@@ -31,6 +31,7 @@ mod merge;
 mod nulls;
 mod partition_follow;
 mod partitions;
+mod pauses;
 mod places;
 mod replaced;
 mod script;

@@ -72,16 +72,20 @@ impl Places {
             // The mount.
             masks.push(start + 56..start + 64);
         }
-        places.extend((0..slots).map(|k| (format!("slot {k}"), ring + k * slot..ring + (k + 1) * slot)));
+        places.push(("ring".into(), ring..ring + slots * slot));
         places.extend((0..regions).map(|k| {
             let (offset, capacity) = (word(128 + 16 * k), word(136 + 16 * k));
             (format!("buffer {k}"), offset..offset + capacity.next_multiple_of(65536))
         }));
-        for k in (0..slots).rev() {
+        // Some footers give their place to the schema of the others.
+        let zones = u16::from_le_bytes(bytes[header + 108..header + 110].try_into().unwrap()) as usize;
+        let shared = word(128 + 16 * regions + 8 * (half(100) + zones));
+        for k in (shared..slots).rev() {
             let end = tail - k * footer;
             places.push((format!("footer {k}"), end - footer..end));
             times.push(end - 8..end);
         }
+        places.push(("schema of footers".into(), tail - shared * footer..tail));
         masks.extend(times.iter().cloned());
         places.push(("footer's length and magic".into(), tail..bytes.len()));
         Some(Places { named: places, masks, times })

@@ -214,6 +214,28 @@ pub(crate) fn release(file: &File, offset: u64, len: u64) -> io::Result<()> {
     }
 }
 
+/// Returns the offset of the first byte from `offset` on that is not in a hole; `None` if there is none. Where the file
+/// system doesn't tell holes, none of its bytes is in one.
+#[cfg(target_os = "linux")]
+pub(crate) fn next_data(file: &File, offset: u64) -> io::Result<Option<u64>> {
+    let start = libc::off_t::try_from(offset).map_err(io::Error::other)?;
+    // SAFETY: takes numbers only.
+    let found = unsafe { libc::lseek(file.as_raw_fd(), start, libc::SEEK_DATA) };
+    if let Ok(found) = u64::try_from(found) {
+        return Ok(Some(found));
+    }
+    match io::Error::last_os_error() {
+        e if e.raw_os_error() == Some(libc::ENXIO) => Ok(None),
+        e if is_unsupported(&e) => Ok(Some(offset)),
+        e => Err(e),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn next_data(_file: &File, offset: u64) -> io::Result<Option<u64>> {
+    Ok(Some(offset))
+}
+
 #[cfg(target_os = "linux")]
 const KEEP_SIZE: i32 = libc::FALLOC_FL_KEEP_SIZE;
 #[cfg(target_os = "linux")]

@@ -218,6 +218,15 @@ impl Store {
         self.file.read_exact_at(into, offset)
     }
 
+    /// Returns the offset of the first byte from `offset` on that is not in a hole, if the file system tells; `None` if there
+    /// is none.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        os::next_data(&self.file, offset)
+    }
+
     /// Stores `bytes` at `offset`, which must be prepared by `prepare`: each aligned 8-byte word atomically, in no
     /// order.
     #[inline]

@@ -93,6 +93,65 @@ pub(crate) fn footer(schema: &Schema, dictionaries: &[Block], batches: &[Block],
     builder.finished_data().to_vec()
 }
 
+/// A schema alone, for footers that stand in front of it: see [`footer_of_shared`]. Its table is the buffer's root.
+#[cfg(feature = "table")]
+pub(crate) fn shared_schema(schema: &Schema) -> Vec<u8> {
+    let mut builder = new_builder();
+    let schema = encode_schema(&mut builder, schema);
+    builder.finish(schema, None);
+    builder.finished_data().to_vec()
+}
+
+/// The length of a footer whose schema stands elsewhere, with so many blocks of dictionaries and one of a record batch.
+#[cfg(feature = "table")]
+pub(crate) fn footer_of_shared_len(dictionaries: usize) -> usize {
+    DICTIONARIES + BLOCK * dictionaries
+}
+
+/// In a footer whose schema stands elsewhere: where its table, the block of the record batch and those of the dictionaries
+/// begin. The vtable is in front of the table, the number of its elements in front of each vector.
+#[cfg(feature = "table")]
+const TABLE: usize = 16;
+#[cfg(feature = "table")]
+const BATCH: usize = 40;
+#[cfg(feature = "table")]
+const DICTIONARIES: usize = 72;
+/// The bytes of a block.
+#[cfg(feature = "table")]
+const BLOCK: usize = 24;
+
+/// A footer whose schema is the root of `schema`, a buffer that begins `distance` bytes behind the footer's start. All
+/// parts of the footer have the same places whatever its blocks are, the record batch before the dictionaries.
+#[cfg(feature = "table")]
+pub(crate) fn footer_of_shared(schema: &[u8], distance: u32, dictionaries: &[Block], batch: &Block) -> Option<Vec<u8>> {
+    let root = u32::from_le_bytes(*schema.first_chunk()?);
+    let mut bytes = vec![0; footer_of_shared_len(dictionaries.len())];
+    let mut put = |at: usize, part: &[u8]| bytes[at..at + part.len()].copy_from_slice(part);
+    put(0, &(TABLE as u32).to_le_bytes());
+    // Of the vtable: its length, that of the table, and where in it version, schema, dictionaries and record batches are.
+    for (number, half) in [12u16, 20, 16, 4, 8, 12].into_iter().enumerate() {
+        put(4 + 2 * number, &half.to_le_bytes());
+    }
+    // Of the table: the way back to the vtable, and offsets that count from where they stand.
+    let schema = distance.checked_add(root)?.checked_sub(TABLE as u32 + 4)?;
+    let vector = |elements: usize, field: usize| (elements - 4 - (TABLE + field)) as u32;
+    for (number, word) in [12, schema, vector(DICTIONARIES, 8), vector(BATCH, 12)].into_iter().enumerate() {
+        put(TABLE + 4 * number, &word.to_le_bytes());
+    }
+    put(TABLE + 16, &fb::MetadataVersion::V5.0.to_le_bytes());
+    put(BATCH - 4, &1u32.to_le_bytes());
+    put(BATCH, &batch.0);
+    put(DICTIONARIES - 4, &u32::try_from(dictionaries.len()).ok()?.to_le_bytes());
+    for (number, block) in dictionaries.iter().enumerate() {
+        put(DICTIONARIES + BLOCK * number, &block.0);
+    }
+    Some(bytes)
+}
+
+/// Where in a footer of [`footer_of_shared`] the record batch begins in the file.
+#[cfg(feature = "table")]
+pub(crate) const FOOTER_BATCH: usize = BATCH;
+
 fn encode_schema<'a>(builder: &mut FlatBufferBuilder<'a>, schema: &Schema) -> WIPOffset<fb::Schema<'a>> {
     let mut ids = DictionaryTracker::new(false);
     IpcSchemaEncoder::new().with_dictionary_tracker(&mut ids).schema_to_fb_offset(builder, schema)

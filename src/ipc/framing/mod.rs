@@ -33,6 +33,8 @@ pub(super) use message::{
 pub use message::{Compression, Format, Kind};
 #[cfg(feature = "write")]
 pub(crate) use metadata::{BatchMetadata, Block, batch_metadata, empty_metadata, footer, schema_metadata};
+#[cfg(feature = "table")]
+pub(crate) use metadata::{FOOTER_BATCH, footer_of_shared, footer_of_shared_len, shared_schema};
 pub(crate) use probe::{SEGMENT, SegmentProbe, is_segment, probe_segment};
 pub(super) use schema::{BatchShare, had_validity, roles_of};
 pub(crate) use schema::{IpcSchema, KnownSchema, Node};

@@ -301,3 +301,8 @@ pub(crate) fn read_footer(metadata: &[u8]) -> Result<ReadFooter> {
     };
     Ok(ReadFooter { schema: IpcSchema::parse(schema, metadata.len())?, dictionaries: places(2)?, batches: places(3)? })
 }
+
+/// Reads a schema that is a buffer's root, as footers share it.
+pub(crate) fn read_schema(metadata: &[u8]) -> Result<IpcSchema> {
+    IpcSchema::parse(FlatTable::root(metadata)?, metadata.len())
+}

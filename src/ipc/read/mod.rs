@@ -21,7 +21,7 @@ mod stream;
 
 pub use anatomy::{BufferInfo, FieldInfo, Message, NodeInfo};
 #[cfg(feature = "check")]
-pub(crate) use check::{Sound, read_batch, read_footer, same_schema};
+pub(crate) use check::{Sound, read_batch, read_footer, read_schema, same_schema};
 pub(crate) use data::ReadOptions;
 pub use data::Validate;
 pub(crate) use decode::zeros;

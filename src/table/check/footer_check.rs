@@ -1,12 +1,14 @@
 //! Reads back the published footer of other Arrow readers, and compares it with the one that a writer would have
 //! written.
 
+use std::ops::Range;
+
 use crate::error::{Error, Result};
-use crate::ipc::{BatchHeader, BatchMetadata, read_batch, read_footer, same_schema};
+use crate::ipc::{BatchHeader, BatchMetadata, read_batch, read_footer, read_schema, same_schema};
 use crate::rows::{Plan, PlanNode, Storage};
-use crate::table::format::{Record, TAIL};
+use crate::table::format::{Header, Record, TAIL};
 use crate::table::protocol::Sizes;
-use crate::table::protocol::footer::{STAMP, chosen, encoded, said};
+use crate::table::protocol::footer::{STAMP, chosen, encoded, published, said};
 use crate::table::reader::{Segment, Wrong};
 
 /// A valid published footer.
@@ -63,19 +65,21 @@ pub(super) fn read(segment: &Segment) -> Result<FooterCheck, FooterError> {
         return Err((header.tail + 4, format!("the end of the file: expected 'ARROW1', got '{got}'")).into());
     }
     let word = tail.first_chunk().map_or(0, |raw| u32::from_le_bytes(*raw));
-    let slot = chosen(header, word).ok_or_else(|| {
+    let number = chosen(header, word).ok_or_else(|| {
         let each = header.footer;
         let slots = header.slots;
+        let least = header.shared + 1;
         (
             header.tail,
-            format!("the footer's length: expected a multiple of {each} up to {slots} times that, got {word}"),
+            format!("the footer's length: expected a multiple of {each}, {least} to {slots} times that, got {word}"),
         )
     })?;
-    let at = header.tail - (slot + 1) * header.footer;
-    let footer = bytes(segment, at, header.footer)?;
-    let messages = messages_of(segment, slot, at, &footer)?;
+    let at = header.footer_at(number);
+    // All that another reader reads.
+    let footer = bytes(segment, at, if header.shared == 0 { header.footer } else { header.tail - at })?;
+    let messages = messages_of(segment, number, at, &footer)?;
     let counters = counters_of(&segment.plan, &messages).filter(|counters| are_within(counters, &header.limits));
-    let start = header.ring + slot * header.slot;
+    let start = messages.first().map_or(at, |message| message.at);
     let counters =
         counters.ok_or((start, "the messages for other readers: counts beyond the segment's limits".into()))?;
     for (number, message) in messages.iter().enumerate() {
@@ -86,8 +90,8 @@ pub(super) fn read(segment: &Segment) -> Result<FooterCheck, FooterError> {
             return Err((message.at, format!("message {number} for other readers: {difference}")).into());
         }
     }
-    let odd = odd_byte(segment, slot, &footer, &counters)?;
-    Ok(FooterCheck { odd, later: later(segment, slot)?, counters })
+    let odd = odd_byte(segment, (start, number), &footer, &counters)?;
+    Ok(FooterCheck { odd, later: later(segment, number)?, counters })
 }
 
 fn bytes(segment: &Segment, at: u64, len: u64) -> Result<Vec<u8>, FooterError> {
@@ -109,7 +113,7 @@ struct FooterMessage {
 }
 
 /// The messages that a footer lists: the record batch, then the dictionaries.
-fn messages_of(segment: &Segment, slot: u64, at: u64, footer: &[u8]) -> Result<Vec<FooterMessage>, FooterError> {
+fn messages_of(segment: &Segment, number: u64, at: u64, footer: &[u8]) -> Result<Vec<FooterMessage>, FooterError> {
     let said = read_footer(footer).map_err(|e| (at, format!("the footer: {}", e.message())))?;
     if !same_schema(&said.schema, &segment.plan.schema) {
         return Err((at, "the footer's schema is not the one in front of the file".into()).into());
@@ -123,24 +127,29 @@ fn messages_of(segment: &Segment, slot: u64, at: u64, footer: &[u8]) -> Result<V
     }
     let ids = std::iter::once(None).chain(segment.plan.dictionaries.iter().map(|dictionary| Some(dictionary.id)));
     let places = said.batches.iter().chain(&said.dictionaries);
-    places.zip(ids).map(|(place, id)| message_at(segment, slot, at, *place, id)).collect()
+    let room = room(&segment.header, number);
+    places.zip(ids).map(|(place, id)| message_at(segment, &room, at, *place, id)).collect()
+}
+
+/// Where the messages of a footer may be: in the slot of its number, or anywhere in the ring.
+fn room(header: &Header, number: u64) -> Range<u64> {
+    let slots = if header.shared == 0 { number..number + 1 } else { 0..header.slots.into() };
+    header.ring + slots.start * header.slot..header.ring + slots.end * header.slot
 }
 
 fn message_at(
     segment: &Segment,
-    slot: u64,
+    room: &Range<u64>,
     footer: u64,
     place: [i64; 3],
     id: Option<i64>,
 ) -> Result<FooterMessage, FooterError> {
-    let start = segment.header.ring + slot * segment.header.slot;
-    let len = segment.header.slot;
     let [at, metadata, body_len] = place.map(|number| u64::try_from(number).unwrap_or(u64::MAX));
-    let is_inside = at >= start && metadata >= 8 && at.checked_add(metadata).is_some_and(|end| end <= start + len);
+    let is_inside = at >= room.start && metadata >= 8 && at.checked_add(metadata).is_some_and(|end| end <= room.end);
     if !is_inside {
         return Err((
             footer,
-            format!("the footer: a block {place:?} outside of its slot, bytes {start} to {}", start + len),
+            format!("the footer: a block {place:?} outside of its place, bytes {} to {}", room.start, room.end),
         )
             .into());
     }
@@ -229,20 +238,23 @@ fn difference(expected: &BatchMetadata, got: &FooterMessage, file: u64) -> Optio
 }
 
 /// The first byte that this version of arrowwood would have written differently.
-fn odd_byte(segment: &Segment, slot: u64, footer: &[u8], counters: &[u64]) -> Result<Option<Wrong>, FooterError> {
+fn odd_byte(
+    segment: &Segment,
+    (start, number): (u64, u64),
+    footer: &[u8],
+    counters: &[u64],
+) -> Result<Option<Wrong>, FooterError> {
     let header = &segment.header;
-    let Some(sizes) = Sizes::of(&segment.plan) else { return Ok(None) };
-    if sizes.slot > header.slot || sizes.footer > header.footer {
-        return Ok(None);
-    }
-    let start = header.ring + slot * header.slot;
-    let Some((messages, mut expected)) = encoded(&sizes, &segment.plan, header, counters, slot) else {
+    let Some(sizes) = Sizes::within(header, &segment.plan).filter(|sizes| sizes.fit(header)) else { return Ok(None) };
+    let Some((messages, mut expected)) = encoded(&sizes, &segment.plan, header, counters, (start, number)) else {
         return Ok(None);
     };
     expected.resize(header.footer as usize - STAMP, 0);
     let there = bytes(segment, start, messages.len() as u64)?;
+    let schema = bytes(segment, header.shared_at(), sizes.schema.len() as u64)?;
     let odd = first_difference(start, &messages, &there);
-    Ok(odd.or_else(|| first_difference(header.tail - (slot + 1) * header.footer, &expected, footer)))
+    let odd = odd.or_else(|| first_difference(header.footer_at(number), &expected, footer));
+    Ok(odd.or_else(|| first_difference(header.shared_at(), &sizes.schema, &schema)))
 }
 
 /// The first byte at which `got`, which begins at byte `at`, differs from `expected`.
@@ -253,15 +265,14 @@ pub(super) fn first_difference(at: u64, expected: &[u8], got: &[u8]) -> Option<W
     Some((at + number as u64, format!("expected {expected:#04x}, got {got:#04x}; it means the same")))
 }
 
-/// A footer with a later time than that of `slot`: either it was never published, or the wrong one is.
-fn later(segment: &Segment, slot: u64) -> Result<Option<u64>, FooterError> {
+/// A footer with a later time than that of footer `number`: either it was never published, or the wrong one is.
+fn later(segment: &Segment, number: u64) -> Result<Option<u64>, FooterError> {
     let header = &segment.header;
-    let stamp = |slot: u64| -> Result<u64, FooterError> {
-        let stamp = bytes(segment, header.tail - slot * header.footer - STAMP as u64, STAMP as u64)?;
-        Ok(stamp.first_chunk().map_or(0, |raw| u64::from_le_bytes(*raw)))
+    let stamp = |number: u64| -> Result<u64, FooterError> {
+        Ok(published(header, &bytes(segment, header.footer_at(number), header.footer)?, number).0)
     };
-    let shown = stamp(slot)?;
-    for other in 0..u64::from(header.slots) {
+    let shown = stamp(number)?;
+    for other in header.shared..header.slots.into() {
         if stamp(other)? > shown {
             return Ok(Some(other));
         }
@@ -276,13 +287,17 @@ fn later(segment: &Segment, slot: u64) -> Result<Option<u64>, FooterError> {
 pub(super) fn has_witness(segment: &Segment) -> Result<bool> {
     let header = &segment.header;
     let mut found = Vec::new();
-    for number in 1..=u64::from(header.slots) {
-        match bytes(segment, header.tail - number * header.footer, header.footer) {
-            Ok(footer) => found.extend(read_footer(&footer)),
+    let shared = (header.shared_at(), header.shared * header.footer);
+    let own = (0..header.slots.into()).map(|number| (header.footer_at(number), header.footer));
+    let places: Vec<_> = if header.shared == 0 { own.collect() } else { vec![shared] };
+    for (at, len) in places {
+        match bytes(segment, at, len) {
+            Ok(there) if header.shared == 0 => found.extend(read_footer(&there).map(|footer| footer.schema)),
+            Ok(there) => found.extend(read_schema(&there)),
             Err(FooterError::Wrong(_)) => (),
             Err(FooterError::Unread(e)) => return Err(e),
         }
     }
-    let mut schemas = found.iter().map(|footer| same_schema(&footer.schema, &segment.plan.schema));
+    let mut schemas = found.iter().map(|schema| same_schema(schema, &segment.plan.schema));
     Ok(found.is_empty() || schemas.any(|is_same| is_same))
 }

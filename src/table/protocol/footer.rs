@@ -1,63 +1,73 @@
-//! The footer for other Arrow readers: messages and a footer, in a ring of slots.
+//! What other Arrow readers find at a live segment's end: messages, and a footer that points to them.
 //!
-//! To publish, the messages are written to a slot that no reader can be using, the footer to its own slot, and then the
-//! footer's *length*, one aligned word, is stored: footers end at increasing distances before it, so another length
-//! selects another footer (a flatbuffer ignores the bytes after it). A slot rests for a second before it is reused: the
-//! time that another Arrow reader has between reading the footer and decoding the messages it points to.
+//! In format 1.0 each footer has the schema, and its messages are in the slot of its number. Since 1.1 all footers point to
+//! one schema behind them, and their messages may stand anywhere in the ring.
 
-use std::collections::VecDeque;
-use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
-use super::publish;
-use crate::error::Error;
-use crate::ipc::{BatchMetadata, Block, batch_metadata, footer};
-use crate::map::Store;
+use crate::ipc::{
+    BatchMetadata, Block, FOOTER_BATCH, batch_metadata, footer, footer_of_shared, footer_of_shared_len, shared_schema,
+};
 use crate::rows::{Plan, PlanNode, Region, Storage};
-use crate::table::format::{Header, LINE, SLOTS};
-
-/// How long a slot rests, in milliseconds.
-static REST: AtomicU64 = AtomicU64::new(1000);
-/// When half of the slots are in use, footers are published at most at this interval, so that one is always free.
-const PACE: Duration = Duration::from_millis(2 * 1000 / SLOTS);
-/// How long a slot rests.
-pub(in crate::table) fn rest() -> Duration {
-    Duration::from_millis(REST.load(Ordering::Relaxed))
-}
-
-/// Simulates that the places of published footers rest for so long before they are used again, which is a second.
-pub fn pretend_rest(rest: Duration) {
-    REST.store(u64::try_from(rest.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
-}
+use crate::table::format::{Header, LINE};
 
 /// The number of times that the end of a body moves while a buffer is filled.
 const STEPS: u64 = 16;
+/// The most footers in whose place the schema stands.
+const MOST_SHARED: u64 = 4096;
 /// Bytes after each footer for its publication time.
 pub(in crate::table) const STAMP: usize = 8;
 
-/// The sizes of a slot's parts, which depend on the schema only.
+/// The sizes of what is published, which depend on the schema only.
 #[derive(Clone, Debug)]
 pub(in crate::table) struct Sizes {
     /// The record batch message, then the dictionary messages.
     pub messages: Vec<u64>,
-    pub slot: u64,
+    /// All messages together.
+    pub group: u64,
     pub footer: u64,
+    /// The schema for all footers; empty if each has its own.
+    pub schema: Vec<u8>,
 }
 
 impl Sizes {
-    pub fn of(plan: &Plan) -> Option<Sizes> {
-        // Zeros are omitted from a flatbuffer, so the largest message is one without zeros.
-        let region = Region { offset: 1 << 40, capacity: 1 << 40 };
-        let regions = vec![region; plan.regions];
-        let counters = vec![1 << 30; plan.counters];
-        let len = |number| Some(framed_len(&message(plan, number, &regions, 1, &counters)?.0));
-        let messages = (0..1 + plan.dictionaries.len()).map(len).collect::<Option<Vec<u64>>>()?;
+    /// For the footers of a segment with this header.
+    pub fn within(header: &Header, plan: &Plan) -> Option<Sizes> {
+        if header.shared > 0 { Sizes::shared(plan) } else { Sizes::of_early(plan) }
+    }
+
+    /// For footers that share a schema.
+    pub fn shared(plan: &Plan) -> Option<Sizes> {
+        let messages = messages(plan)?;
+        let footer = footer_of_shared_len(plan.dictionaries.len()) + STAMP;
+        let schema = shared_schema(&plan.schema.schema);
+        // The schema takes the place of some footers, and that should be of few.
+        let footer = (footer as u64).max(schema.len() as u64 / MOST_SHARED);
+        Some(Sizes { group: messages.iter().sum(), messages, footer: footer.next_multiple_of(LINE), schema })
+    }
+
+    /// For footers each of which has the schema.
+    fn of_early(plan: &Plan) -> Option<Sizes> {
+        let messages = messages(plan)?;
         let blocks = vec![Block::new(1 << 40, 1, 1 << 40); messages.len()];
         let footer = footer(&plan.schema.schema, &blocks[1..], &blocks[..1], &[]);
-        let footer = (footer.len() + STAMP) as u64;
-        Some(Sizes { slot: messages.iter().sum(), messages, footer: footer.next_multiple_of(LINE) })
+        let footer = ((footer.len() + STAMP) as u64).next_multiple_of(LINE);
+        Some(Sizes { group: messages.iter().sum(), messages, footer, schema: Vec::new() })
     }
+
+    /// Whether a segment with this header has room for them.
+    pub fn fit(&self, header: &Header) -> bool {
+        let schema = self.schema.len() as u64;
+        header.slot >= self.group && header.footer >= self.footer && schema <= header.shared * header.footer
+    }
+}
+
+/// The lengths of the messages.
+fn messages(plan: &Plan) -> Option<Vec<u64>> {
+    // Zeros are omitted from a flatbuffer, so the largest message is one without zeros.
+    let region = Region { offset: 1 << 40, capacity: 1 << 40 };
+    let regions = vec![region; plan.regions];
+    let counters = vec![1 << 30; plan.counters];
+    let len = |number| Some(framed_len(&message(plan, number, &regions, 1, &counters)?.0));
+    (0..1 + plan.dictionaries.len()).map(len).collect()
 }
 
 fn framed_len(metadata: &[u8]) -> u64 {
@@ -140,167 +150,63 @@ fn add_buffer(said: &mut BatchMetadata, region: Region, base: u64, length: u64) 
     said.body_length = said.body_length.max((region.offset - base + end) as i64);
 }
 
-/// The bytes of a published footer in slot `slot`: its messages, and its footer without the bytes after it.
+/// The messages that begin at byte `at` of the file, and footer `number` that points to them, without the bytes after it.
 pub(in crate::table) fn encoded(
     sizes: &Sizes,
     plan: &Plan,
     header: &Header,
     counters: &[u64],
-    slot: u64,
+    (at, number): (u64, u64),
 ) -> Option<(Vec<u8>, Vec<u8>)> {
-    let start = header.ring + slot * header.slot;
-    let mut bytes = Vec::with_capacity(header.slot as usize);
-    let mut blocks = Vec::new();
+    let mut bytes = Vec::with_capacity(sizes.group as usize);
+    let mut blocks = Vec::with_capacity(sizes.messages.len());
     for (number, &len) in sizes.messages.iter().enumerate() {
-        let at = start + bytes.len() as u64;
+        let at = at + bytes.len() as u64;
         let (metadata, body_length) = message(plan, number, &header.regions, at + len, counters)?;
         blocks.push(Block::new(at as i64, len as i32, body_length));
         bytes.extend(framed(&metadata, len));
     }
-    Some((bytes, footer(&plan.schema.schema, &blocks[1..], &blocks[..1], &[])))
+    let footer = if header.shared == 0 {
+        footer(&plan.schema.schema, &blocks[1..], &blocks[..1], &[])
+    } else {
+        let distance = u32::try_from(header.shared_at() - header.footer_at(number)).ok()?;
+        footer_of_shared(&sizes.schema, distance, &blocks[1..], &blocks[0])?
+    };
+    Some((bytes, footer))
 }
 
-/// The slot that the footer's length selects; `None` if it is the length of no footer. It has no checksum.
+/// The number of the footer that the footer's length selects; `None` if it is the length of no footer. It has no checksum.
 pub(in crate::table) fn chosen(header: &Header, length: u32) -> Option<u64> {
-    let number = u64::from(length).checked_div(header.footer)?;
-    let fits = u64::from(length).is_multiple_of(header.footer) && (1..=u64::from(header.slots)).contains(&number);
-    fits.then(|| number - 1)
+    let count = u64::from(length).checked_div(header.footer)?;
+    let fits = u64::from(length).is_multiple_of(header.footer);
+    let number = count.checked_sub(1).filter(|_| fits)?;
+    (header.shared..u64::from(header.slots)).contains(&number).then_some(number)
 }
 
-/// The free slots, and the published one.
-#[derive(Debug)]
-pub(in crate::table) struct PublishedFooter {
-    sizes: Sizes,
-    free: Vec<u64>,
-    /// Slots and when they were retired, oldest first.
-    resting: VecDeque<(u64, Instant)>,
-    current: Option<u64>,
-    last: Option<Instant>,
-    /// The sequence of the published commit.
-    pub published: u64,
+/// When a footer was published, in µs since 1970, and where its messages begin; `bytes` are those in its place.
+pub(in crate::table) fn published(header: &Header, bytes: &[u8], number: u64) -> (u64, u64) {
+    let word = |at: usize| bytes.get(at..at + 8).and_then(|raw| raw.try_into().ok()).map_or(0, u64::from_le_bytes);
+    let at = if header.shared == 0 { header.ring + number * header.slot } else { word(FOOTER_BATCH) };
+    (word(bytes.len().saturating_sub(STAMP)), at)
 }
 
-impl PublishedFooter {
-    /// The state of a new segment; nothing is published yet.
-    pub fn new(sizes: Sizes, header: &Header) -> PublishedFooter {
-        let free = (0..header.slots.into()).rev().collect();
-        PublishedFooter { sizes, free, resting: VecDeque::new(), current: None, last: None, published: 0 }
-    }
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
 
-    /// The state of a segment whose footer another process may have published a moment ago.
-    pub fn reopen(sizes: Sizes, header: &Header, store: &Store) -> io::Result<PublishedFooter> {
-        let mut footer = PublishedFooter::new(sizes, header);
-        footer.current = chosen(header, store.load32(header.tail));
-        let mut stamps = Vec::new();
-        for slot in 0..u64::from(header.slots) {
-            let mut stamp = [0; STAMP];
-            store.read(header.tail - slot * header.footer - STAMP as u64, &mut stamp)?;
-            stamps.push((u64::from_le_bytes(stamp), slot));
-        }
-        stamps.sort_unstable();
-        let now = (Instant::now(), unix_micros());
-        // A published footer was retired when the next one was published; clocks that went back count as now.
-        let retired = |next: u64| now.0.checked_sub(Duration::from_micros(now.1.saturating_sub(next)));
-        footer.free.clear();
-        for (number, &(stamp, slot)) in stamps.iter().enumerate() {
-            let next = stamps.get(number + 1).map_or(now.1, |next| next.0);
-            match retired(next).filter(|_| stamp > 0 && Some(slot) != footer.current) {
-                Some(at) if at.elapsed() < rest() => footer.resting.push_back((slot, at)),
-                _ if Some(slot) == footer.current => (),
-                _ => footer.free.push(slot),
-            }
-        }
-        Ok(footer)
-    }
+    use arrow_schema::{DataType, Field, Schema};
 
-    /// The time until the next footer may be published, which leaves slots for urgent ones.
-    pub fn wait(&mut self) -> Duration {
-        let slot = self.wait_for_slot();
-        if self.free.len() as u64 > SLOTS / 2 {
-            return Duration::ZERO;
-        }
-        slot.max(self.last.map_or(Duration::ZERO, |last| PACE.saturating_sub(last.elapsed())))
-    }
+    use super::*;
 
-    /// The time until any slot has rested.
-    pub fn wait_for_slot(&mut self) -> Duration {
-        self.rested();
-        let first = self.resting.front().filter(|_| self.free.is_empty());
-        first.map_or(Duration::ZERO, |(_, since)| rest().saturating_sub(since.elapsed()))
-    }
-
-    fn rested(&mut self) {
-        while self.resting.front().is_some_and(|(_, since)| since.elapsed() >= rest()) {
-            self.free.extend(self.resting.pop_front().map(|(slot, _)| slot));
+    /// Writers of format 1.0 refuse segments whose footers have no room for their own.
+    #[test]
+    fn early_writers_refuse_footers_that_share_a_schema() {
+        let text = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+        for (columns, data_type) in [(1, DataType::Null), (1, DataType::Int8), (1, text.clone()), (40, text)] {
+            let fields = (0..columns).map(|number| Field::new("c".repeat(number), data_type.clone(), false));
+            let plan = Plan::of(&Arc::new(Schema::new(fields.collect::<Vec<_>>()))).unwrap();
+            let (shared, early) = (Sizes::shared(&plan).unwrap(), Sizes::of_early(&plan).unwrap());
+            assert!(shared.footer < early.footer, "{columns} × {data_type}: {} and {}", shared.footer, early.footer);
         }
     }
-
-    /// Publishes `counters`, which commit `sequence` made visible. Call it only after `wait` returned zero, or if a
-    /// slow reader may lose the slot it is using.
-    pub fn publish(
-        &mut self,
-        store: &Store,
-        plan: &Plan,
-        header: &Header,
-        counters: &[u64],
-        sequence: u64,
-    ) -> io::Result<()> {
-        self.rested();
-        let taken = self.take().or_else(|| self.resting.pop_front().map(|(slot, _)| slot));
-        let slot = taken.ok_or_else(|| io::Error::other("the ring of published footers has no slots"))?;
-        let Some((messages, footer)) = self.encode(plan, header, counters, slot) else {
-            self.free.push(slot);
-            return Err(io::Error::other(Error::internal("the counters of a commit are beyond their limits")));
-        };
-        if slot >= u64::from(header.slots) {
-            let slots = header.slots;
-            return Err(io::Error::other(Error::internal(format_args!("a footer in slot {slot} of {slots}"))));
-        }
-        let length = (slot + 1) * header.footer;
-        let slot_at = header.ring + slot * header.slot;
-        let footer_at = header.tail - length;
-        let flip = (header.tail, length as u32);
-        if let Err(e) = publish::flip(store, (slot_at, &messages), (footer_at, &footer), flip) {
-            self.free.push(slot);
-            return Err(e);
-        }
-        let now = Instant::now();
-        self.resting.extend(self.current.replace(slot).map(|before| (before, now)));
-        (self.last, self.published) = (Some(now), sequence);
-        Ok(())
-    }
-
-    /// The free slot below the current one, or the last of all if there is none: Polars reads the footer's length
-    /// twice, and refuses the file if the second is greater, so lengths should rarely grow.
-    fn take(&mut self) -> Option<u64> {
-        let below = |slot: u64| self.current.is_none_or(|current| slot < current);
-        let (number, _) = self.free.iter().enumerate().max_by_key(|&(_, &slot)| (below(slot), slot))?;
-        Some(self.free.swap_remove(number))
-    }
-
-    /// The bytes of a slot, and of the footer with the same number.
-    fn encode(&self, plan: &Plan, header: &Header, counters: &[u64], slot: u64) -> Option<(Vec<u8>, Vec<u8>)> {
-        let (bytes, mut footer) = encoded(&self.sizes, plan, header, counters, slot)?;
-        footer.resize(header.footer as usize - STAMP, 0);
-        footer.extend(unix_micros().to_le_bytes());
-        Some((bytes, footer))
-    }
-
-    /// The parts of the file used only by slots that have rested or were never used.
-    pub fn unused(&mut self, header: &Header) -> Vec<(u64, u64)> {
-        self.rested();
-        let mut used: Vec<u64> = self.resting.iter().map(|&(slot, _)| slot).chain(self.current).collect();
-        used.sort_unstable();
-        let ends = used.iter().map(|slot| slot + 1);
-        let starts = std::iter::once(0).chain(ends);
-        let gaps = starts.zip(used.iter().copied().chain([u64::from(header.slots)])).filter(|(from, to)| from < to);
-        // Slots are in increasing order of their numbers, footers in decreasing order.
-        let slot = |number: u64| header.ring + number * header.slot;
-        let footer = |number: u64| header.tail - number * header.footer;
-        gaps.flat_map(|(from, to)| [(slot(from), slot(to)), (footer(to), footer(from))]).collect()
-    }
-}
-
-fn unix_micros() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
 }

@@ -1,11 +1,14 @@
-//! The protocol between a table's writer and its readers: `publish` (making a commit visible), `footer` (the published
-//! footer, for other Arrow readers), `log` (small durable commits), `proof` (whether the rows of a commit are there). Of `table`, uses `format` only.
+//! The protocol between a table's writer and its readers: `publish` (making a commit visible), `footer`, `ring` and
+//! `pace` (the published footer, for other Arrow readers: its bytes, its places, how often), `log` (small durable commits), `proof` (whether the rows of a commit are there). Of `table`, uses `format` only.
 
 pub(super) mod footer;
 pub(super) mod log;
+mod pace;
 pub(super) mod proof;
 pub mod publish;
+mod ring;
 
-pub use footer::pretend_rest;
-pub(super) use footer::{PublishedFooter, Sizes, rest};
+pub(super) use footer::Sizes;
+pub use pace::{pretend_later, pretend_rest};
 pub(super) use publish::PATIENCE;
+pub(super) use ring::{PublishedFooter, room};

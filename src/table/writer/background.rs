@@ -13,16 +13,14 @@ use super::turns::{Task, Turns};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{Lock, guard};
 use crate::table::format::{Record, SEQUENCE};
-use crate::table::protocol::rest;
 use crate::table::reader::chain;
 
 /// Limits of sealed segments waiting for a sync, each of which holds a descriptor. Above the first the thread syncs
 /// them, whatever the writer's policy; above the second the writer does.
 const PENDING: (usize, usize) = (16, 64);
 
-/// The maximum number of sealed segments whose published footers wait for a second to pass, since each takes a
-/// descriptor too.
-const RESTING: usize = 128;
+/// The maximum number of sealed segments whose published footers rest, since each takes a descriptor too.
+const RESTING: usize = 32;
 
 /// The interval at which the writer checks that its live segment still exists. Not more often: asking for a file's times
 /// makes the next write record them exactly, which takes half as long as a sync.
@@ -50,7 +48,7 @@ struct Inner {
     /// Held during a sync, by the writer, the thread or who waits. Whoever takes it checks `has_failed` first: a second
     /// sync after one that failed may succeed though the data isn't on the disk.
     syncing: Mutex<()>,
-    /// Whether the writer publishes its next footer itself; otherwise the thread does, when a slot is free.
+    /// Whether the writer publishes its next footer itself; otherwise the thread does, when a place is free.
     may_publish: AtomicBool,
     idle: AtomicBool,
     /// Whether the writer checks at its next commit that its live segment still exists.
@@ -64,9 +62,19 @@ struct Inner {
     /// The first error after which nothing may be written or synced.
     failure: Mutex<Option<Error>>,
     has_failed: AtomicBool,
-    /// Sealed segments with published footers possibly still in use by readers, and the times of sealing.
-    sealed: Mutex<Vec<(Instant, Arc<Shared>)>>,
+    /// Sealed segments with published footers possibly still in use by readers, the last ones sealed last.
+    sealed: Mutex<Vec<Resting>>,
     last: Mutex<Last>,
+}
+
+/// A sealed segment whose last footers rest.
+#[derive(Debug)]
+struct Resting {
+    segment: Arc<Shared>,
+    since: Instant,
+    rest: Duration,
+    /// Whether the space of all other footers is released.
+    is_trimmed: bool,
 }
 
 /// The times of the last background work.
@@ -175,9 +183,9 @@ impl Background {
         }
     }
 
-    /// Publishes the newest commit, waiting for a slot if necessary.
+    /// Publishes the newest commit, waiting for a place if necessary.
     pub fn publish_now(&self, live: &Shared) {
-        let wait = live.footer().wait_for_slot();
+        let wait = live.footer().wait_if_urgent();
         std::thread::sleep(wait);
         self.inner.publish(live);
     }
@@ -249,14 +257,15 @@ impl Background {
         self.inner.check()
     }
 
-    /// A second from now, releases the space of a sealed segment's published footers.
+    /// Releases the space of a sealed segment's published footers, of the last ones when they have rested.
     pub fn sealed(&self, segment: Arc<Shared>) {
+        let rest = segment.footer().rest();
         let mut sealed = locked(&self.inner.sealed);
-        sealed.push((Instant::now(), segment));
+        sealed.push(Resting { segment, since: Instant::now(), rest, is_trimmed: false });
         // Blocks that stay allocated only cost space; `compact` releases them.
         let left = (sealed.len() > RESTING).then(|| sealed.remove(0));
         drop(sealed);
-        left.iter().for_each(|(_, segment)| self.inner.stamp_done(segment));
+        left.iter().for_each(|left| self.inner.stamp_done(&left.segment));
         self.wake();
     }
 }
@@ -272,7 +281,7 @@ impl Drop for Background {
             // Nothing more is written to them, and no other writer has the lock yet.
             let segments = std::mem::take(&mut *locked(&self.inner.segments));
             let sealed = std::mem::take(&mut *locked(&self.inner.sealed));
-            segments.iter().chain(sealed.iter().map(|(_, segment)| segment)).for_each(|segment| segment.stamp());
+            segments.iter().chain(sealed.iter().map(|resting| &resting.segment)).for_each(|segment| segment.stamp());
         }
     }
 }
@@ -320,7 +329,7 @@ impl Inner {
         self.progress.durable.load(Ordering::Acquire) >= committed && !self.names.load(Ordering::Acquire)
     }
 
-    /// Publishes the footer of the newest commit if it isn't published and a slot is free; returns the time until the
+    /// Publishes the footer of the newest commit if it isn't published and a place is free; returns the time until the
     /// next attempt. `None` if the commit can't be read, or the footer can't be published.
     fn publish_newest(&self, live: &Arc<Shared>) -> Option<Duration> {
         let newest = || guard(|| Ok(live.store.load64(live.header.live + SEQUENCE)));
@@ -363,20 +372,24 @@ impl Inner {
         })
     }
 
-    /// Releases the space of published footers in segments sealed at least a second ago; returns the time until the
-    /// next one is due.
+    /// Releases the space of published footers of sealed segments; returns the time until more is due.
     fn trim(&self) -> Duration {
-        let next = || {
-            let mut sealed = locked(&self.sealed);
-            let is_due = sealed.first().is_some_and(|(since, _)| since.elapsed() >= rest());
-            is_due.then(|| sealed.remove(0))
-        };
-        while let Some((_, segment)) = next() {
+        let left = |resting: &Resting| resting.rest.saturating_sub(resting.since.elapsed());
+        let mut due = Vec::new();
+        locked(&self.sealed).retain_mut(|resting| {
+            let has_rested = left(resting).is_zero();
+            if has_rested || !resting.is_trimmed {
+                resting.is_trimmed = true;
+                due.push(resting.segment.clone());
+            }
+            !has_rested
+        });
+        for segment in due {
             // Blocks that stay allocated only cost space.
             let _ = segment.trim_footers();
             self.stamp_done(&segment);
         }
-        locked(&self.sealed).first().map_or(Duration::MAX, |(since, _)| rest().saturating_sub(since.elapsed()))
+        locked(&self.sealed).iter().map(left).min().unwrap_or(Duration::MAX)
     }
 
     fn publish(&self, live: &Shared) {
@@ -427,10 +440,12 @@ impl Inner {
         Ok(())
     }
 
-    /// Gives a sealed segment its last time of modification, if nothing more will be written to it.
+    /// Gives a sealed segment a new time of modification, if nothing more will be written to it than the release of its last
+    /// footers, after which it gets another.
     fn stamp_done(&self, segment: &Arc<Shared>) {
         let is_pending = locked(&self.segments).iter().any(|other| Arc::ptr_eq(other, segment));
-        if !is_pending && !locked(&self.sealed).iter().any(|(_, other)| Arc::ptr_eq(other, segment)) {
+        let is_untrimmed = |resting: &Resting| !resting.is_trimmed && Arc::ptr_eq(&resting.segment, segment);
+        if !is_pending && !locked(&self.sealed).iter().any(is_untrimmed) {
             segment.stamp();
         }
     }

@@ -280,7 +280,7 @@ impl Shared {
     /// Publishes `counters` before their commit, whose number will be `sequence`.
     pub fn publish_ahead(&self, counters: &[u64], sequence: u64) -> Result<()> {
         let mut footer = self.footer();
-        std::thread::sleep(footer.wait_for_slot());
+        std::thread::sleep(footer.wait_if_urgent());
         self.put_footer(&mut footer, counters, sequence)
     }
 

@@ -10,13 +10,13 @@ use crate::ipc::{SegmentProbe, empty_metadata, probe_segment, schema_metadata};
 use crate::map::{Medium, SharedWords, Store, boot_id};
 use crate::rows::{ALIGNMENT, Mark, Plan, Region, RowSink, ZONE, ZoneMap, read_rows};
 use crate::table::format::{
-    HEADER, Header, NO_BOOT, OWN_FILE, PAGE, Proof, Record, SEQUENCE, SLOTS, Settings, State, TAIL, UNSYNCED, WRITER,
+    HEADER, Header, MINOR, NO_BOOT, OWN_FILE, PAGE, Proof, Record, SEQUENCE, Settings, State, TAIL, UNSYNCED, WRITER,
     check_sequence, record_len,
 };
 use crate::table::placement;
 use crate::table::protocol::log::LogEntry;
 use crate::table::protocol::proof::Checksums;
-use crate::table::protocol::{PublishedFooter, Sizes, publish};
+use crate::table::protocol::{PublishedFooter, Sizes, publish, room};
 use crate::table::reader::{Segment, Unsynced, check_boot_id};
 use crate::table::zones;
 
@@ -29,6 +29,9 @@ const STEPS: (u64, u64) = (PAGE, 1 << 20);
 const RESERVES: (u64, u64) = (64 << 10, 16 << 20);
 /// The factor by which each such step is larger than the previous one: a growing table soon takes the largest.
 const FASTER: u64 = 4;
+
+/// The maximum size of the schema that a segment's footers share, in bytes.
+const MOST_SCHEMA: usize = 16 << 20;
 
 /// The size of the log in bytes: some hundred small commits.
 const LOG: u64 = 512 << 10;
@@ -98,27 +101,23 @@ impl Growing {
     ) -> Result<Growing> {
         check_boot_id()?;
         let plan = &plan_with(plan, &shape.settings.zones(shape.limits[0]))?;
-        let sizes = Sizes::of(plan).ok_or_else(|| Error::internal("a footer of a schema that has no size"))?;
+        let sizes = Sizes::shared(plan).ok_or_else(|| Error::internal("a footer of a schema that has no size"))?;
         let (front, header) = lay_out(plan, shape, &sizes)?;
         let made = Store::create(medium, folder, header.file_len()).and_then(|store| {
-            let control = header.ring + header.slot * SLOTS;
             // Written, not only reserved: the pages of the first stores through the mapping are then already in memory.
             let mut front = front;
             front.resize(header.log_start() as usize, 0);
             store.write(0, &front)?;
-            if !store.reserve(header.ring, control - header.ring)? {
-                store.write(header.ring, &vec![0; (control - header.ring) as usize])?;
-            }
-            let footers = header.tail - header.footer * SLOTS;
-            if !store.reserve(footers, header.file_len() - footers)? {
-                store.write(footers, &vec![0; (header.tail + 4 - footers) as usize])?;
-            }
+            let mut schema = sizes.schema.clone();
+            schema.resize((header.tail + 4 - header.shared_at()) as usize, 0);
+            store.write(header.shared_at(), &schema)?;
             store.write(header.tail + 4, TAIL)?;
-            Ok(store)
+            let footer = PublishedFooter::create(sizes, &header, &store)?;
+            Ok((store, footer))
         });
-        let store = made.map_err(|e| Error::io("creating a segment", &e))?;
+        let (store, footer) = made.map_err(|e| Error::io("creating a segment", &e))?;
         watch(&store, &header)?;
-        let footer = Mutex::new(PublishedFooter::new(sizes, &header));
+        let footer = Mutex::new(footer);
         let log = Log { is_open: true, ..Log::default() };
         let durable = Mutex::new(Durable { log, ..Durable::default() });
         let mut growing = Growing::of(Shared::new(store, header, plan, footer, durable));
@@ -144,16 +143,14 @@ impl Growing {
             return Err(Error::new(ErrorKind::FileChanged, message).at(path));
         }
         watch(&store, &header).map_err(|e| e.at(path))?;
-        let sizes = Sizes::of(plan).ok_or_else(|| Error::internal("a footer of a schema that has no size"))?;
-        if header.slots < 2 || header.slot < sizes.slot || header.footer < sizes.footer {
+        let sizes = Sizes::within(&header, plan);
+        let sizes = sizes.ok_or_else(|| Error::internal("a footer of a schema that has no size"))?;
+        if !sizes.fit(&header) {
             return Err(Error::invalid("the segment's slots are too small for its schema").at(path));
         }
         // A copied file may have new holes, and a store into a hole raises a signal if the disk is full.
-        let control = header.ring + header.slot * u64::from(header.slots);
-        let footers = u64::from(header.slots) * header.footer;
         store.fill_holes(0, header.log_start()).map_err(failed)?;
-        store.fill_holes(header.ring, control - header.ring).map_err(failed)?;
-        store.fill_holes(header.tail - footers, header.file_len() - (header.tail - footers)).map_err(failed)?;
+        store.fill_holes(header.shared_at(), header.file_len() - header.shared_at()).map_err(failed)?;
         let footer = Mutex::new(PublishedFooter::reopen(sizes, &header, &store).map_err(failed)?);
         if let Some(number) = segment.given_up(record)? {
             // Otherwise it would become valid again if equal rows were appended.
@@ -605,13 +602,25 @@ pub(in crate::table) fn front_of(plan: &Plan) -> Vec<u8> {
 
 /// The front of the file up to the end of its header, and the header.
 fn lay_out(plan: &Plan, shape: SegmentShape, sizes: &Sizes) -> Result<(Vec<u8>, Header)> {
+    if sizes.schema.len() > MOST_SCHEMA {
+        let len = sizes.schema.len();
+        return Err(Error::unsupported(format!(
+            "creating a segment: its schema: expected {MOST_SCHEMA} bytes at most, got {len}; give it fewer columns, or less \
+             metadata"
+        )));
+    }
     let mut front = front_of(plan);
+    let (footers, slot) = room(sizes);
+    let shared = (sizes.schema.len() as u64).div_ceil(sizes.footer);
+    let slots = u32::try_from(footers + shared).map_err(|_| Error::internal("footers that can't be counted"))?;
     let chosen = Header {
         first_row: shape.first_row,
         capacity: shape.limits[0],
-        slot: sizes.slot,
-        slots: SLOTS as u32,
+        minor: MINOR,
+        slot,
+        slots,
         footer: sizes.footer,
+        shared,
         zones: shape.settings.zones(shape.limits[0]),
         sorted_by: shape.settings.sorted_by,
         is_late: shape.settings.is_late,
@@ -620,7 +629,7 @@ fn lay_out(plan: &Plan, shape: SegmentShape, sizes: &Sizes) -> Result<(Vec<u8>, 
         limits: shape.limits,
         ..Header::default()
     };
-    let len = Header::encoded_len(plan.regions, plan.counters, plan.zones.len());
+    let len = Header::encoded_len(MINOR, plan.regions, plan.counters, plan.zones.len());
     let placed = placement::place(&chosen, front.len(), len, plan);
     let header = placed.ok_or_else(|| Error::argument("a segment of that many rows has no room in a file"))?;
     // Readers refuse a header that doesn't pass their checks, and with it the rows.

@@ -40,6 +40,13 @@ impl Segment {
         self.word(self.header + at)
     }
 
+    /// The number of footers in whose place the schema of the others stands.
+    fn shared(&self) -> usize {
+        let zones = self.half(self.header + 108) & 0xffff;
+        let lists = 128 + 16 * self.half(self.header + 96) + 8 * (self.half(self.header + 100) + zones);
+        if self.half(self.header + 8) >> 16 == 0 { 0 } else { self.field(lists) }
+    }
+
     fn live(&self) -> usize {
         self.field(40)
     }
@@ -122,7 +129,7 @@ pub fn without_chance(bytes: Vec<u8>) -> Vec<u8> {
     // Set together with the time at which it was closed.
     segment.bytes[live + 64..live + 68].fill(0);
     let (slots, tail, footer) = (segment.half(segment.header + 20), segment.field(72), segment.field(80));
-    for end in (0..slots).map(|number| tail - number * footer) {
+    for end in (segment.shared()..slots).map(|number| tail - number * footer) {
         let time = &mut segment.bytes[end - 8..end];
         if time.iter().any(|&byte| byte != 0) {
             time.copy_from_slice(&1_790_000_000_000_000u64.to_le_bytes());
