@@ -114,10 +114,10 @@ mod _arrowwood {
         arrowwood::visible_lines(text).into_owned()
     }
 
-    /// For tests: lets it be so many seconds later for what a writer publishes to other Arrow readers.
+    /// For tests: lets it be so much later for what a writer publishes to other Arrow readers.
     #[pyfunction]
-    fn _pretend_later(seconds: f64) {
-        arrowwood::simulate::pretend_later(std::time::Duration::from_secs_f64(seconds));
+    fn _pretend_later(microseconds: u64) {
+        arrowwood::simulate::pretend_later(std::time::Duration::from_micros(microseconds));
     }
 
     /// The local path that a text names.

@@ -51,7 +51,7 @@ class Busy:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if not IS_REAL:
-                _arrowwood._pretend_later(INTERVAL)
+                _arrowwood._pretend_later(round(INTERVAL * 1e6))
                 end -= INTERVAL
             self.commit()
 
