@@ -64,6 +64,15 @@ pub(crate) fn is_directory(path: &Path) -> Result<bool> {
     map::is_directory(path).map_err(|e| unseen(path, &e))
 }
 
+/// Whether the directory at `path` has no entries.
+///
+/// # Errors
+/// `Io`.
+pub(crate) fn is_empty_directory(path: &Path) -> Result<bool> {
+    let first = std::fs::read_dir(path).and_then(|mut entries| entries.next().transpose());
+    first.map(|first| first.is_none()).map_err(|e| Error::io("listing the directory", &e).at(path))
+}
+
 fn unseen(path: &Path, e: &io::Error) -> Error {
     Error::io("looking for the path", e).at(path)
 }

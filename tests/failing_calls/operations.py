@@ -38,6 +38,8 @@ ERRORS = {
 # Rows of the tables that operations begin with.
 ROWS = 50
 SEGMENT = 20
+# Rows of a commit across the ends of segments whose writer was killed in it.
+PREPARED = 30
 SCHEMA = "n: int64, s: utf8, c: category"
 
 
@@ -49,10 +51,16 @@ def rows_from(start, count):
 class Rows:
     """What an operation has done to the rows of a table so far, as far as it knows."""
 
+    # The rows of the table that operations begin with, once a writer has opened it.
+    finished = ROWS
+
     def __init__(self):
         self.first, self.acknowledged, self.appended = 0, ROWS, ROWS
         # The first row may be any of these.
         self.firsts = {0}
+
+    def finish(self):
+        self.acknowledged = self.appended = Rows.finished
 
     def acknowledge(self):
         self.acknowledged = self.appended
@@ -129,6 +137,22 @@ def write(path, _, rows):
     assert writer.dropped_rows == 0, f"{writer.dropped_rows} rows dropped"
     append(writer, rows, 25)
     writer.close()
+
+
+@operation("prepared table")
+def finish_commit(path, _, rows):
+    writer = aw.writer(path)
+    rows.finish()
+    check_rows(aw.open(path), rows, "finished")
+    writer.close()
+
+
+@operation("prepared table")
+def repair_prepared(path, _, rows):
+    rows.appended = Rows.finished
+    aw.repair(path)
+    rows.finish()
+    check_rows(aw.open(path), rows, "repaired")
 
 
 @operation("nothing")
@@ -223,8 +247,15 @@ def make_original(kind, path):
         for start in range(0, ROWS, 10):
             writer.append(rows_from(start, 10))
             writer.commit(durable=True)
+        if kind == "prepared table":
+            writer.append(rows_from(ROWS, PREPARED))
+            # The first segment gets its hidden name, then its own.
+            ctypes.CDLL(None).fail_calls(NAME, 2, -signal.SIGKILL, False)
+            writer.commit(durable=True)
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
+    if kind == "prepared table":
+        assert any(name.endswith(".next") for name in os.listdir(os.path.dirname(path))), "no segment waits for its name"
 
 
 def is_of_the_system(e):
@@ -237,6 +268,9 @@ def check_after(path, begins_with, rows, what):
     """What must be true once calls no longer fail."""
     if begins_with == "nothing" and rows.acknowledged == 0 and not os.path.exists(path):
         return
+    if begins_with == "prepared table":
+        aw.writer(path).close()
+        rows.finish()
     try:
         data = aw.open(path)
     except aw.NotFound:
@@ -259,8 +293,7 @@ def try_operation(libc, name, original, path, when, number, lasts):
     """Does an operation of which a call fails. Returns the name of the call; `None` if there are no more."""
     begins_with, before, act = OPERATIONS[name]
     if begins_with != "nothing":
-        # Segments have holes.
-        subprocess.run(["cp", "-r", "--sparse=always", original, path], check=True)
+        copy(original, path)
     rows = Rows()
     prepared = before(path, rows)
     what = f"{name}, {errno.errorcode[number]} of call {when}{' and later ones' if lasts else ''}"
@@ -282,8 +315,29 @@ def try_operation(libc, name, original, path, when, number, lasts):
             assert is_of_the_system(e), f"{what}, closed: {e!r}"
     del prepared
     check_after(path, begins_with, rows, f"{what} ({call})")
-    shutil.rmtree(path) if os.path.isdir(path) else Path(path).unlink(missing_ok=True)
+    remove(path)
     return call if failed else None
+
+
+def hidden(path):
+    """The files beside a table that wait for their names in it."""
+    home, name = os.path.split(path)
+    return [os.path.join(home, file) for file in os.listdir(home) if file.startswith(f".{name}.")]
+
+
+def copy(original, path):
+    # Segments have holes.
+    subprocess.run(["cp", "-r", "--sparse=always", original, path], check=True)
+    for file in hidden(original):
+        beside = os.path.basename(file).replace(os.path.basename(original), os.path.basename(path), 1)
+        beside = os.path.join(os.path.dirname(path), beside)
+        subprocess.run(["cp", "--sparse=always", file, beside], check=True)
+
+
+def remove(path):
+    shutil.rmtree(path, ignore_errors=True)
+    for file in [path, *hidden(path)]:
+        Path(file).unlink(missing_ok=True)
 
 
 def run(name, every, seed, is_rebooted):
@@ -300,6 +354,12 @@ def run(name, every, seed, is_rebooted):
         make_original(OPERATIONS[name][0], original)
         if is_rebooted:
             pretend_other_boot(libc, home)
+        if OPERATIONS[name][0] == "prepared table":
+            copy(original, path)
+            aw.writer(path).close()
+            Rows.finished = len(aw.open(path))
+            remove(path)
+            assert is_rebooted or Rows.finished == ROWS + PREPARED, f"{Rows.finished} rows"
         for number in ERRORS:
             for lasts in (False, True):
                 when, call = chance.randint(1, every), ""
@@ -310,8 +370,7 @@ def run(name, every, seed, is_rebooted):
                         call = libc.failed_call().decode() if libc.failed_calls() else None
                         libc.fail_calls(0, 0, 0, False)
                         wrong.append(str(e))
-                        shutil.rmtree(path, ignore_errors=True)
-                        Path(path).unlink(missing_ok=True)
+                        remove(path)
                     if call:
                         counts[f"{errno.errorcode[number]} {call}"] += 1
                     when += chance.randint(1, 2 * every - 1)

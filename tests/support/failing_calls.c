@@ -130,6 +130,7 @@ WRAP(int, fstatat64, (int folder, const char *path, struct stat64 *into, int fla
 WRAP(int, statx, (int folder, const char *path, int flags, unsigned mask, struct statx *into),
      (folder, path, flags, mask, into), STAT)
 WRAP(int, statfs, (const char *path, struct statfs *into), (path, into), STAT)
+WRAP(int, fstatfs, (int file, struct statfs *into), (file, into), STAT)
 WRAP(off64_t, lseek64, (int file, off64_t to, int from), (file, to, from), STAT)
 WRAP(int, flock, (int file, int how), (file, how), STAT)
 WRAP(ssize_t, readlink, (const char *path, char *into, size_t count), (path, into, count), STAT)

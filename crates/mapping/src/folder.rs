@@ -225,7 +225,7 @@ pub fn remove_parts(medium: &Medium, folder: &Path) -> io::Result<()> {
         let numbers = rest.strip_suffix(".part").and_then(|numbers| numbers.split_once('.'));
         numbers.is_some_and(|(pid, n)| is_number(pid) && is_number(n))
     };
-    let (hidden, dropped) = hidden_and_dropped(folder);
+    let (hidden, dropped) = hidden_and_dropped(folder)?;
     for (path, _) in hidden.into_iter().filter(|(_, rest)| is_part(rest)) {
         // Files that can't be removed only cost space.
         if std::fs::symlink_metadata(&path).is_ok_and(|there| there.is_dir()) {

@@ -241,9 +241,13 @@ impl Mapping {
     }
 
     /// Returns through which mount the file was opened; nothing of a file that is closed.
-    pub fn mounted(&self) -> Mounted {
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn mounted(&self) -> Result<Mounted> {
         let file = self.0.origin.as_ref().map(|origin| origin.file.read().unwrap_or_else(PoisonError::into_inner));
-        file.as_ref().and_then(|file| file.as_ref()).map_or(Mounted::default(), mounted)
+        let asked = file.as_ref().and_then(|file| file.as_ref()).map(mounted).transpose();
+        Ok(asked.map_err(|e| self.failed("asking for the mount", &e))?.unwrap_or_default())
     }
 
     /// Sets the allowed changes of the file. Only the first call has an effect.

@@ -524,10 +524,13 @@ pub fn pretend_mount(mount: Option<u64>) {
 }
 
 /// Returns through which mount `file` was opened.
-pub(crate) fn mounted(file: &File) -> Mounted {
-    let there = crate::os::mounted(file);
-    match PRETENDED_MOUNT.load(Ordering::Relaxed) {
+///
+/// # Errors
+/// Those of the system.
+pub(crate) fn mounted(file: &File) -> io::Result<Mounted> {
+    let there = crate::os::mounted(file)?;
+    Ok(match PRETENDED_MOUNT.load(Ordering::Relaxed) {
         0 => there,
         mount => Mounted { mount, ..there },
-    }
+    })
 }

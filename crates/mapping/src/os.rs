@@ -255,8 +255,11 @@ pub struct Mounted {
 }
 
 /// Asks through which mount `file` was opened (statx(2), Linux 6.8).
+///
+/// # Errors
+/// Those of the system. One without that call, or that forbids it, tells nothing.
 #[cfg(target_os = "linux")]
-pub(crate) fn mounted(file: &File) -> Mounted {
+pub(crate) fn mounted(file: &File) -> io::Result<Mounted> {
     const UNIQUE_MOUNT_ID: u32 = 0x4000;
     let mut found = std::mem::MaybeUninit::<libc::statx>::zeroed();
     let (flags, mask) = (libc::AT_EMPTY_PATH, UNIQUE_MOUNT_ID | libc::STATX_BTIME);
@@ -267,15 +270,17 @@ pub(crate) fn mounted(file: &File) -> Mounted {
         unsafe { libc::syscall(libc::SYS_statx, file.as_raw_fd(), c"".as_ptr(), flags, mask, found.as_mut_ptr()) };
     // SAFETY: a structure of numbers, all of which may be zero, as they were before the call.
     let found = unsafe { found.assume_init() };
-    if done != 0 || found.stx_mask & UNIQUE_MOUNT_ID == 0 {
-        return Mounted::default();
+    if done != 0 {
+        let e = io::Error::last_os_error();
+        let is_without = is_unsupported(&e) || e.raw_os_error() == Some(libc::EPERM);
+        return if is_without { Ok(Mounted::default()) } else { Err(e) };
     }
     Mounted { mount: found.stx_mnt_id, made: (found.stx_btime.tv_sec, found.stx_btime.tv_nsec) }
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn mounted(_file: &File) -> Mounted {
-    Mounted::default()
+pub(crate) fn mounted(_file: &File) -> io::Result<Mounted> {
+    Ok(Mounted::default())
 }
 
 #[cfg(target_os = "linux")]

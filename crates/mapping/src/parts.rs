@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata, Permissions};
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
@@ -108,7 +108,10 @@ fn target_of(path: &Path) -> io::Result<PathBuf> {
         match std::fs::read_link(&path) {
             Ok(target) => path = path.parent().unwrap_or(Path::new("")).join(target),
             // It is no link, or not there.
-            Err(_) => return Ok(path),
+            Err(e) if matches!(e.kind(), ErrorKind::InvalidInput | ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Ok(path);
+            }
+            Err(e) => return Err(e),
         }
     }
     Err(io::Error::from_raw_os_error(libc::ELOOP))
@@ -161,20 +164,33 @@ pub(crate) fn hidden_prefix(folder: &Path) -> OsString {
 }
 
 /// The hidden files of `folder`, each with the rest of its name: beside it, what follows `.NAME.`; inside it, what follows
-/// the dot. Files with a rest that is not UTF-8 are left out, and directories that can't be listed have none.
-pub fn hidden_files(folder: &Path) -> Vec<(PathBuf, String)> {
-    hidden_and_dropped(folder).0
+/// the dot. Files with a rest that is not UTF-8 are left out. Directories that are not there, or that this process may not list,
+/// have none.
+///
+/// # Errors
+/// Those of the system.
+pub fn hidden_files(folder: &Path) -> io::Result<Vec<(PathBuf, String)>> {
+    Ok(hidden_and_dropped(folder)?.0)
 }
 
 /// [`hidden_files`], and the directories beside `folder` that have names of ones to be removed.
 ///
 /// Both at once, as there may be many thousands of names.
-pub(crate) fn hidden_and_dropped(folder: &Path) -> (Vec<(PathBuf, String)>, Vec<PathBuf>) {
+pub(crate) fn hidden_and_dropped(folder: &Path) -> io::Result<HiddenAndDropped> {
     let beside = folder.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
     let mut hidden = Vec::new();
     let mut dropped = Vec::new();
     for (directory, prefix) in [(beside, hidden_prefix(folder)), (folder, OsString::from("."))] {
-        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let entries = match std::fs::read_dir(directory) {
+            Err(e)
+                if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied) =>
+            {
+                continue;
+            }
+            listed => listed?,
+        };
+        for entry in entries {
+            let entry = entry?;
             let name = entry.file_name();
             let rest = name.as_bytes().strip_prefix(prefix.as_bytes());
             if let Some(rest) = rest.and_then(|rest| str::from_utf8(rest).ok()) {
@@ -185,8 +201,10 @@ pub(crate) fn hidden_and_dropped(folder: &Path) -> (Vec<(PathBuf, String)>, Vec<
             }
         }
     }
-    (hidden, dropped)
+    Ok((hidden, dropped))
 }
+
+type HiddenAndDropped = (Vec<(PathBuf, String)>, Vec<PathBuf>);
 
 /// The name of the directory with this number in its file system while it is removed. It begins with a dot, so it is no
 /// partition's.

@@ -157,8 +157,11 @@ impl Store {
     }
 
     /// Returns the id of the mount through which the file was opened; see [`Mapping::mounted`].
-    pub fn mount(&self) -> u64 {
-        mounted(&self.file).mount
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn mount(&self) -> io::Result<u64> {
+        Ok(mounted(&self.file)?.mount)
     }
 
     /// Whether the file has lost its name.

@@ -277,8 +277,10 @@ impl Replacement {
         };
         // Readers take no more of a dense segment than up to the next name, and find the rest there.
         let most = checked.rows_to_next(first).filter(|_| segment.is_none()).unwrap_or(u64::MAX);
-        let found = found.and_then(|dataset| dataset.slice(0, dataset.len().ok()?.min(most)).ok());
-        if let Some(dataset) = found.filter(|dataset| dataset.len().is_ok_and(|rows| rows > 0)) {
+        let found = found.map(|dataset| dataset.slice(0, dataset.len()?.min(most))).transpose()?;
+        if let Some(dataset) = found
+            && dataset.len()? > 0
+        {
             let part = write_part(medium, &dataset, (folder, &path), &WriteOptions::default())?;
             return Ok((Replacement::Dense(part), dataset.len()?));
         }

@@ -116,12 +116,15 @@ pub(in crate::table) fn prepared_path(medium: &Medium, folder: &Path, first_row:
 }
 
 /// The segments waiting for their names: first row and path, in order.
-pub(in crate::table) fn prepared(folder: &Path) -> Vec<(u64, PathBuf)> {
+///
+/// # Errors
+/// Those of the system: what can't be listed may be a part of a commit.
+pub(in crate::table) fn prepared(folder: &Path) -> Result<Vec<(u64, PathBuf)>> {
     let row = |rest: &str| first_row(&format!("{}.arrow", rest.strip_suffix(".next")?));
-    let hidden = hidden_files(folder).into_iter();
-    let mut found: Vec<_> = hidden.filter_map(|(path, rest)| Some((row(&rest)?, path))).collect();
+    let hidden = hidden_files(folder).map_err(|e| Error::io("looking for segments without a name", &e).at(folder))?;
+    let mut found: Vec<_> = hidden.into_iter().filter_map(|(path, rest)| Some((row(&rest)?, path))).collect();
     found.sort_unstable();
-    found
+    Ok(found)
 }
 
 /// The end of a table: its segments, with the last one opened.
@@ -212,7 +215,7 @@ impl Chain {
         let mut lost_end = 0;
         let last = loop {
             let Some((segment, record)) = open_last(&path(folder, starts[kept - 1]))? else { break None };
-            if kept == starts.len() && is_copy_beside(&segment, &record) {
+            if kept == starts.len() && is_copy_beside(&segment, &record)? {
                 let said = |segment: &Segment, newest: Record| {
                     Ok(segment.visible()?.map_or(0, |visible| visible.rows()).max(newest.rows()))
                 };
@@ -322,10 +325,13 @@ fn torn_copy(end: u64, next: u64) -> Error {
 
 /// Whether a segment is a copy that was made in this boot, on the file system that it was written to, and what it has is committed. Any other may be what a crash,
 /// or a page cache that was lost, has left: then the rows before are what counts.
-fn is_copy_beside(segment: &Segment, record: &Record) -> bool {
-    let mount = segment.mapping.mounted().mount;
+fn is_copy_beside(segment: &Segment, record: &Record) -> Result<bool> {
+    let mount = segment.mapping.mounted()?.mount;
     let is_same = |proof: &Proof| proof.mount == mount && mount != 0;
-    !segment.is_own() && !record.provisional && record.boot == boot_id() && record.proof.as_ref().is_some_and(is_same)
+    Ok(!segment.is_own()
+        && !record.provisional
+        && record.boot == boot_id()
+        && record.proof.as_ref().is_some_and(is_same))
 }
 
 /// Checks that each segment of a copy, but the last, has the rows up to the next one, as `rows_of` counts them. One that was copied

@@ -71,7 +71,7 @@ impl Segment {
 
     #[cold]
     fn find_page_cache(&self, record: &Record) -> Result<bool> {
-        let mount = self.mapping.mounted().mount;
+        let mount = self.mapping.mounted()?.mount;
         // Early writers gave no proof; a writer whose mount is unknown has 0.
         let is_same = record.proof.is_none_or(|proof| proof.mount == mount && mount != 0);
         // Where the log was read, there was no commit of this boot: it was made since, to this page cache. The private pages
@@ -96,7 +96,7 @@ impl Segment {
     /// Returns whether the bytes of the segment are as `compare` expects them. What was found once holds as long as the
     /// process reads the file through the same mount; `number` is that of a durable record, or 0.
     fn once(&self, number: u64, compare: impl FnOnce() -> Result<bool>) -> Result<bool> {
-        let mounted = self.mapping.mounted();
+        let mounted = self.mapping.mounted()?;
         let key = self.mapping.identity().filter(|_| mounted.mount != 0).map(|identity| (mounted, identity, number));
         let is_known = |key| KNOWN.lock().is_ok_and(|known| known.as_ref().is_some_and(|known| known.contains(&key)));
         if key.is_some_and(is_known) {
@@ -126,7 +126,7 @@ impl Segment {
     /// # Errors
     /// Those of reading rows.
     pub(super) fn has_rows_of(&self, record: &Record) -> Result<bool> {
-        let mount = self.mapping.mounted().mount;
+        let mount = self.mapping.mounted()?.mount;
         let Some(proof) = record.proof.filter(|proof| proof.mount == 0 || proof.mount != mount) else {
             return Ok(true);
         };

@@ -120,7 +120,8 @@ impl Growing {
         let footer = Mutex::new(footer);
         let log = Log { is_open: true, ..Log::default() };
         let durable = Mutex::new(Durable { log, ..Durable::default() });
-        let mut growing = Growing::of(Shared::new(store, header, plan, footer, durable));
+        let growing = Growing::new(Shared::new(store, header, plan, footer, durable));
+        let mut growing = growing.map_err(|e| Error::io("creating a segment", &e).at(folder))?;
         growing.now.counters = vec![0; plan.counters];
         growing.committed = growing.now.clone();
         growing.show(State { sealed: false, provisional, goes_on: false })?;
@@ -169,7 +170,8 @@ impl Growing {
         check_sequence(sequence.max(durable.sequence)).map_err(|e| e.at(path))?;
         let durable = after_note(&store, plan, (segment, record), durable)?;
         let base = Some(durable.record.clone()).filter(|base| !base.counters.is_empty() && is_within(base, record));
-        let mut growing = Growing::of(Shared::new(store, header, plan, footer, Mutex::new(durable)));
+        let growing = Growing::new(Shared::new(store, header, plan, footer, Mutex::new(durable)));
+        let mut growing = growing.map_err(|e| failed(e).at(path))?;
         if let Some(base) = base {
             growing.shared.base.set(&base);
         }
@@ -213,7 +215,7 @@ impl Growing {
         if seen.as_ref().is_some_and(is_same) { Ok(()) } else { self.show(record.state()) }
     }
 
-    fn of(shared: Shared) -> Growing {
+    fn new(shared: Shared) -> io::Result<Growing> {
         let unready = |region: &Region| Ready { from: 0, to: 0, step: STEPS.0, start: region.offset };
         let ready = shared.header.regions.iter().map(unready).collect();
         let reserved = vec![(0, RESERVES.0); shared.plan.regions];
@@ -226,10 +228,10 @@ impl Growing {
         Record { boot: boot_id(), counters, ..Record::default() }.encode(&mut record);
         let positions = Vec::new();
         let sums = Checksums::since(&shared.plan, &shared.header, &vec![0; shared.plan.counters]);
-        let mount = shared.store.mount();
+        let mount = shared.store.mount()?;
         let (sequence, base) = (0, 0);
         let shared = Arc::new(shared);
-        Growing { shared, now, committed, positions, sequence, ready, reserved, sums, base, mount, scratch, record }
+        Ok(Growing { shared, now, committed, positions, sequence, ready, reserved, sums, base, mount, scratch, record })
     }
 
     /// Lets the checksums of what is committed begin where the newest durable record ends; the next commit takes in what is

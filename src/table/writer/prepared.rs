@@ -15,7 +15,7 @@ use crate::table::reader::{Chain, Segment, chain, open_newest, without_settings}
 /// Opens the chain of segments, as [`Chain::open`], after finishing the prepared commit of a killed writer, or removing
 /// its remains. Only for the holder of the table's lock.
 pub(super) fn open(medium: &Medium, folder: &Path) -> Result<Option<Chain>> {
-    let prepared = chain::prepared(folder);
+    let prepared = chain::prepared(folder)?;
     let found = of_home(medium, Chain::open(folder))?;
     check_home(medium)?;
     if let Some(found) = &found
@@ -36,8 +36,11 @@ pub(super) fn open(medium: &Medium, folder: &Path) -> Result<Option<Chain>> {
 /// Finishes the prepared commit of a killed writer in a table that may be damaged, or removes its remains; returns
 /// whether there were any. Leaves them to the next writer where damage hides what there is to be done.
 pub(in crate::table) fn finish_commit(medium: &Medium, folder: &Path) -> Result<bool> {
-    let orphans = || Chain::open(folder).is_ok_and(|chain| chain.is_some_and(|chain| !chain.orphans.is_empty()));
-    if chain::prepared(folder).is_empty() && !orphans() {
+    let has_orphans = || match Chain::open(folder) {
+        Err(e) if e.is_about_bytes() => Ok(false),
+        opened => Ok::<_, Error>(opened?.is_some_and(|chain| !chain.orphans.is_empty())),
+    };
+    if chain::prepared(folder)?.is_empty() && !has_orphans()? {
         return Ok(false);
     }
     match open(medium, folder) {

@@ -20,7 +20,7 @@ use super::opening::{
 use super::options::{Sync, WriterOptions};
 use super::prepared;
 use crate::dataset::{Dataset, Key, order};
-use crate::directory::exists;
+use crate::directory::{exists, is_empty_directory};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{ChangeCheck, Lock, Medium, guard, is_moved, remove_parts};
 use crate::rows::{Entries, IncomingRows, Mark, Plan, PlanDictionary, RowSink, arrays_of};
@@ -123,7 +123,7 @@ impl Writer {
         remove_parts(&options.medium, path).map_err(|e| Error::io("syncing the directory that the table is in", &e))?;
         match prepared::open(&options.medium, path)? {
             Some(chain) => prepared::of_home(&options.medium, Writer::reopen(path, chain, schema, options, lock)),
-            None if std::fs::read_dir(path).is_ok_and(|mut files| files.next().is_some()) => Err(chain::foreign(path)),
+            None if !is_empty_directory(path)? => Err(chain::foreign(path)),
             None => {
                 if !is_named {
                     // Whoever made it may have been killed before its name was on the disk.
@@ -214,7 +214,9 @@ impl Writer {
         let mut writer = Writer::start(path, plan, (pending, live), entries, before, lock)?;
         writer.dropped = dropped;
         writer.names = dataset.position_names()?;
-        if let Some(column) = writer.sorted_by.filter(|_| dataset.len().is_ok_and(|rows| rows > 0)) {
+        if let Some(column) = writer.sorted_by
+            && dataset.len()? > 0
+        {
             let key = Key::of(&dataset.row_from_end(1)?.get(column)?);
             writer.last = (key.clone(), key);
         }
