@@ -2,6 +2,7 @@
 has lost what was not written back, without being booted again. The tests mount file systems, which root can on Linux.
 """
 
+import contextlib
 import ctypes
 import mmap
 import os
@@ -9,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -133,3 +135,58 @@ def test_a_copy_of_the_volume_has_no_row_that_was_not_written_back(volume, synce
     assert aw.check(str(other / "table")).is_good
     # Where they were written, all are there.
     assert seen(first / "table") == (5000, 5000)
+
+
+@pytest.fixture
+def image_layer(tmp_path):
+    """A directory as a container's image has it, and the same beneath a layer of its own that takes what is written."""
+    if os.geteuid():
+        pytest.skip("file systems are mounted by root")
+    lower, upper, work, merged = (tmp_path / name for name in ("lower", "upper", "work", "merged"))
+    for folder in (lower, upper, work, merged):
+        folder.mkdir()
+
+    def mount():
+        layers = f"lowerdir={lower},upperdir={upper},workdir={work}"
+        command = ["mount", "-t", "overlay", "overlay", "-o", layers, str(merged)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            pytest.skip(f"no overlay can be mounted here: {done.stderr}")
+        return merged
+
+    yield lower, mount
+    subprocess.run(["umount", "--lazy", str(merged)], stderr=subprocess.DEVNULL, check=False)
+
+
+@pytest.mark.parametrize("segments", [1, 3])
+def test_readers_of_an_image_see_what_is_written_over_it(image_layer, segments):
+    """The first store makes a copy of a file of the image, and mappings from before stay those of the image's."""
+    lower, mount = image_layer
+    with aw.writer(lower / "table", "n: int64 not null", segment_rows=1000) as writer:
+        writer.append({"n": range(1000 * segments - 500)})
+    table = mount() / "table"
+    whole, part = aw.open(table), aw.open(table)[:100]
+    before = len(whole)
+    followed = aw.follow(table, timeout=PATIENCE)
+    rows = []
+    followers = [threading.Thread(target=lambda: rows.append(next(followed)["n"].to_pylist()), daemon=True)]
+    followers[0].start()
+    assert whole.refresh() is not None and len(whole.refresh()) == before
+    with aw.writer(table) as writer:
+        writer.append({"n": [1, 2, 3]})
+        writer.commit()
+        newest = whole.refresh()
+        assert newest["n"].to_pylist()[-4:] == [before - 1, 1, 2, 3] and len(newest.refresh()) == before + 3
+        followers[0].join(PATIENCE)
+        assert rows == [[1, 2, 3]]
+        # From here on as everywhere.
+        for n in range(2000):
+            writer.append({"n": [n]})
+            writer.commit()
+            newest = newest.refresh()
+            assert len(newest) == before + 4 + n
+    assert len(whole.refresh()) == before + 2003 and len(whole) == before
+    # The directory was copied, too, and has another time of creation. What was not opened before could be of another table.
+    with contextlib.nullcontext() if segments == 1 else pytest.raises(aw.FileChanged, match="open the table again"):
+        assert part["n"].to_pylist() == list(range(100))
+    assert newest["n"].to_pylist() == [*range(before), 1, 2, 3, *range(2000)]

@@ -3,7 +3,7 @@
 use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::guard::guard;
 use crate::medium::mounted;
 use crate::mode::Mode;
-use crate::os::Mounted;
+use crate::os::{Mounted, is_on_overlay};
 use crate::presence::metadata_at;
 use crate::sys;
 use crate::unmapped::{FileState, bounded, open_regular, read_file};
@@ -51,6 +51,8 @@ struct MappedFile {
     identity: (u64, u64),
     /// See [`Mapping::file_word`].
     word: u64,
+    /// See [`Mapping::is_on_overlay`].
+    is_on_overlay: bool,
     watched: WatchedFile,
     /// Whether the pages of the watch's marks were asked for.
     is_asked: AtomicBool,
@@ -73,12 +75,15 @@ impl Mapping {
             sys::MemoryRegion::of_file(&file, len, mode, path).map_err(|e| Error::io("mapping the file", &e))?;
         let identity = (metadata.dev(), metadata.ino());
         let word = file_word(&metadata);
+        let is_on_overlay =
+            is_on_overlay(&file, metadata.dev()).map_err(|e| Error::io("asking for the file system", &e))?;
         let watched = WatchedFile::new(&metadata);
         let origin = MappedFile {
             path: path.to_path_buf(),
             file: RwLock::new(Some(file)),
             identity,
             word,
+            is_on_overlay,
             watched,
             is_asked: AtomicBool::new(false),
         };
@@ -118,12 +123,13 @@ impl Mapping {
             }
         }
         let origin = self.0.origin.as_ref().map(|origin| {
-            let MappedFile { path, identity, word, .. } = origin;
+            let MappedFile { path, identity, word, is_on_overlay, .. } = origin;
             MappedFile {
                 path: path.clone(),
                 file: RwLock::new(None),
                 identity: *identity,
                 word: *word,
+                is_on_overlay: *is_on_overlay,
                 watched: WatchedFile::none(),
                 is_asked: AtomicBool::new(false),
             }
@@ -312,6 +318,25 @@ impl Mapping {
 
     fn is_file(&self, there: &Metadata) -> bool {
         self.identity() == Some((there.dev(), there.ino()))
+    }
+
+    /// Whether the file is on an overlay file system. The first store to a file of a lower layer makes a copy of it in the
+    /// upper one: a mapping from before stays one of the lower file, and does not change any more.
+    #[inline]
+    pub fn is_on_overlay(&self) -> bool {
+        self.0.origin.as_ref().is_some_and(|origin| origin.is_on_overlay)
+    }
+
+    /// Reads the word at `offset` from the file, also where the mapping is private, or one of a lower layer.
+    ///
+    /// # Errors
+    /// Those of opening and reading the file; `InvalidArgument` for anonymous memory.
+    pub fn read_word(&self, offset: u64) -> Result<u64> {
+        let origin = self.0.origin.as_ref().ok_or_else(|| Error::argument("memory without a file"))?;
+        let mut word = [0; 8];
+        let read = origin.with_file(&mut |file| file.read_exact_at(&mut word, offset));
+        read.map_err(|e| self.failed("reading the file", &e))?;
+        Ok(u64::from_le_bytes(word))
     }
 
     /// Whether some of its bytes differ from those of the file, which are those of this process alone.

@@ -275,12 +275,35 @@ pub(crate) fn mounted(file: &File) -> io::Result<Mounted> {
         let is_without = is_unsupported(&e) || e.raw_os_error() == Some(libc::EPERM);
         return if is_without { Ok(Mounted::default()) } else { Err(e) };
     }
-    Mounted { mount: found.stx_mnt_id, made: (found.stx_btime.tv_sec, found.stx_btime.tv_nsec) }
+    if found.stx_mask & UNIQUE_MOUNT_ID == 0 {
+        return Ok(Mounted::default());
+    }
+    Ok(Mounted { mount: found.stx_mnt_id, made: (found.stx_btime.tv_sec, found.stx_btime.tv_nsec) })
 }
 
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn mounted(_file: &File) -> io::Result<Mounted> {
     Ok(Mounted::default())
+}
+
+/// Whether `file`, on the device `device`, is on an overlay file system (fstatfs(2)).
+#[cfg(target_os = "linux")]
+pub(crate) fn is_on_overlay(file: &File, device: u64) -> io::Result<bool> {
+    // Overlays have no device of their own; most other file systems need not be asked.
+    if libc::major(device) != 0 {
+        return Ok(false);
+    }
+    let mut found = std::mem::MaybeUninit::<libc::statfs>::zeroed();
+    // SAFETY: the descriptor is open as long as `file` lives, and `found` has room for the one structure that the call writes.
+    check(unsafe { libc::fstatfs(file.as_raw_fd(), found.as_mut_ptr()) })?;
+    // SAFETY: a structure of numbers, all of which may be zero, as they were before the call.
+    let found = unsafe { found.assume_init() };
+    Ok(found.f_type == libc::OVERLAYFS_SUPER_MAGIC)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn is_on_overlay(_file: &File, _device: u64) -> io::Result<bool> {
+    Ok(false)
 }
 
 #[cfg(target_os = "linux")]

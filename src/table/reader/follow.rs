@@ -259,9 +259,9 @@ impl Follow {
 }
 
 /// The mapping to wait on: where it is writable, waiting for a word of it counts as a store (Linux), which changes the file's time of
-/// modification. Patched pages are this process's own, and don't change.
+/// modification. Patched pages are this process's own, and don't change; neither do those of a file of a lower layer.
 fn quiet<'a>(segment: &'a Mapping, bed: &'a Mapping) -> &'a Mapping {
-    if segment.is_patched() { bed } else { segment }
+    if segment.is_patched() || segment.is_on_overlay() { bed } else { segment }
 }
 
 /// The mapping to be woken by: `known` if it is of the file of the live segment, which is mapped as `segment`, else a new one,

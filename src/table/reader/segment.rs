@@ -203,6 +203,15 @@ impl Segment {
         self.mapping.load64((self.header.live + SEQUENCE) as usize)
     }
 
+    /// Whether the file has commits that the mapping will never show: see [`Mapping::is_on_overlay`].
+    ///
+    /// # Errors
+    /// Those of reading the file.
+    #[inline]
+    pub fn is_left_behind(&self) -> Result<bool> {
+        Ok(self.mapping.is_on_overlay() && self.mapping.read_word(self.header.live + SEQUENCE)? > self.sequence())
+    }
+
     /// What [`Segment::sequence`] is as long as `record` is the newest commit: its number, or, where that was found after a
     /// crash of the machine, a number before it. A writer goes on behind both.
     #[inline]

@@ -233,7 +233,10 @@ impl Live {
         let Snapshot { segment, record, .. } = &self.snapshot;
         let is_same = segment.sequence() == segment.expected_sequence(record);
         let has_changed = || -> Result<bool> {
-            Ok(record.sealed && self.has_more()? || self.is_replaced()? || self.lacks_segments())
+            Ok(record.sealed && self.has_more()?
+                || self.is_replaced()?
+                || self.lacks_segments()
+                || segment.is_left_behind()?)
         };
         // What can't be looked at may have changed: a refresh has the error.
         is_same && has_changed().is_ok_and(|has_changed| !has_changed)
@@ -296,6 +299,9 @@ impl Live {
         }
         let is_replaced = record.rows() == 0 && self.is_replaced()?;
         let lacks_segments = self.lacks_segments() || self.has_dropped(&record)?;
+        if segment.is_left_behind()? {
+            return repeated(&self.table.folder, || self.look_again());
+        }
         if !record.sealed && !segment.is_outdated(&record) && !is_replaced && !lacks_segments {
             let snapshot = Snapshot::new(segment.clone(), record);
             let live = Live::new(&self.table, self.history.clone(), snapshot);
@@ -319,7 +325,8 @@ impl Live {
             return Err(self.table.replaced());
         }
         // A replayed segment's pages are private, and miss later writes.
-        let known = Some(segment).filter(|segment| segment.replayed.is_none());
+        let is_behind = segment.is_left_behind()?;
+        let known = Some(segment).filter(|segment| segment.replayed.is_none() && !is_behind);
         let before = (&self.table, self.history.as_deref(), known);
         let newer = of_chain(&self.table.folder, self.table.options, chain, Some(before))?;
         newer.ok_or_else(|| replaced(&self.table.folder))
