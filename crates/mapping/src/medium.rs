@@ -215,9 +215,11 @@ impl Medium {
         self.home.as_ref().map_or_else(|| RelativePath::of(path), |home| home.at(path))
     }
 
-    /// Whether there is no file at `path`; false where that can't be asked. Asks for no times: that would make the next
-    /// write record them exactly.
-    pub fn is_missing(&self, path: &Path) -> bool {
+    /// Whether there is no file at `path`. Asks for no times: that would make the next write record them exactly.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn is_missing(&self, path: &Path) -> io::Result<bool> {
         self.at(path).is_missing()
     }
 

@@ -77,13 +77,16 @@ impl RelativePath {
         unsafe { libc::faccessat(self.descriptor(), path.as_ptr(), access, libc::AT_EACCESS) == 0 }
     }
 
-    /// Whether there is nothing there; false where that can't be asked (faccessat(2)). Unlike fstatat(2) this asks for no
-    /// times, and so costs the next write to the file nothing.
-    pub(crate) fn is_missing(&self) -> bool {
-        let Ok(path) = self.text() else { return false };
+    /// Whether there is nothing there (faccessat(2)). Unlike fstatat(2) this asks for no times, and so costs the next write to the
+    /// file nothing.
+    pub(crate) fn is_missing(&self) -> io::Result<bool> {
+        let path = self.text()?;
         // SAFETY: the path ends in zero and lives through the call; the descriptor is open as long as `self` lives.
         let asked = check(unsafe { libc::faccessat(self.descriptor(), path.as_ptr(), libc::F_OK, 0) });
-        asked.is_err_and(|e| e.kind() == io::ErrorKind::NotFound)
+        match asked {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(true),
+            asked => asked.map(|()| false),
+        }
     }
 
     /// Removes the name (unlinkat(2)).
@@ -118,8 +121,11 @@ impl RelativePath {
                 // The process may have been killed before the old name was removed.
                 Err(_) if self.is_same_as(to) => self.unlink(),
                 Err(e) if e.raw_os_error() != Some(libc::EPERM) && !is_unsupported(&e) => Err(e),
-                Err(_) if to.identity().is_ok() => Err(io::ErrorKind::AlreadyExists.into()),
-                Err(_) => self.rename(to),
+                Err(_) => match to.identity() {
+                    Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+                    Err(e) if e.kind() == io::ErrorKind::NotFound => self.rename(to),
+                    Err(e) => Err(e),
+                },
             },
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && self.is_same_as(to) => self.unlink(),
             renamed => renamed,

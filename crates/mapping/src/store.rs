@@ -18,6 +18,7 @@ use crate::mapping::{Mapping, file_word};
 use crate::medium::{Act, Medium, inode, mounted};
 use crate::mode::Mode;
 use crate::parts::take_over;
+use crate::presence::metadata_at;
 use crate::watch::{ChangeCheck, FixedBytes, Watch, WatchedFile, settle};
 use crate::{os, sys};
 
@@ -165,16 +166,21 @@ impl Store {
     }
 
     /// Whether the file has lost its name.
-    pub fn is_removed(&self) -> bool {
-        // Unknown without metadata.
-        self.file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn is_removed(&self) -> io::Result<bool> {
+        Ok(self.file.metadata()?.nlink() == 0)
     }
 
-    /// Whether there is no file at `path`, or another one than this; false where that can't be asked.
-    pub fn is_not_at(&self, path: &Path) -> bool {
+    /// Whether there is no file at `path`, or another one than this.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn is_not_at(&self, path: &Path) -> io::Result<bool> {
         match self.medium.at(path).identity() {
-            Ok((_, inode)) => inode != self.id,
-            Err(e) => e.kind() == io::ErrorKind::NotFound,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(true),
+            there => Ok(there?.1 != self.id),
         }
     }
 
@@ -184,7 +190,7 @@ impl Store {
     /// # Errors
     /// Those of the system, or of the witness.
     pub fn replace(&self, path: &Path) -> io::Result<()> {
-        std::fs::metadata(path).map_or(Ok(()), |there| take_over(&self.file, &there))?;
+        metadata_at(path)?.map_or(Ok(()), |there| take_over(&self.file, &there))?;
         let folder = path.parent().unwrap_or(Path::new("."));
         let ((), part) = self.medium.with_part_name(folder, |part| self.name(part))?;
         let renamed = self.medium.rename(&part, path);

@@ -13,6 +13,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -228,12 +229,10 @@ pub(crate) fn keep_aside(path: &Path, aside: &Path) -> Result<()> {
         return Ok(());
     }
     // Without hard links there is a moment without a file of that name.
-    let named = fs::hard_link(path, aside).or_else(|_| {
-        if crate::map::exists(aside)? {
-            Err(std::io::Error::other("there is a file of that name"))
-        } else {
-            fs::rename(path, aside)
-        }
+    let named = fs::hard_link(path, aside).or_else(|e| {
+        let is_without =
+            matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied | ErrorKind::TooManyLinks);
+        if !is_without || crate::map::exists(aside)? { Err(e) } else { fs::rename(path, aside) }
     });
     named.map_err(|e| moving_failed(&e, path))
 }

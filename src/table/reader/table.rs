@@ -299,15 +299,14 @@ impl Live {
         }
         let is_replaced = record.rows() == 0 && self.is_replaced()?;
         let lacks_segments = self.lacks_segments() || self.has_dropped(&record)?;
-        if segment.is_left_behind()? {
-            return repeated(&self.table.folder, || self.look_again());
-        }
-        if !record.sealed && !segment.is_outdated(&record) && !is_replaced && !lacks_segments {
+        let is_behind = segment.is_left_behind()?;
+        if !is_behind && !record.sealed && !segment.is_outdated(&record) && !is_replaced && !lacks_segments {
             let snapshot = Snapshot::new(segment.clone(), record);
             let live = Live::new(&self.table, self.history.clone(), snapshot);
             return Ok(dataset(&self.table, self.history.clone(), Some(live)));
         }
         if record.sealed
+            && !is_behind
             && let Some(dataset) = self.go_on(&record)?
         {
             return Ok(dataset);

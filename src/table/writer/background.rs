@@ -428,10 +428,12 @@ impl Inner {
         let end = cut.last().map_or(0, |(segment, record)| segment.header.first_row + record.rows());
         make_durable(&cut, how)?;
         // What is on the disk without a name is lost. After the sync, as the name may have gone during it.
-        let is_nowhere =
-            |segment: &Shared| self.lock.medium().is_missing(&chain::path(&self.folder, segment.header.first_row));
-        if cut.iter().any(|(segment, _)| is_nowhere(segment)) {
-            return Err(removed());
+        for (segment, _) in &cut {
+            let path = chain::path(&self.folder, segment.header.first_row);
+            let is_missing = self.lock.medium().is_missing(&path);
+            if is_missing.map_err(|e| Error::io("looking for a segment that was synced", &e).at(&path))? {
+                return Err(removed());
+            }
         }
         self.progress.rows.fetch_max(end, Ordering::AcqRel);
         self.progress.durable.fetch_max(commits, Ordering::AcqRel);

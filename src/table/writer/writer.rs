@@ -548,16 +548,17 @@ impl Writer {
         let Some(live) = self.segments.first().map(|live| (&live.shared.store, live.first_row())) else {
             return Ok(());
         };
-        if live.0.is_removed() {
+        let failed = |e| Error::io("committing", &e);
+        if live.0.is_removed().map_err(failed)? {
             return Err(removed());
         }
         if !has_time {
             return Ok(());
         }
         match self.medium.check_home() {
-            Err(e) if is_moved(&e) => Err(Error::io("committing", &e)),
+            Err(e) if is_moved(&e) => Err(failed(e)),
             // It may have other names, as in a backup of links.
-            Ok(()) if live.0.is_not_at(&chain::path(&self.folder, live.1)) => Err(removed()),
+            Ok(()) if live.0.is_not_at(&chain::path(&self.folder, live.1)).map_err(failed)? => Err(removed()),
             // A path that this process can't look at may still be the directory's.
             _ => Ok(()),
         }

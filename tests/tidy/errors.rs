@@ -1,0 +1,232 @@
+//! Errors that are given up.
+
+use crate::{all_sources, without_tests};
+
+/// Where an error is given up, and why that loses no row and hides no fault. A call of the system that fails is an error
+/// everywhere else.
+const GIVEN_UP: &[(&str, &[&str], &str)] = &[
+    (
+        "src/table/check/repair.rs",
+        &[
+            "RecordBatch::try_new_with_options",
+            "array.clone().checked(&[]).or_else",
+            "array.check(&[]).ok()",
+            "segment.dictionary(dictionary, &counters).ok()?",
+            "segment.column(number, &record).and_then(sound)",
+            "sound(array.slice(0",
+        ],
+        "values in mapped memory are right or wrong; what can't be read ends the repair",
+    ),
+    (
+        "src/table/check/segments.rs",
+        &["segment::front(&mapping)", "IpcSchema::of_metadata", "ipc.frames()"],
+        "only where in the file a finding is",
+    ),
+    (
+        "src/table/check/segments.rs",
+        &[
+            "ipc.checked(0, column)",
+            "block(number * rows as usize)",
+            "expected(number)",
+            "footer.as_ref().ok()",
+            "Err(_) => \"readers refuse",
+        ],
+        "it is a finding already, or compared with what is expected",
+    ),
+    (
+        "src/table/check/segments.rs",
+        &["seen => seen.ok()", "read => read.ok()"],
+        "errors of the system were returned before",
+    ),
+    (
+        "src/table/protocol/ring.rs",
+        &["Err(_) => return Ok(self.next"],
+        "no free place: the footer goes over the oldest one",
+    ),
+    ("src/table/protocol/ring.rs", &["store.release("], "blocks that stay allocated cost space"),
+    (
+        "src/table/reader/chain.rs",
+        &["is_partition(entry)", "std::fs::read_dir(folder).into_iter()"],
+        "the words of an error",
+    ),
+    ("src/table/reader/contiguous.rs", &["Mapping::joined(&joined)"], "who asks gets the segments one by one"),
+    (
+        "src/table/reader/follow.rs",
+        &["Mapping::open(path, Mode::ReadWrite)"],
+        "who may not write polls; the second error is returned",
+    ),
+    ("src/table/reader/recount.rs", &["node.each_child("], "the closure gives no errors"),
+    (
+        "src/table/reader/table.rs",
+        &["has_changed().is_ok_and", "check_goes_on("],
+        "a refresh that follows has the error",
+    ),
+    ("src/table/writer/ahead.rs", &["guard(order).ok()"], "the segment is made when it is needed, with the error"),
+    (
+        "src/table/writer/background.rs",
+        &["self.inner.sync(Durably::InPlace)", "self.sync(Durably::InPlace).ok()?", "self.fail(e)"],
+        "the writer has noted it, and goes on no more",
+    ),
+    ("src/table/writer/background.rs", &["segment.trim_footers()"], "blocks that stay allocated cost space"),
+    (
+        "src/table/writer/compact.rs",
+        &["check_home().is_ok()"],
+        "the writer is given up if it can be told, and the first error returned",
+    ),
+    ("src/table/writer/durability.rs", &["self.store.release("], "blocks that stay allocated cost space"),
+    (
+        "src/table/writer/growing.rs",
+        &["shared.store.reserve("],
+        "reserved ahead: the store that needs it has the error",
+    ),
+    ("src/table/writer/opening.rs", &["Chain::open(path).ok()"], "the words of an error"),
+    (
+        "src/table/writer/opening.rs",
+        &["let Ok(opened)", "let Ok(store)", "store.file_word()"],
+        "the next writer stamps the file",
+    ),
+    ("src/table/writer/positions.rs", &["self.live_mut()"], "a writer without a segment has nothing to take back"),
+    ("src/table/writer/turns.rs", &["turn.unwrap_or_else("], "a panic, which is noted"),
+    ("src/table/writer/writer.rs", &["self.next_shape("], "the segment is made when it is needed, with the error"),
+    ("src/table/writer/writer.rs", &["publish_ahead("], "other readers see the rows with the next footer"),
+    (
+        "src/table/writer/writer.rs",
+        &["done.trim()", "live.trim()", "trim_footers()"],
+        "blocks that stay allocated cost space",
+    ),
+    ("src/table/writer/writer.rs", &["self.medium.remove("], "the next writer removes it; the first error is returned"),
+    ("src/table/writer/writer.rs", &["self.live_mut()"], "a writer without a segment has nothing to take back"),
+    ("crates/mapping/src/folder.rs", &["chown(path"], "the directory stays the process's own"),
+    (
+        "crates/mapping/src/folder.rs",
+        &[
+            "remove_part_folder(",
+            "symlink_metadata(&path)",
+            "check_home().is_ok()",
+            ".unlink()",
+            "HeldFolder::open(&path)",
+            "held.try_lock()",
+        ],
+        "what can't be removed only costs space",
+    ),
+    ("crates/mapping/src/growable.rs", &["MemoryRegion::reserved(wanted)"], "a smaller part is asked for next"),
+    ("crates/mapping/src/home.rs", &["/proc/self/fd/"], "the words of an error"),
+    ("crates/mapping/src/home.rs", &["/proc/self/fdinfo/"], "without /proc the device and inode decide"),
+    ("crates/mapping/src/mapping.rs", &["origin.with_file("], "bytes that can't be read are not compared"),
+    ("crates/mapping/src/medium.rs", &["self.file.set_times("], "a lock that looks older is still held"),
+    ("crates/mapping/src/medium.rs", &["self.medium.remove(&self.path)"], "what can't be removed only costs space"),
+    (
+        "crates/mapping/src/memory.rs",
+        &["/proc/meminfo", "read_to_string(path)"],
+        "limits that can't be read are not taken into account",
+    ),
+    ("crates/mapping/src/os.rs", &["opened.is_ok_and("], "asked after another error, which is returned then"),
+    (
+        "crates/mapping/src/os.rs",
+        &["let Ok(path) = self.text()"],
+        "a path with a zero byte: the call that follows refuses it",
+    ),
+    (
+        "crates/mapping/src/os.rs",
+        &["Err(_) if self.is_same_as", "Err(_) => match to.identity()", "Err(_) => match io::Error"],
+        "what the system lacks is done in another way",
+    ),
+    ("crates/mapping/src/os.rs", &["libc::eventfd("], "a descriptor that is only a place holder"),
+    ("crates/mapping/src/parts.rs", &["remove_file(&self.part)"], "what can't be removed only costs space"),
+    ("crates/mapping/src/parts.rs", &["fchown(file"], "the file gets fewer permissions then"),
+    (
+        "crates/mapping/src/parts.rs",
+        &["symlink_metadata(path).is_ok_and(is_own)"],
+        "what can't be removed only costs space",
+    ),
+    ("crates/mapping/src/store.rs", &["self.medium.tell("], "a witness of tests, whose errors the next call has"),
+    ("crates/mapping/src/store.rs", &["metadata().is_ok_and(has)"], "the file is stamped once more"),
+    ("crates/mapping/src/store.rs", &["self.medium.remove(&part)"], "what can't be removed only costs space"),
+    ("src/directory.rs", &["found.created().ok()"], "not every file system has times of creation"),
+    ("crates/mapping/src/sys.rs", &["wait_for_any("], "waits are made one by one then"),
+    ("crates/mapping/src/view.rs", &["self.get(i).ok()"], "an iterator that ends where the array does"),
+    ("crates/mapping/src/wait.rs", &["waited.is_err()"], "the wait ends"),
+    (
+        "crates/mapping/src/watch.rs",
+        &["file.metadata().ok()?", "read_exact_at("],
+        "bytes that can't be read are not compared",
+    ),
+];
+
+#[test]
+fn an_error_is_given_up_only_where_that_is_listed() {
+    const GIVE_UP: &[&str] = &[
+        ".ok()",
+        ".is_ok()",
+        ".is_err()",
+        ".is_ok_and(",
+        "let Ok(",
+        "let _ = ",
+        "Err(_) ",
+        ".or_else(|_|",
+        "unwrap_or_else(|_|",
+        "map_or_else(|_|",
+        ".into_iter().flatten()",
+    ];
+    // What can't call the system.
+    const PURE: &[&str] = &[
+        "try_from(",
+        "try_into()",
+        "parse()",
+        "parse::<",
+        "from_utf8",
+        "from_str_radix",
+        "lock()",
+        "try_lock()",
+        ".join()",
+        "check_record(",
+        "order::follow",
+        "duration_since(",
+        "Fit::of(",
+        "Plan::of(",
+        "settings_of(",
+        "debug_assert",
+        "compare_exchange",
+        "both",
+        "rested.into_iter()",
+        "NOWHERE.set(",
+        "strip_prefix",
+        "of_machine()",
+        "part.take()",
+        "let _ = offset;",
+        "let _ = len;",
+        "let _ = word;",
+        "let _ = bytes;",
+        "let _ = (",
+        "index_of(",
+        "done.is_err()",
+        "shown.is_err()",
+        "appended.is_err()",
+        "renamed.is_err()",
+    ];
+    let mut used = vec![0; GIVEN_UP.len()];
+    let mut lost = Vec::new();
+    for (path, text) in all_sources() {
+        let name = path.display().to_string();
+        if !(name.starts_with("src/table/") || name.starts_with("crates/mapping/src/") || name == "src/directory.rs") {
+            continue;
+        }
+        for (number, line) in without_tests(&text).lines().enumerate() {
+            let code = line.split("//").next().unwrap();
+            if !GIVE_UP.iter().any(|call| code.contains(call)) || PURE.iter().any(|call| code.contains(call)) {
+                continue;
+            }
+            let is_listed = |(file, calls, _): &(&str, &[&str], &str)| {
+                *file == name && calls.iter().any(|call| code.contains(call))
+            };
+            match GIVEN_UP.iter().position(is_listed) {
+                Some(found) => used[found] += 1,
+                None => lost.push(format!("{name}:{}: {}", number + 1, code.trim())),
+            }
+        }
+    }
+    assert!(lost.is_empty(), "errors may be lost: return them, or say in GIVEN_UP why not:\n{}", lost.join("\n"));
+    for (entry, used) in GIVEN_UP.iter().zip(used) {
+        assert!(used > 0, "{entry:?} is no more");
+    }
+}
