@@ -1174,8 +1174,8 @@ class Writer:
         """Make a replica, which `arrowwood pull` has made, a table of its own.
 
         A replica has the rows of another table, and not how far its producers were. Until it is promoted, commits with
-        `positions` are refused: a producer that begins anew would append again what is there. `positions` are those that
-        are known; the others begin anew. The change is durable when this returns.
+        `positions` are refused: a producer that begins anew would append again what is there. `positions` are those
+        that are known; the others begin anew. The change is durable when this returns.
 
         Raises:
             InvalidArgument: the table is no replica, or was promoted before.

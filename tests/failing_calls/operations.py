@@ -255,7 +255,9 @@ def make_original(kind, path):
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
     if kind == "prepared table":
-        assert any(name.endswith(".next") for name in os.listdir(os.path.dirname(path))), "no segment waits for its name"
+        assert any(name.endswith(".next") for name in os.listdir(os.path.dirname(path))), (
+            "no segment waits for its name"
+        )
 
 
 def is_of_the_system(e):

@@ -57,7 +57,9 @@ def copy(tool, table, target):
         target.mkdir(exist_ok=True)
     done = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
     # A file that grows or goes while tar reads it.
-    assert done.returncode == 0 or tool.startswith("tar") and done.returncode == 1 or "vanished" in done.stderr, done.stderr
+    assert done.returncode == 0 or tool.startswith("tar") and done.returncode == 1 or "vanished" in done.stderr, (
+        done.stderr
+    )
 
 
 def check_prefix(target, least=0):
@@ -144,7 +146,9 @@ def test_a_copy_that_lacks_rows_is_refused_by_all(tmp_path):
     for file in sorted(table.glob("*.arrow"))[1:]:
         shutil.copy(file, target)
     for use in (aw.open, aw.writer, lambda path: list(aw.follow(path, timeout=0))):
-        with pytest.raises(aw.InvalidData, match="rows up to 50, and the next one begins with row 100: the table was copied"):
+        with pytest.raises(
+            aw.InvalidData, match="rows up to 50, and the next one begins with row 100: the table was copied"
+        ):
             use(target)
     assert not aw.check(target).is_good
     aw.repair(target)

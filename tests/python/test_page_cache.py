@@ -186,7 +186,7 @@ def test_readers_of_an_image_see_what_is_written_over_it(image_layer, segments):
             newest = newest.refresh()
             assert len(newest) == before + 4 + n
     assert len(whole.refresh()) == before + 2003 and len(whole) == before
-    # The directory was copied, too, and has another time of creation. What was not opened before could be of another table.
+    # The directory was copied, too, and has another time of creation: what was not opened before could be of another.
     with contextlib.nullcontext() if segments == 1 else pytest.raises(aw.FileChanged, match="open the table again"):
         assert part["n"].to_pylist() == list(range(100))
     assert newest["n"].to_pylist() == [*range(before), 1, 2, 3, *range(2000)]

@@ -1,15 +1,16 @@
 """pyarrow and Polars at a table that is being written, with pauses between any two of their reads.
 
-Time is simulated: the writer publishes as often as it may, with the constants that are real. `ARROWWOOD_PAUSES=minute` makes
-the pauses real.
+Time is simulated: the writer publishes as often as it may, with the constants that are real. `ARROWWOOD_PAUSES=minute`
+makes the pauses real.
 """
 
 import io
 import os
 import time
 
-import arrowwood as aw
 import pytest
+
+import arrowwood as aw
 from arrowwood import _arrowwood
 
 polars = pytest.importorskip("polars")
@@ -37,7 +38,9 @@ class Busy:
         kind = pa.string() if of is text else pa.int64()
         dictionary = names if of is text else None
         rows = 1 << 16 if columns > 10 else None  # a reader takes all bytes from the first column to the last
-        self.writer = aw.writer(folder / "ticks", pa.schema({name: kind for name in names}), dictionary=dictionary, segment_rows=rows)
+        self.writer = aw.writer(
+            folder / "ticks", pa.schema(dict.fromkeys(names, kind)), dictionary=dictionary, segment_rows=rows
+        )
         self.path, self.columns, self.of, self.rows = folder / "ticks" / f"{0:020}.arrow", columns, of, 0
 
     def commit(self):

@@ -88,7 +88,8 @@ class WriterTest {
         }
         Path table = folder.resolve("table");
         assertEquals(
-                List.of("WARNING 5 rows were discarded: the writer of " + table + " was closed without a commit"), told);
+                List.of("WARNING 5 rows were discarded: the writer of " + table + " was closed without a commit"),
+                told);
         Dataset rows = Arrowwood.open(table);
         assertEquals(Map.of("kafka/t/0", 10L), rows.positions());
         assertEquals(
