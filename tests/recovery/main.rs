@@ -18,6 +18,7 @@ mod wait;
 
 mod boots;
 mod corruption;
+mod footers;
 mod forged;
 mod power;
 mod repair;

@@ -36,6 +36,8 @@ impl FooterCheck {
 pub(super) enum FooterError {
     /// It is damaged.
     Wrong(Wrong),
+    /// It is damaged, or a crash came before its bytes were on the disk, and after those that select it were.
+    Unwritten(Wrong),
     /// The system did not read it; it may be sound.
     Unread(Error),
 }
@@ -58,6 +60,15 @@ impl From<Wrong> for FooterError {
 
 /// Reads the published footer.
 pub(super) fn read(segment: &Segment) -> Result<FooterCheck, FooterError> {
+    let number = selected(segment)?;
+    match read_number(segment, number) {
+        Err(FooterError::Wrong(wrong)) if has_written_schema(segment)? => Err(FooterError::Unwritten(wrong)),
+        read => read,
+    }
+}
+
+/// The number of the published footer. What says it was on the disk before the segment had a name, or is one word.
+fn selected(segment: &Segment) -> Result<u64, FooterError> {
     let header = &segment.header;
     let tail = bytes(segment, header.tail, 10)?;
     if tail[4..] != TAIL[..] {
@@ -74,6 +85,11 @@ pub(super) fn read(segment: &Segment) -> Result<FooterCheck, FooterError> {
             format!("the footer's length: expected a multiple of {each}, {least} to {slots} times that, got {word}"),
         )
     })?;
+    Ok(number)
+}
+
+fn read_number(segment: &Segment, number: u64) -> Result<FooterCheck, FooterError> {
+    let header = &segment.header;
     let at = header.footer_at(number);
     // All that another reader reads.
     let footer = bytes(segment, at, if header.shared == 0 { header.footer } else { header.tail - at })?;
@@ -285,6 +301,19 @@ fn later(segment: &Segment, number: u64) -> Result<Option<u64>, FooterError> {
 /// # Errors
 /// Those of reading the file.
 pub(super) fn has_witness(segment: &Segment) -> Result<bool> {
+    let copies = copies_of_schema(segment)?;
+    Ok(copies.is_empty() || copies.contains(&true))
+}
+
+/// Whether no copy of the schema is damaged by what a crash can't do: the one that footers share never changes, and was on the
+/// disk before the segment had a name.
+fn has_written_schema(segment: &Segment) -> Result<bool, FooterError> {
+    let copies = copies_of_schema(segment).map_err(FooterError::Unread)?;
+    Ok(if segment.header.shared == 0 { copies.is_empty() || copies.contains(&true) } else { copies == [true] })
+}
+
+/// Whether the schema at the front of the file is that of each footer, or of all, that can be read.
+fn copies_of_schema(segment: &Segment) -> Result<Vec<bool>> {
     let header = &segment.header;
     let mut found = Vec::new();
     let shared = (header.shared_at(), header.shared * header.footer);
@@ -294,10 +323,9 @@ pub(super) fn has_witness(segment: &Segment) -> Result<bool> {
         match bytes(segment, at, len) {
             Ok(there) if header.shared == 0 => found.extend(read_footer(&there).map(|footer| footer.schema)),
             Ok(there) => found.extend(read_schema(&there)),
-            Err(FooterError::Wrong(_)) => (),
+            Err(FooterError::Wrong(_) | FooterError::Unwritten(_)) => (),
             Err(FooterError::Unread(e)) => return Err(e),
         }
     }
-    let mut schemas = found.iter().map(|schema| same_schema(schema, &segment.plan.schema));
-    Ok(found.is_empty() || schemas.any(|is_same| is_same))
+    Ok(found.iter().map(|schema| same_schema(schema, &segment.plan.schema)).collect())
 }

@@ -17,6 +17,8 @@ pub(super) struct Looked {
     pub schema: Option<SchemaRef>,
     /// Whether its schema is none of the table.
     pub is_foreign: bool,
+    /// Whether a crash has lost its footer for other readers.
+    pub lacks_footer: bool,
     pub findings: Vec<Finding>,
 }
 
@@ -51,6 +53,12 @@ impl TableCheck {
 
     pub(super) fn has_damage(&self) -> bool {
         self.segments.iter().any(Looked::has_damage)
+    }
+
+    /// The first rows of the sound segments whose footers for other readers a crash has lost.
+    pub(super) fn without_footers(&self) -> Vec<u64> {
+        let lacking = self.segments.iter().filter(|segment| segment.lacks_footer && !segment.has_damage());
+        lacking.map(|segment| segment.start).collect()
     }
 
     /// The number of rows from the start of a segment to that of the next one, if there is one.

@@ -37,8 +37,8 @@ use crate::table::reader::{
     Segment, chain, end_of_list_views, members_of, offset_at, open_segment, settings_of, without_settings,
 };
 use crate::table::writer::{
-    Growing, WriterOptions, bring_to_disk, finish_commit, finish_merges, first_segment, take_lock, with_settings,
-    write_part,
+    Growing, WriterOptions, bring_to_disk, finish_commit, finish_merges, first_segment, restore_footers, take_lock,
+    with_settings, write_part,
 };
 
 /// The result of a repair.
@@ -62,6 +62,7 @@ pub(crate) fn repair_table(
     let lock = &take_lock(&Medium::default(), home).map_err(|e| e.at(folder))?;
     let Some(before) = look_at_all(folder, false, progress)? else { return Ok(None) };
     if !before.has_damage() {
+        restore_footers(lock.medium(), home, &before.without_footers())?;
         return Ok(Some((before, None)));
     }
     let repaired = TableRepair { folder, home, lock }.run(&before, progress)?;
@@ -86,6 +87,7 @@ impl TableRepair<'_> {
         let is_changed = finish_commit(self.lock.medium(), self.home)?;
         // Before anything moves: a damaged leftover of a merge costs no rows, and none may be put in its place.
         let is_finished = finish_merges(self.lock.medium(), self.home, &|start| before.is_damaged(start))?;
+        restore_footers(self.lock.medium(), self.home, &before.without_footers())?;
         let mut again = if is_changed || is_finished { self.look(progress)? } else { None };
         let mut replaced = None;
         loop {

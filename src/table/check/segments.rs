@@ -322,7 +322,15 @@ fn look_at_growing(segment: &Segment, is_live: bool, found: &mut Findings, looke
     }
     check_log(segment, &record, found);
     match footer {
-        Err(FooterError::Wrong((at, message))) => found.damage(at, message),
+        Err(FooterError::Unwritten((at, message))) if !is_of_today => {
+            looked.lacks_footer = true;
+            let message = format!(
+                "other readers find no rows: {message}; a crash came before that was on the disk. The next writer puts it \
+                 right, or `arrowwood check --repair`"
+            );
+            found.note(at, message);
+        }
+        Err(FooterError::Wrong((at, message)) | FooterError::Unwritten((at, message))) => found.damage(at, message),
         Err(FooterError::Unread(e)) => found.error(segment.header.tail, &e),
         Ok(footer) => check_footer(segment, &record, &footer, is_live || !is_of_today, found),
     }

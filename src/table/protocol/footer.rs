@@ -190,6 +190,30 @@ pub(in crate::table) fn published(header: &Header, bytes: &[u8], number: u64) ->
     (word(bytes.len().saturating_sub(STAMP)), at)
 }
 
+/// Whether the selected footer, with its messages, is that of `counters`. `read` fills in bytes of the file from an offset on.
+pub(in crate::table) fn is_published<E>(
+    sizes: &Sizes,
+    plan: &Plan,
+    header: &Header,
+    counters: &[u64],
+    mut read: impl FnMut(u64, &mut [u8]) -> Result<(), E>,
+) -> Result<bool, E> {
+    let mut word = [0; 4];
+    read(header.tail, &mut word)?;
+    let Some(number) = chosen(header, u32::from_le_bytes(word)) else { return Ok(false) };
+    let mut footer = vec![0; header.footer as usize];
+    read(header.footer_at(number), &mut footer)?;
+    let (_, at) = published(header, &footer, number);
+    let end = header.ring + u64::from(header.slots) * header.slot;
+    if at < header.ring || at.checked_add(sizes.group).is_none_or(|group| group > end) {
+        return Ok(false);
+    }
+    let Some((messages, expected)) = encoded(sizes, plan, header, counters, (at, number)) else { return Ok(false) };
+    let mut there = vec![0; messages.len()];
+    read(at, &mut there)?;
+    Ok(there == messages && footer.starts_with(&expected))
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;

@@ -8,7 +8,7 @@ pub(super) mod proof;
 pub mod publish;
 mod ring;
 
-pub(super) use footer::Sizes;
+pub(super) use footer::{Sizes, is_published};
 pub use pace::{pretend_later, pretend_rest};
 pub(super) use publish::PATIENCE;
 pub(super) use ring::{PublishedFooter, room};

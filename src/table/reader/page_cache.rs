@@ -64,6 +64,12 @@ impl Segment {
         !matches!(self.page_cache.0.load(Ordering::Relaxed), UNKNOWN | SAME)
     }
 
+    /// Whether bytes beside the rows of `record`, the newest commit, may be lost, as they were written to a page cache that may
+    /// be gone.
+    pub fn may_lack_bytes(&self, record: &Record) -> bool {
+        record.boot != boot_id() || self.is_doubtful()
+    }
+
     /// Whether the rows of the newest commit are there by their proof, and nothing is known of the rest of the page cache.
     pub fn is_compared(&self) -> bool {
         self.page_cache.0.load(Ordering::Relaxed) == HAS_ROWS

@@ -11,7 +11,7 @@ use crate::rows::Plan;
 use crate::table::format::{Header, PAGE, RENEWED_PROOF, Record, STAMPED, UNSYNCED, WAITING};
 use crate::table::protocol::log::LogEntry;
 use crate::table::protocol::proof::proof_of;
-use crate::table::protocol::{PATIENCE, PublishedFooter};
+use crate::table::protocol::{PATIENCE, PublishedFooter, Sizes, is_published};
 use crate::table::reader::{Unsynced, check_record, damaged_record, delta, visible};
 
 /// The part of the log prepared for the first commit that goes there.
@@ -282,6 +282,14 @@ impl Shared {
         let mut footer = self.footer();
         std::thread::sleep(footer.wait_if_urgent());
         self.put_footer(&mut footer, counters, sequence)
+    }
+
+    /// Whether other Arrow readers find `counters`.
+    pub fn is_published(&self, counters: &[u64]) -> Result<bool> {
+        let Some(sizes) = Sizes::within(&self.header, &self.plan) else { return Ok(false) };
+        let read = |at: u64, into: &mut [u8]| self.store.read(at, into);
+        let found = is_published(&sizes, &self.plan, &self.header, counters, read);
+        found.map_err(|e| Error::io("reading the footer for other readers", &e))
     }
 
     pub(super) fn put_footer(&self, footer: &mut PublishedFooter, counters: &[u64], sequence: u64) -> Result<()> {

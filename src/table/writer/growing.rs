@@ -132,7 +132,7 @@ impl Growing {
     }
 
     /// Opens the segment to continue from its newest commit. Restores bytes that a system crash has left only in its
-    /// log.
+    /// log, and the footer for other Arrow readers that one has lost.
     pub fn open(medium: &Medium, plan: &Arc<Plan>, segment: &Segment, record: &Record) -> Result<Growing> {
         let failed = opening_failed;
         let path = segment.path();
@@ -182,6 +182,9 @@ impl Growing {
         growing.committed = growing.now.clone();
         growing.follow_base();
         growing.note_writer().map_err(|e| failed(e).at(path))?;
+        if segment.may_lack_bytes(record) && !growing.shared.is_published(&record.counters)? {
+            growing.shared.publish_ahead(&record.counters, growing.sequence)?;
+        }
         Ok(growing)
     }
 

@@ -32,7 +32,7 @@ pub use compact::{Compaction, compact, compact_on, compact_with};
 pub(crate) use dense::write_part;
 pub(super) use dense::{finish_merges, with_settings};
 pub(super) use growing::{Growing, front_of};
-pub(super) use opening::{bring_to_disk, first_segment, take_lock};
+pub(super) use opening::{bring_to_disk, first_segment, restore_footers, take_lock};
 pub use options::{Late, Sync, WriterOptions};
 pub use positions::{NUMBERING, PROMOTED, REPLICA, is_replica};
 pub(super) use prepared::finish_commit;

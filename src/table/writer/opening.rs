@@ -16,6 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::map::{Lock, Mapping, Medium, Mode, Store, remote};
 use crate::rows::{Entries, Plan, PlanDictionary, has_zones};
 use crate::table::format::{DEFAULT_ROWS, OWN_FILE, Record, STAMPED, Settings, ZONE_ROWS};
+use crate::table::protocol::{Sizes, is_published};
 use crate::table::reader::{
     Chain, Segment, chain, dropped, first_row, open_newest, recount, settings_of, without_settings,
 };
@@ -289,7 +290,8 @@ pub(super) fn not_durable(medium: &Medium, path: &Path, starts: &[u64], plan: &A
 }
 
 /// Gives those of the sealed segments `starts` their last time of modification whose writer was killed before it could, or that are
-/// copies, the last one first; those before one that has it have theirs. Best effort, as [`Shared::stamp`].
+/// copies, the last one first; those before one that has it have theirs. Where a crash has lost the footer of one, publishes it
+/// again. Best effort, as [`Shared::stamp`].
 pub(super) fn stamp_left(medium: &Medium, path: &Path, starts: &[u64]) {
     for &start in starts.iter().rev() {
         let file = chain::path(path, start);
@@ -301,11 +303,38 @@ pub(super) fn stamp_left(medium: &Medium, path: &Path, starts: &[u64]) {
         if !matches!(store.is_of(&segment.mapping), Ok(true)) || is_stamped(&store, &segment) {
             return;
         }
+        if matches!(lacks_footer(&segment), Ok(true)) {
+            let _ = restore_footers(medium, path, &[start]);
+        }
         if let Ok(word) = store.file_word() {
             store.publish64(segment.header.live + OWN_FILE, word);
         }
         stamp(&store, segment.header.live);
     }
+}
+
+/// Whether a crash has lost the footer for other Arrow readers.
+fn lacks_footer(segment: &Segment) -> Result<bool> {
+    let record = segment.newest()?;
+    let Some(sizes) = Sizes::within(&segment.header, &segment.plan) else { return Ok(false) };
+    let read = |at: u64, into: &mut [u8]| segment.mapping.read_at(at as usize, into);
+    Ok(segment.may_lack_bytes(&record)
+        && !is_published(&sizes, &segment.plan, &segment.header, &record.counters, read)?)
+}
+
+/// Publishes the footers of the segments `starts` again, which a crash has lost.
+pub(in crate::table) fn restore_footers(medium: &Medium, path: &Path, starts: &[u64]) -> Result<()> {
+    for &start in starts {
+        let found = match open_newest(&chain::path(path, start)) {
+            // Merged with the one before it.
+            Err(e) if e.kind() == ErrorKind::NotFound => None,
+            found => found?,
+        };
+        let Some((segment, record)) = found else { continue };
+        let plan = Arc::new(Plan::of(&without_settings(&segment.plan.schema.schema))?);
+        Growing::open(medium, &plan, &segment, &record)?;
+    }
+    Ok(())
 }
 
 /// Whether a sealed segment has the time that its writer gave it, and is no copy.
