@@ -372,16 +372,6 @@ class Round:
                 return
         if name == "NotFound" and not call.existed:
             return
-        if (
-            name == "FileChanged"
-            and "full disk" in call.faults
-            and call.label not in ("append", "p: append")
-            and "can't be read any more" in text
-        ):
-            # Known, not yet mended: on a full ext4 a store to a record that has blocks may raise SIGBUS, where its page
-            # is clean, as behind a mount. It should be an IoError that names the full disk, as appending says it.
-            self.counts[call.label, "known: FileChanged"] = self.counts.get((call.label, "known: FileChanged"), 0) + 1
-            return
         if name == "InvalidArgument" and not call.existed and "only regular files can be mapped" in text:
             # The directory was made between two looks at it.
             return

@@ -4,6 +4,7 @@
 #![cfg(target_os = "linux")]
 
 use std::io::Write;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
+use arrowwood::mapping::{self, ChangeCheck, Mapping, Medium, Mode, Store, guard};
 use arrowwood::simulate::limit_mappings;
 use arrowwood::{Error, ErrorKind, GrowableBuffer, Sync, Writer, WriterOptions, follow, open};
 
@@ -78,6 +80,9 @@ fn child() {
         Ok("growing memory") => growing_memory(),
         Ok("full disk") => full_disk(),
         Ok("holes") => holes(),
+        Ok("pages beside holes") => pages_beside_holes(),
+        Ok("lost store") => lost_store(),
+        Ok("no space") => no_space(),
         Ok("unknown boot") => unknown_boot(),
         _ => (),
     }
@@ -408,6 +413,133 @@ fn holes() {
     writer.append(&rows(0, 3)).unwrap();
     writer.close().unwrap();
     check("copy", 3);
+}
+
+/// Takes all space of the disk but `left` bytes.
+fn fill(left: u64) {
+    let mut ballast = std::fs::File::create("ballast").unwrap();
+    while ballast.write_all(&[1; 1024]).is_ok() {}
+    ballast.sync_all().unwrap();
+    let len = ballast.metadata().unwrap().len();
+    ballast.set_len(len.saturating_sub(left)).unwrap();
+    // Only then ext4 gives the space to others.
+    ballast.sync_all().unwrap();
+}
+
+/// Drops the pages of a file that nobody has mapped from memory, and reads it page by page.
+fn read_anew(path: &str) {
+    #![allow(unsafe_code)]
+    let file = std::fs::File::open(path).unwrap();
+    file.sync_all().unwrap();
+    // SAFETY: takes numbers only.
+    assert_eq!(unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) }, 0);
+    let mut page = [0; 4096];
+    let mut at = 0;
+    while file.read_at(&mut page, at).unwrap() > 0 {
+        at += 4096;
+    }
+}
+
+/// Pages that were read one after the other are kept together, those of commit records with those of the hole behind them. A
+/// store to one needs blocks for all: on a full disk another program seemed to have changed the file.
+#[test]
+fn a_full_disk_is_no_changed_file_where_pages_of_holes_are_beside() {
+    on_disk("ext4", "pages beside holes");
+}
+
+fn pages_beside_holes() {
+    let (mut refused, mut committed) = (0, 0);
+    // Opening needs some space, and a store may need a few blocks more.
+    for left in (16..64).map(|number| number << 10) {
+        let mut first = writer("ticks", 40_000, Sync::Never).unwrap();
+        first.append(&rows(0, 3)).unwrap();
+        first.close().unwrap();
+        read_anew(&format!("ticks/{:020}.arrow", 0));
+        fill(left);
+        let next = writer("ticks", 40_000, Sync::Never);
+        let done = next.and_then(|mut next| next.append(&rows(3, 1)).and_then(|()| next.commit()));
+        let count = 3 + u64::from(done.is_ok());
+        match done {
+            Ok(()) => committed += 1,
+            Err(e) => {
+                refused += 1;
+                assert_eq!(e.errno(), Some(28), "{left} bytes left: {e}");
+            }
+        }
+        check("ticks", count);
+        let report = arrowwood::check("ticks", |_, _| ()).unwrap();
+        assert!(report.is_good(), "{left} bytes left: {report:?}");
+        std::fs::remove_file("ballast").unwrap();
+        let mut last = writer("ticks", 40_000, Sync::Never).unwrap();
+        last.append(&rows(count, 1)).unwrap();
+        last.close().unwrap();
+        check("ticks", count + 1);
+        std::fs::remove_dir_all("ticks").unwrap();
+    }
+    eprintln!("  refused on {refused} disks, {committed} commits on others");
+    assert!(refused > 0 && committed > 0);
+}
+
+/// Pages that have blocks need no more of them, whatever is beside.
+#[test]
+fn stores_to_pages_that_have_blocks_need_no_space() {
+    on_disk("ext4", "no space");
+}
+
+fn no_space() {
+    let front = vec![1; 7 << 12];
+    for page in (0..7).rev() {
+        let file = std::fs::File::create("file").unwrap();
+        file.write_all_at(&front, 0).unwrap();
+        file.write_all_at(&front, 1 << 20).unwrap();
+        drop(file);
+        read_anew("file");
+        // Less than a page, too, which a store that fails takes.
+        fill(page << 9);
+        let store = Store::open(&Medium::default(), Path::new("file")).unwrap();
+        for at in [page << 12, (1 << 20) + (page << 12)] {
+            store.make_ready(at, 8).unwrap();
+            guard(|| Ok::<_, mapping::Error>(store.put(at, &[7; 8]))).unwrap();
+        }
+        drop(store);
+        let mut expected = front.clone();
+        expected.resize(1 << 20, 0);
+        expected.extend(&front);
+        for at in [0, 1 << 20] {
+            expected[at + (page << 12) as usize..][..8].fill(7);
+        }
+        assert!(std::fs::read("file").unwrap() == expected, "page {page}");
+        std::fs::remove_file("ballast").unwrap();
+    }
+}
+
+/// What is stored behind a store that could not be made, as the number of a commit behind its record, does not reach the file.
+#[test]
+fn a_store_that_a_full_disk_has_no_room_for_is_its_error() {
+    on_disk("tmpfs", "lost store");
+    on_disk("ext4", "lost store");
+}
+
+fn lost_store() {
+    let store = Store::create(&Medium::default(), Path::new("."), 1 << 20).unwrap();
+    store.name(Path::new("file")).unwrap();
+    store.write(0, &[1; 4096]).unwrap();
+    fill(0);
+    let stored = guard(|| {
+        store.put(512 << 10, &[7; 8]);
+        store.publish64(0, 9);
+        Ok::<_, mapping::Error>(())
+    });
+    let is_full = |e: mapping::Error| assert!(e.kind() == mapping::ErrorKind::Io && e.errno() == Some(28), "{e}");
+    is_full(stored.unwrap_err());
+    assert_eq!(std::fs::read("file").unwrap()[..8], [1; 8], "stored behind the store that was lost");
+    is_full(store.check_stored().unwrap_err());
+    is_full(store.look(ChangeCheck::Now).unwrap_err());
+    let view = || Mapping::open("file", Mode::ReadWrite).unwrap().view::<u8>(0, None).unwrap();
+    is_full(view().set(512 << 10, 7).unwrap_err());
+    std::fs::remove_file("ballast").unwrap();
+    view().set(512 << 10, 7).unwrap();
+    assert_eq!(view().get(512 << 10).unwrap(), 7);
 }
 
 fn full_disk() {

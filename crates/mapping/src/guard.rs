@@ -1,5 +1,6 @@
 //! Turns faults in mapped files into errors. Touching a page past the end of a file that was truncated while mapped
-//! raises SIGBUS (mmap(2)), which ends the process. Inside of guarded calls it becomes `FileChanged`:
+//! raises SIGBUS (mmap(2)), which ends the process. Inside of guarded calls it becomes `FileChanged`, or the
+//! [error of the system](crate::fault) if the disk fails or is full:
 //!
 //! ```text
 //! guard ── work ── touches a lost page ──▶ SIGBUS ── handler: zeros from that page to the region's end, region marked
@@ -15,12 +16,12 @@
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
-use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::fault::MappedOrigin;
 
 // ---- regions ----
 
@@ -31,14 +32,27 @@ struct Slot {
     end: AtomicUsize,
     /// The first page replaced by zeros and not mended yet; `usize::MAX` for none.
     zeroed: AtomicUsize,
-    /// Whether the file was found to have changed, for good.
+    /// Whether the file was found to have changed, or a page of it could not be touched, for good.
     is_changed: AtomicBool,
+    /// The offset of the byte at which a page was lost first; `usize::MAX` for none.
+    lost: AtomicUsize,
+    /// Whether all pages are lost with one. For a writer, whose other stores would reach readers without the lost one.
+    is_lost_whole: AtomicBool,
     /// Number of regions that the slot has had.
     turn: AtomicU32,
     /// The next slot in the stack of free ones, counted from 1.
     below: AtomicU32,
     /// Held while pages are mended, so that the region stays mapped. Never held by the handler.
-    path: Mutex<Option<PathBuf>>,
+    origins: Mutex<Origins>,
+}
+
+/// The files of a slot's regions.
+#[derive(Debug)]
+struct Origins {
+    now: Option<MappedOrigin>,
+    /// The turn of the last region that lost a page and was unmapped, and its error: a call that touched the page may not have
+    /// ended.
+    lost: Option<(u32, Error)>,
 }
 
 impl Slot {
@@ -48,14 +62,28 @@ impl Slot {
             end: AtomicUsize::new(0),
             zeroed: AtomicUsize::new(usize::MAX),
             is_changed: AtomicBool::new(false),
+            lost: AtomicUsize::new(usize::MAX),
+            is_lost_whole: AtomicBool::new(false),
             turn: AtomicU32::new(0),
             below: AtomicU32::new(0),
-            path: Mutex::new(None),
+            origins: Mutex::new(Origins { now: None, lost: None }),
         }
     }
 
-    fn path(&self) -> MutexGuard<'_, Option<PathBuf>> {
-        self.path.lock().unwrap_or_else(PoisonError::into_inner)
+    fn origins(&self) -> MutexGuard<'_, Origins> {
+        self.origins.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The error of a page that was lost in the region that had, or has, this turn.
+    fn error_of(&self, turn: u32, offset: usize) -> Error {
+        let origins = self.origins();
+        let origin = origins.now.clone().filter(|_| self.turn.load(Ordering::Acquire) == turn);
+        let known = origins.lost.as_ref().filter(|lost| lost.0 == turn).map(|lost| lost.1.clone());
+        drop(origins);
+        match origin {
+            Some(origin) => error_at(&origin, offset),
+            None => known.unwrap_or_else(|| truncated(None)),
+        }
     }
 }
 
@@ -131,8 +159,8 @@ pub(crate) struct Registered {
 }
 
 impl Registered {
-    /// Registers `len` bytes from `base` on, mapped from the file at `path`. `None` if there are too many regions.
-    pub(crate) fn new(base: usize, len: usize, path: &Path) -> Option<Registered> {
+    /// Registers `len` bytes from `base` on, mapped from the file of `origin`. `None` if there are too many regions.
+    pub(crate) fn new(base: usize, len: usize, origin: MappedOrigin) -> Option<Registered> {
         install();
         let number = take_free().unwrap_or_else(|| {
             let number = COUNT.fetch_add(1, Ordering::AcqRel);
@@ -140,9 +168,11 @@ impl Registered {
             number
         });
         let slot = slot(number)?;
-        *slot.path() = Some(path.to_path_buf());
+        slot.origins().now = Some(origin);
         slot.end.store(base + len.next_multiple_of(PAGE.load(Ordering::Relaxed)), Ordering::Relaxed);
         slot.is_changed.store(false, Ordering::Relaxed);
+        slot.lost.store(usize::MAX, Ordering::Relaxed);
+        slot.is_lost_whole.store(false, Ordering::Relaxed);
         slot.base.store(base, Ordering::Release);
         Some(Registered { number, slot })
     }
@@ -156,6 +186,19 @@ impl Registered {
         is_changed
     }
 
+    /// Lets all pages be lost with one.
+    pub(crate) fn lose_whole(&self) {
+        self.slot.is_lost_whole.store(true, Ordering::Release);
+    }
+
+    /// The error of the page that was lost first, if it is that of the system and not of a file that has changed.
+    #[cold]
+    pub(crate) fn failure(&self) -> Option<Error> {
+        let offset = self.slot.lost.load(Ordering::Acquire);
+        let origin = self.slot.origins().now.clone();
+        if offset == usize::MAX { None } else { failure(&origin?, offset) }
+    }
+
     /// Records that the file has changed.
     pub(crate) fn mark(&self) {
         self.slot.is_changed.store(true, Ordering::Release);
@@ -164,12 +207,15 @@ impl Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        let mut path = self.slot.path();
+        let lost = Some(self.slot.lost.load(Ordering::Acquire)).filter(|&offset| offset != usize::MAX);
+        let origin = self.slot.origins().now.take();
+        let error = lost.and_then(|offset| origin.map(|origin| error_at(&origin, offset)));
+        let mut origins = self.slot.origins();
         self.slot.base.store(0, Ordering::Release);
-        self.slot.turn.fetch_add(1, Ordering::AcqRel);
+        let turn = self.slot.turn.fetch_add(1, Ordering::AcqRel);
+        origins.lost = error.map(|error| (turn, error)).or(origins.lost.take());
         self.slot.zeroed.store(usize::MAX, Ordering::Release);
-        *path = None;
-        drop(path);
+        drop(origins);
         give_free(self.number, self.slot);
     }
 }
@@ -268,7 +314,8 @@ impl Drop for GuardScope {
 }
 
 /// Runs `work`, which reads mapped files. If a file is truncated meanwhile and a lost page is touched, this returns an
-/// error, where the process would end otherwise; the result of `work` is discarded.
+/// error, where the process would end otherwise; the result of `work` is discarded. So it does where the disk fails, or has no
+/// room for a page that is stored to.
 ///
 /// Functions of this crate that return a [`Result`] are guarded. Reading mapped bytes in another way, by
 /// [`copy_out`](crate::Mapping::copy_out) or through a pointer, is safe from truncation only inside of a guard, on the
@@ -294,7 +341,7 @@ impl Drop for GuardScope {
 /// ```
 ///
 /// # Errors
-/// `FileChanged`, and those of `work`.
+/// `FileChanged`; `Io` if the file is as it was, and its disk fails or is full; those of `work`.
 #[inline]
 pub fn guard<T, E: From<Error>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     let inside = GuardScope::enter();
@@ -337,11 +384,18 @@ pub fn adopt(fault: Option<Fault>) {
 
 #[cold]
 fn error_of(fault: Fault) -> Error {
-    let known = slot(fault.slot).filter(|slot| slot.turn.load(Ordering::Acquire) == fault.turn);
-    match known.and_then(|slot| slot.path().clone()) {
-        Some(path) => truncated(Some(fault.offset)).at(path),
-        None => truncated(None),
-    }
+    slot(fault.slot).map_or_else(|| truncated(None), |slot| slot.error_of(fault.turn, fault.offset))
+}
+
+fn error_at(origin: &MappedOrigin, offset: usize) -> Error {
+    failure(origin, offset).unwrap_or_else(|| truncated(Some(offset)).at(&origin.path))
+}
+
+/// The error of the system because of which byte `offset` of a region could not be touched.
+fn failure(origin: &MappedOrigin, offset: usize) -> Option<Error> {
+    let cause = origin.cause(offset as u64)?;
+    let doing = format!("touching byte {offset} of the mapped file, which has to be opened again");
+    Some(Error::io(&doing, &cause).at(&origin.path))
 }
 
 fn truncated(offset: Option<usize>) -> Error {
@@ -359,7 +413,7 @@ fn mend() {
         if slot.zeroed.load(Ordering::Acquire) == usize::MAX {
             continue;
         }
-        let _mapped = slot.path();
+        let _mapped = slot.origins();
         let start = slot.zeroed.swap(usize::MAX, Ordering::AcqRel);
         let end = slot.end.load(Ordering::Relaxed);
         if slot.base.load(Ordering::Acquire) != 0 && start < end {
@@ -502,7 +556,7 @@ mod linux {
         said.si_code == libc::BUS_ADRERR && is_replaced(address)
     }
 
-    /// Replaces a lost page of ours, and all after it, which truncation takes as well, by zeros.
+    /// Replaces a lost page of ours, and all after it, which truncation takes as well, or all of the region, by zeros.
     fn is_replaced(address: usize) -> bool {
         let Some((slot, fault)) = region_of(address) else { return false };
         // Only after that check: a thread's first access to its own data may allocate, which must not happen inside of
@@ -511,7 +565,9 @@ mod linux {
             return false;
         }
         let page = PAGE.load(Ordering::Relaxed);
-        let start = address - address % page;
+        let is_whole = slot.is_lost_whole.load(Ordering::Relaxed);
+        let start = if is_whole { address - fault.offset } else { address - address % page };
+        let _ = slot.lost.compare_exchange(usize::MAX, fault.offset, Ordering::SeqCst, Ordering::SeqCst);
         slot.is_changed.store(true, Ordering::SeqCst);
         slot.zeroed.fetch_min(start, Ordering::SeqCst);
         let len = slot.end.load(Ordering::Relaxed) - start;

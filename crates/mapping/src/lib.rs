@@ -62,6 +62,7 @@
 mod checksum;
 mod element;
 mod error;
+mod fault;
 mod folder;
 mod growable;
 mod guard;

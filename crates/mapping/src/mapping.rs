@@ -11,6 +11,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::UNIX_EPOCH;
 
 use crate::error::{Error, Result};
+use crate::fault::MappedOrigin;
 use crate::guard::guard;
 use crate::medium::mounted;
 use crate::mode::Mode;
@@ -71,9 +72,9 @@ impl Mapping {
 
     fn open_at(path: &Path, mode: Mode) -> Result<Mapping> {
         let (file, metadata, len) = open_regular(path, mode == Mode::ReadWrite)?;
-        let region =
-            sys::MemoryRegion::of_file(&file, len, mode, path).map_err(|e| Error::io("mapping the file", &e))?;
         let identity = (metadata.dev(), metadata.ino());
+        let region = sys::MemoryRegion::of_file(&file, len, mode, MappedOrigin::new(path, identity, mode));
+        let region = region.map_err(|e| Error::io("mapping the file", &e))?;
         let word = file_word(&metadata);
         let is_on_overlay =
             is_on_overlay(&file, metadata.dev()).map_err(|e| Error::io("asking for the file system", &e))?;

@@ -237,6 +237,20 @@ pub(crate) fn next_data(file: &File, offset: u64) -> io::Result<Option<u64>> {
     }
 }
 
+/// Returns the offset of the first byte from `offset` on that is in a hole, or the end of the file; `None` where the file system
+/// doesn't tell, or `offset` is not before the end.
+#[cfg(target_os = "linux")]
+pub(crate) fn next_hole(file: &File, offset: u64) -> Option<u64> {
+    let start = libc::off_t::try_from(offset).ok()?;
+    // SAFETY: takes numbers only.
+    u64::try_from(unsafe { libc::lseek(file.as_raw_fd(), start, libc::SEEK_HOLE) }).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn next_hole(_file: &File, _offset: u64) -> Option<u64> {
+    None
+}
+
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn next_data(_file: &File, offset: u64) -> io::Result<Option<u64>> {
     Ok(Some(offset))
@@ -366,6 +380,37 @@ pub(crate) fn file_size_limit() -> u64 {
 /// Returns the error of a file beyond the limit.
 pub(crate) fn too_large() -> io::Error {
     io::Error::from_raw_os_error(libc::EFBIG)
+}
+
+/// The error of a full disk.
+pub(crate) fn no_space() -> io::Error {
+    io::Error::from_raw_os_error(libc::ENOSPC)
+}
+
+/// The space of a file system.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FileSystemSpace {
+    /// Bytes that are free for those who have no privileges.
+    pub available: u64,
+    /// Whether its files are in memory (tmpfs).
+    pub is_in_memory: bool,
+}
+
+/// Asks for the space of the file system of `file` (fstatfs(2)).
+#[cfg(target_os = "linux")]
+pub(crate) fn space(file: &File) -> io::Result<FileSystemSpace> {
+    let mut found = std::mem::MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: the descriptor is open, and `found` has room for the one structure the call writes.
+    check(unsafe { libc::fstatfs(file.as_raw_fd(), found.as_mut_ptr()) })?;
+    // SAFETY: fstatfs(2) has succeeded, so it has filled the structure.
+    let found = unsafe { found.assume_init() };
+    let available = found.f_bavail.saturating_mul(u64::try_from(found.f_bsize).unwrap_or(u64::MAX));
+    Ok(FileSystemSpace { available, is_in_memory: found.f_type == libc::TMPFS_MAGIC })
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn space(_file: &File) -> io::Result<FileSystemSpace> {
+    Ok(FileSystemSpace { available: u64::MAX, is_in_memory: false })
 }
 
 /// Makes growing a file beyond the process's limit (`ulimit -f`) an error instead of a signal that ends the process.

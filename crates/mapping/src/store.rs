@@ -2,18 +2,20 @@
 //!
 //! Large pieces are written by pwrite(2), which causes no page faults and reports a full disk as an error. Small ones
 //! are stored through a mapping of the whole file, but only after [`Store::prepare`] has reserved the blocks: a store
-//! without blocks could raise SIGBUS.
+//! without blocks could raise SIGBUS. If one does all the same, no store behind it reaches the file either: the record of a
+//! commit is stored before the number that makes it count.
 
 use std::fs::{File, FileTimes, Metadata};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::checksum::{ByteRun, ByteRunEnd};
 use crate::error::Result;
+use crate::fault::MappedOrigin;
 use crate::mapping::{Mapping, file_word};
 use crate::medium::{Act, Medium, inode, mounted};
 use crate::mode::Mode;
@@ -25,6 +27,12 @@ use crate::{os, sys};
 /// The bytes in which holes are looked for.
 const BLOCK: usize = 4096;
 
+/// What holes are rounded to.
+const PAGE: u64 = 4096;
+
+/// The most bytes whose pages a file system keeps together in memory.
+const TOGETHER: u64 = 8 << 20;
+
 /// The bytes that are read at once for a checksum.
 const CHUNK: u64 = 64 << 10;
 
@@ -32,7 +40,7 @@ const CHUNK: u64 = 64 << 10;
 #[derive(Debug)]
 pub struct Store {
     region: sys::MemoryRegion,
-    file: File,
+    file: Arc<File>,
     watched: WatchedFile,
     /// The temporary path of a file that has no other one yet, and goes with the store.
     part: Mutex<Option<PathBuf>>,
@@ -77,7 +85,9 @@ impl Store {
         let id = metadata.ino();
         check_size(len as u64)?;
         medium.tell(Act::Map { file: id })?;
-        let region = sys::MemoryRegion::of_file(&file, len, Mode::ReadWrite, path)?;
+        let file = Arc::new(file);
+        let region = sys::MemoryRegion::of_file(&file, len, Mode::ReadWrite, MappedOrigin::with_file(path, &file))?;
+        region.lose_whole();
         let watched = WatchedFile::new(&metadata);
         let part = Mutex::new(part);
         let medium = medium.clone();
@@ -98,6 +108,15 @@ impl Store {
             return Ok(());
         }
         settle(&self.region, self.watched.look(&self.file, self.region.len() as u64))
+    }
+
+    /// Checks that what was stored is in the file. After a store that could not be made, none is.
+    ///
+    /// # Errors
+    /// `Io` if the disk fails or is full, `FileChanged` as [`Store::look`].
+    #[inline]
+    pub fn check_stored(&self) -> Result<()> {
+        if self.region.is_changed() { self.look(ChangeCheck::Now) } else { Ok(()) }
     }
 
     /// Names a new file.
@@ -332,6 +351,47 @@ impl Store {
             return Ok(self.region.populate(offset as usize, len as usize) || is_cut()?);
         }
         Ok(false)
+    }
+
+    /// Makes the pages of a range that has blocks ready for stores, which need no space then.
+    ///
+    /// # Errors
+    /// Those of the system, or of the witness; that of a full disk where the file system wants blocks for pages around, too.
+    pub fn make_ready(&self, offset: u64, len: u64) -> io::Result<()> {
+        let is_ready = || self.region.populate(offset as usize, len as usize);
+        // The signal of a store tells that another process has cut the file off.
+        let is_cut = || self.file.metadata().map(|metadata| metadata.len() < self.region.len() as u64);
+        if is_ready() || is_cut()? {
+            return Ok(());
+        }
+        self.read(offset, &mut vec![0; len as usize])?;
+        self.part_from_holes(offset, offset + len)?;
+        if is_ready() || is_cut()? { Ok(()) } else { Err(os::no_space()) }
+    }
+
+    /// Lets the file system keep the pages from `start` to `end` apart from those of holes beside them: where it keeps many pages
+    /// together (ext4 since Linux 6.16), it wants blocks for all of them before one is stored to.
+    fn part_from_holes(&self, start: u64, end: u64) -> io::Result<()> {
+        let size = self.region.len() as u64;
+        let mut holes = Vec::new();
+        let mut at = start.saturating_sub(TOGETHER);
+        while let Some(hole) = os::next_hole(&self.file, at).filter(|&hole| hole < size.min(end + TOGETHER)) {
+            at = self.next_data(hole)?.unwrap_or(size);
+            // A store that failed may have got some of the blocks of a page.
+            let (before, behind) = (hole - hole % PAGE, at.next_multiple_of(PAGE));
+            let from = if self.is_zero(before, hole)? { before } else { before + PAGE };
+            let to = if behind <= size && self.is_zero(at, behind)? { behind } else { at - at % PAGE };
+            holes.push((from, to));
+        }
+        // Nothing is released but zeros.
+        let beside = holes.into_iter().filter(|&(from, to)| from < to && (to <= start || from >= end));
+        beside.into_iter().try_for_each(|(from, to)| self.release(from, to - from))
+    }
+
+    fn is_zero(&self, from: u64, to: u64) -> io::Result<bool> {
+        let mut bytes = vec![0; (to - from) as usize];
+        self.read(from, &mut bytes)?;
+        Ok(bytes.iter().all(|&byte| byte == 0))
     }
 
     /// Releases the blocks of a range that is not in use.

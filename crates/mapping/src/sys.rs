@@ -12,6 +12,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::error::Error;
+use crate::fault::MappedOrigin;
 use crate::guard::Registered;
 use crate::mode::Mode;
 
@@ -42,20 +44,20 @@ unsafe impl Send for MemoryRegion {}
 unsafe impl Sync for MemoryRegion {}
 
 impl MemoryRegion {
-    /// Maps the first `len` bytes of `file`, whose path is `path`.
-    pub(crate) fn of_file(file: &File, len: usize, mode: Mode, path: &Path) -> io::Result<MemoryRegion> {
+    /// Maps the first `len` bytes of `file`, which is that of `origin`.
+    pub(crate) fn of_file(file: &File, len: usize, mode: Mode, origin: MappedOrigin) -> io::Result<MemoryRegion> {
         let (protection, flags) = match mode {
             Mode::Read => (libc::PROT_READ, libc::MAP_SHARED),
             Mode::ReadWrite => (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED),
             // No swap is reserved: a private mapping larger than memory is fine as long as few pages are written.
             Mode::CopyOnWrite => (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | NORESERVE),
         };
-        Ok(map(len, protection, flags, file.as_raw_fd())?.registered(path))
+        Ok(map(len, protection, flags, file.as_raw_fd())?.registered(origin))
     }
 
-    fn registered(mut self, path: &Path) -> MemoryRegion {
+    fn registered(mut self, origin: MappedOrigin) -> MemoryRegion {
         if self.len > 0 {
-            self.known = Registered::new(self.address(), self.len, path);
+            self.known = Registered::new(self.address(), self.len, origin);
             self.counted = Some(Counted::new());
         }
         self
@@ -65,6 +67,16 @@ impl MemoryRegion {
     #[inline]
     pub(crate) fn is_changed(&self) -> bool {
         self.known.as_ref().is_some_and(Registered::is_changed)
+    }
+
+    /// Lets all pages of the region be lost with one that can't be touched.
+    pub(crate) fn lose_whole(&self) {
+        self.known.iter().for_each(Registered::lose_whole);
+    }
+
+    /// The error of the page that was lost first, if it is that of the system and not of a file that has changed.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.known.as_ref().and_then(Registered::failure)
     }
 
     /// Records that the file has changed, for good.
@@ -210,7 +222,7 @@ impl MemoryRegion {
             }
             at += len;
         }
-        Ok(region.registered(path))
+        Ok(region.registered(MappedOrigin::joined(path)))
     }
 
     /// Not supported on this system.

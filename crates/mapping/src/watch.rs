@@ -168,8 +168,9 @@ pub(crate) fn settle(region: &MemoryRegion, found: Option<String>) -> Result<()>
     if found.is_some() {
         region.mark();
     }
-    match found.or_else(|| region.is_changed().then(|| OVERWRITTEN.into())) {
+    match found {
         Some(why) => Err(changed(why)),
+        None if region.is_changed() => Err(region.failure().unwrap_or_else(|| changed(OVERWRITTEN))),
         None => Ok(()),
     }
 }

@@ -177,6 +177,8 @@ impl Shared {
             Ok(())
         };
         let Some(bytes) = LogEntry::encode(&self.plan, before, entry.clone(), copy)? else { return Ok(false) };
+        // The bytes are zeros if their pages were lost.
+        self.store.check_stored()?;
         let end = last.log.next + bytes.len() as u64;
         if end > self.header.log || self.unsynced().is_some() {
             return Ok(false);
@@ -212,7 +214,7 @@ impl Shared {
         }
         last.is_in_doubt = true;
         self.store.publish64(self.header.live + UNSYNCED, unsynced.word());
-        Ok(())
+        Ok(self.store.check_stored()?)
     }
 
     /// Removes the note, as the sync has succeeded.

@@ -153,6 +153,9 @@ impl Growing {
         store.fill_holes(0, header.log_start()).map_err(failed)?;
         store.fill_holes(header.shared_at(), header.file_len() - header.shared_at()).map_err(failed)?;
         let footer = Mutex::new(PublishedFooter::reopen(sizes, &header, &store).map_err(failed)?);
+        // What is stored to, and not written, and has its space: last, to leave none that is needed to what has not.
+        store.make_ready(header.live, header.durable(0) - header.live).map_err(failed)?;
+        store.make_ready(header.tail, 4).map_err(failed)?;
         if let Some(number) = segment.given_up(record)? {
             // Otherwise it would become valid again if equal rows were appended.
             store.write(header.durable(number), &vec![0; header.record as usize]).map_err(failed)?;
@@ -360,6 +363,7 @@ impl Growing {
         self.sequence += 1;
         self.renew_record(self.sequence, state, word);
         publish::commit(&self.shared.store, self.shared.header.page(), self.sequence, &self.record);
+        self.shared.store.check_stored()?;
         self.committed.counters.copy_from_slice(&self.now.counters);
         self.committed.tails.copy_from_slice(&self.now.tails);
         Ok(())

@@ -485,7 +485,9 @@ impl Writer {
     /// Records the error that ends the writer.
     #[cold]
     pub(super) fn note(&mut self, e: Error) -> Error {
-        if e.kind() == ErrorKind::FileChanged {
+        // After a store that could not be made, none is.
+        let is_stored = |segment: &Growing| segment.shared.store.check_stored().is_ok();
+        if e.kind() == ErrorKind::FileChanged || !self.segments.iter().all(is_stored) {
             self.broken.get_or_insert_with(|| e.message().into());
         }
         e.at(&self.folder)
