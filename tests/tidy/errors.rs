@@ -85,9 +85,19 @@ const GIVEN_UP: &[(&str, &[&str], &str)] = &[
         &["let Ok(opened)", "let Ok(store)", "store.file_word()"],
         "the next writer stamps the file",
     ),
+    (
+        "src/table/writer/opening.rs",
+        &["restore_footers(medium, path"],
+        "other readers find the rows of the segment after a repair, which has the error",
+    ),
     ("src/table/writer/positions.rs", &["self.live_mut()"], "a writer without a segment has nothing to take back"),
     ("src/table/writer/turns.rs", &["turn.unwrap_or_else("], "a panic, which is noted"),
     ("src/table/writer/writer.rs", &["self.next_shape("], "the segment is made when it is needed, with the error"),
+    (
+        "src/table/writer/writer.rs",
+        &["store.check_stored().is_ok()"],
+        "asked after another error, which is returned then",
+    ),
     ("src/table/writer/writer.rs", &["publish_ahead("], "other readers see the rows with the next footer"),
     (
         "src/table/writer/writer.rs",
@@ -96,6 +106,11 @@ const GIVEN_UP: &[(&str, &[&str], &str)] = &[
     ),
     ("src/table/writer/writer.rs", &["self.medium.remove("], "the next writer removes it; the first error is returned"),
     ("src/table/writer/writer.rs", &["self.live_mut()"], "a writer without a segment has nothing to take back"),
+    (
+        "crates/mapping/src/fault.rs",
+        &["open(&self.path).ok()?", "metadata().ok()?", "os::space(&file).ok()?"],
+        "asked after a page was lost, which is an error of its own",
+    ),
     ("crates/mapping/src/folder.rs", &["chown(path"], "the directory stays the process's own"),
     (
         "crates/mapping/src/folder.rs",

@@ -482,10 +482,9 @@ impl Writer {
         }
     }
 
-    /// Records the error that ends the writer.
+    /// Records the error that ends the writer. After a store that could not be made, none is.
     #[cold]
     pub(super) fn note(&mut self, e: Error) -> Error {
-        // After a store that could not be made, none is.
         let is_stored = |segment: &Growing| segment.shared.store.check_stored().is_ok();
         if e.kind() == ErrorKind::FileChanged || !self.segments.iter().all(is_stored) {
             self.broken.get_or_insert_with(|| e.message().into());
