@@ -657,15 +657,22 @@ fn a_clock_that_goes_backwards_costs_nothing() {
     }
 }
 
-/// Refuses one name beside the table.
-#[derive(Debug, Default)]
-struct NoName(AtomicU64);
+/// Refuses one name of a segment: that beside the table, or its own.
+#[derive(Debug)]
+struct NoName {
+    is_own: bool,
+    asked: AtomicU64,
+}
 
 impl Witness for NoName {
     fn hear(&self, act: Act<'_>) -> std::io::Result<()> {
-        let is_waiting = matches!(act, Act::Name { path, .. } | Act::Rename { to: path, .. }
-            if path.extension().is_some_and(|end| end == "next"));
-        match is_waiting && self.0.fetch_add(1, Ordering::SeqCst) == 0 {
+        let waits = |path: &Path| path.extension().is_some_and(|end| end == "next");
+        let is_it = match act {
+            Act::Rename { from, .. } if self.is_own => waits(from),
+            Act::Name { path, .. } | Act::Rename { to: path, .. } => !self.is_own && waits(path),
+            _ => false,
+        };
+        match is_it && self.asked.fetch_add(1, Ordering::SeqCst) == 0 {
             true => Err(std::io::Error::other("a full disk")),
             false => Ok(()),
         }
@@ -675,10 +682,10 @@ impl Witness for NoName {
 /// A commit that fails sets no positions: neither a rollback nor the next commit finds names without values.
 #[test]
 fn positions_of_a_failed_commit_are_forgotten() {
-    for is_rolled_back in [false, true] {
+    for (is_rolled_back, is_own) in [(false, false), (true, false), (false, true), (true, true)] {
         let folder = tempfile::tempdir().unwrap();
         let table = folder.path().join("ticks");
-        let medium = Medium::watched(Arc::new(NoName::default()));
+        let medium = Medium::watched(Arc::new(NoName { is_own, asked: AtomicU64::new(0) }));
         let options = WriterOptions { medium, ..unsynced(8) };
         let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
         let mut writer = Writer::open(&table, Some(schema), &options).unwrap();

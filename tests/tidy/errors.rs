@@ -98,7 +98,7 @@ const GIVEN_UP: &[(&str, &[&str], &str)] = &[
         &["store.check_stored().is_ok()"],
         "asked after another error, which is returned then",
     ),
-    ("src/table/writer/writer.rs", &["publish_ahead("], "other readers see the rows with the next footer"),
+    ("src/table/writer/writer.rs", &["taken_back.is_err()"], "the writer ends, and the first error is returned"),
     (
         "src/table/writer/writer.rs",
         &["done.trim()", "live.trim()", "trim_footers()"],

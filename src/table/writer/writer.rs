@@ -582,16 +582,18 @@ impl Writer {
         // A segment of a new schema begins without rows.
         let sealed = State { goes_on: self.segments[1].rows() > 0, ..SEALED };
         self.prepare(sealed)?;
-        let first = &self.segments[0];
         // A reader that lists the directory and finds the next segment must find this one's last footer.
+        let first = &self.segments[0];
         let published = first.shared.publish_ahead(&first.now.counters, first.sequence + 1);
         published.inspect_err(|_| first.forget_prepared())?;
-        if let Err(e) = self.name_all() {
-            self.segments[0].forget_prepared();
-            self.broken = Some(format!("a segment could not be given its name ({})", e.message()));
-            // Other Arrow readers must not keep seeing uncommitted rows. If that fails too, the first error is enough.
+        if let Err((named, e)) = self.name_all() {
             let first = &self.segments[0];
-            let _ = first.shared.publish_ahead(&first.committed.counters, first.sequence);
+            first.forget_prepared();
+            // Other Arrow readers must not keep seeing uncommitted rows.
+            let taken_back = first.shared.publish_ahead(&first.committed.counters, first.sequence);
+            if named > 0 || taken_back.is_err() {
+                self.broken = Some(format!("a segment could not be given its name ({})", e.message()));
+            }
             return Err(e);
         }
         self.background.goes_on(self.segments[1..].iter().map(|segment| segment.shared.clone()).collect());
@@ -600,7 +602,6 @@ impl Writer {
         shown.inspect_err(|e| self.broken = Some(e.message().into()))?;
         self.background.rolled();
         for done in self.segments.drain(..last) {
-            // Blocks that stay allocated only cost space.
             let _ = done.trim();
             self.background.sealed(done.shared);
         }
@@ -629,16 +630,16 @@ impl Writer {
         self.segments[0].prepare(sealed)
     }
 
-    fn name_all(&self) -> Result<()> {
+    /// Gives all segments but the first their names; an error comes with how many had one by then.
+    fn name_all(&self) -> Result<(), (usize, Error)> {
         let behind = &self.segments[1..];
         for (number, segment) in behind.iter().enumerate() {
             if let Err(e) = give_name(segment, &self.folder) {
-                // Other Arrow readers must not see the rows of those that have their names. If that fails, the first
-                // error is enough.
+                // Other Arrow readers must not see the rows of those that have theirs. The first error is enough.
                 for named in behind[..number].iter().rev() {
                     let _ = self.medium.remove(&chain::path(&self.folder, named.first_row()));
                 }
-                return Err(e);
+                return Err((number, e));
             }
         }
         Ok(())
@@ -700,7 +701,6 @@ impl Writer {
         self.background.publish_now(&self.segments[0].shared);
         let live = &self.segments[0];
         self.background.settle(&live.shared).map_err(|e| e.at(&self.folder))?;
-        // Blocks that stay allocated only cost space.
         let _ = live.trim();
         let _ = live.shared.trim_footers();
         Ok(())
