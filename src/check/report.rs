@@ -297,7 +297,7 @@ fn repair_file(path: &Path, progress: OnProgress) -> Result<(Report, Option<Repa
             path.parent().map_or(Ok(()), table::sync_folder)?;
             std::fs::rename(part, path).map_err(|e| Error::io("replacing the damaged file", &e))?;
         }
-        None if !begins_as_arrow(&bytes) => {
+        None if !begins_as_arrow(&bytes)? => {
             let why = report.damage().next().map_or_else(String::new, |finding| format!(" ({})", finding.message));
             let message = format!(
                 "the file does not begin as an Arrow file or stream, so it was left as it is{why}; give files of Arrow \

@@ -40,6 +40,8 @@ ROWS = 50
 SEGMENT = 20
 # Rows of a commit across the ends of segments whose writer was killed in it.
 PREPARED = 30
+# Of the calls of these, one of so many fails: they look at thousands of places.
+SAMPLED = {"repair_prepared": 20}
 SCHEMA = "n: int64, s: utf8, c: category"
 
 
@@ -149,9 +151,9 @@ def finish_commit(path, _, rows):
 
 @operation("prepared table")
 def repair_prepared(path, _, rows):
+    # A sound table is left to the next writer.
     rows.appended = Rows.finished
     aw.repair(path)
-    rows.finish()
     check_rows(aw.open(path), rows, "repaired")
 
 
@@ -351,6 +353,7 @@ def run(name, every, seed, is_rebooted):
     assert libc.fail_calls_of(b"_arrowwood"), "the package's library is not loaded"
     chance = random.Random(f"{seed} {name}")
     counts, wrong = collections.Counter(), []
+    every *= SAMPLED.get(name, 1)
     with tempfile.TemporaryDirectory() as home:
         original, path = os.path.join(home, "original"), os.path.join(home, "there")
         make_original(OPERATIONS[name][0], original)

@@ -201,3 +201,51 @@ def test_the_command(tmp_path):
     assert subprocess.run([*command, "nonsense"], capture_output=True).returncode == 2
     cut = subprocess.run(f"{' '.join(command)} --help | head -0", shell=True, capture_output=True, text=True)
     assert "panic" not in cut.stderr and "Traceback" not in cut.stderr
+
+
+NOT_UTF8 = [b"good", b"\xff\xfe"]
+
+
+def not_utf8(kind):
+    binary = pa.array(NOT_UTF8, pa.large_binary() if kind.startswith("large") else pa.binary())
+    text = binary.view(pa.large_string() if kind.startswith("large") else pa.string())
+    if kind == "list":
+        return pa.ListArray.from_arrays([0, 1, 2], text)
+    if kind == "struct":
+        return pa.StructArray.from_arrays([text], names=["inner"])
+    if kind == "map":
+        return pa.MapArray.from_arrays([0, 1, 2], pa.array(["a", "b"]), text)
+    if kind == "dictionary":
+        return pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int32()), text)
+    return text
+
+
+@pytest.mark.parametrize("kind", ["utf8", "large_utf8", "list", "struct", "map", "dictionary"])
+def test_text_that_is_not_utf8_is_refused_by_each_way_in(tmp_path, kind):
+    """pyarrow does not check what it views as text. Once it was committed, its column could not be read as a whole."""
+    table = pa.table({"text": not_utf8(kind)})
+    path = tmp_path / "table"
+    ways = {
+        "a table": lambda writer: writer.append(table),
+        "a batch": lambda writer: writer.append(table.to_batches()[0]),
+        "a stream": lambda writer: writer.append(table.to_reader()),
+    }
+    with aw.writer(path, table.schema) as writer:
+        writer.append(table[:1])
+        for way, append in ways.items():
+            with pytest.raises(aw.Error, match="UTF-8|utf-8|utf8"):
+                append(writer)
+            writer.commit()
+            assert len(aw.open(path)) == 1, way
+        writer.append(table[:1])
+    assert len(aw.open(path)) == 2 and aw.check(path).is_good
+    assert aw.open(path)["text"].to_pylist() == 2 * table[:1]["text"].to_pylist()
+
+
+def test_repair_leaves_what_is_no_arrow_file(tmp_path):
+    path = tmp_path / "prices.csv"
+    path.write_text("symbol,price\nAAPL,1\n")
+    with pytest.raises(aw.InvalidArgument, match="does not begin as an Arrow file"):
+        aw.repair(path)
+    assert [file.name for file in tmp_path.iterdir()] == ["prices.csv"]
+    assert path.read_text() == "symbol,price\nAAPL,1\n"

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+import arrowwood as aw
 from waits import PATIENCE
 
 PROGRAM = os.path.join(os.path.dirname(__file__), "..", "failing_calls", "operations.py")
@@ -37,3 +38,41 @@ def test_calls_that_fail_cost_no_row(operation):
 @pytest.mark.parametrize("operation", OF_TABLES)
 def test_calls_that_fail_after_a_restart_cost_no_row(operation):
     run(operation, "--rebooted")
+
+
+FIRST = """
+import ctypes, errno, sys
+import arrowwood as aw
+path, kinds, when = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+libc = ctypes.CDLL(None)
+libc.fail_calls_of.restype = ctypes.c_bool
+libc.fail_calls.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_bool]
+assert libc.fail_calls_of(b"_arrowwood")
+libc.fail_calls(kinds, when, errno.EMFILE, False)
+try:
+    aw.open(path)
+except aw.IoError as e:
+    assert e.errno == errno.EMFILE, e
+failed = libc.failed_calls()
+libc.fail_calls(0, 0, 0, False)
+assert len(aw.open(path)) == 5
+aw.writer(path).close()
+print(failed)
+"""
+
+
+def test_a_call_that_fails_at_the_first_table_of_a_process_is_forgotten(tmp_path):
+    """Nothing is remembered of it: the id of the boot, for one, is read once for a process."""
+    if sys.platform != "linux" or shutil.which("cc") is None:
+        pytest.skip("a library is compiled with cc, and preloaded")
+    environment = {**os.environ, "LD_PRELOAD": operations.build(str(tmp_path))}
+    path = str(tmp_path / "table")
+    with aw.writer(path, "n: int") as writer:
+        writer.append({"n": range(5)})
+    failed = []
+    while not failed or failed[-1]:
+        command = [sys.executable, "-c", FIRST, path, str(operations.OPEN | operations.READ), str(len(failed) + 1)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+        assert done.returncode == 0, f"call {len(failed) + 1}: {done.stderr}"
+        failed.append(int(done.stdout))
+    assert len(failed) > 5

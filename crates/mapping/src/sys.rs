@@ -599,12 +599,21 @@ impl Drop for Counted {
 /// Whether so many files are mapped that other code in the process, such as its allocator, might soon be refused a
 /// mapping. Linux allows 65,530 (`vm.max_map_count`).
 pub fn mappings_are_scarce() -> bool {
+    mapped_files() >= LIMIT.load(Ordering::Relaxed).min(most_mappings())
+}
+
+/// The part of the system's limit that is taken at most. What is read once is remembered, and no failure to read it.
+fn most_mappings() -> usize {
+    const DEFAULT: usize = 65_530;
     static MOST: OnceLock<usize> = OnceLock::new();
-    let most = MOST.get_or_init(|| {
-        let text = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap_or_default();
-        text.trim().parse().map_or(usize::MAX, |count: usize| count / 4 * 3)
-    });
-    mapped_files() >= LIMIT.load(Ordering::Relaxed).min(*most)
+    let part = |count: usize| count / 4 * 3;
+    if let Some(most) = MOST.get() {
+        return *most;
+    }
+    match std::fs::read_to_string("/proc/sys/vm/max_map_count") {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => part(DEFAULT),
+        text => *MOST.get_or_init(|| text.ok().and_then(|text| text.trim().parse().ok()).map_or(usize::MAX, part)),
+    }
 }
 
 /// The number of files that the process has mapped.

@@ -3,6 +3,8 @@
 use crate::array::Bytes;
 use crate::error::{Error, ErrorKind};
 #[cfg(feature = "check")]
+use crate::error::{Result, if_sound};
+#[cfg(feature = "check")]
 use crate::ipc::framing::{CONTINUATION, Kind, MAGIC, MessageHeader, NextMessage, Window, find};
 
 const SIGNATURES: &[(&[u8], &str, &str)] = &[
@@ -26,19 +28,23 @@ const SIGNATURES: &[(&[u8], &str, &str)] = &[
 ];
 
 /// Whether bytes begin as an Arrow file, or as a stream does: with a message, which is a schema.
+///
+/// # Errors
+/// Those of reading the bytes.
 #[cfg(feature = "check")]
-pub(crate) fn begins_as_arrow(bytes: &Bytes) -> bool {
+pub(crate) fn begins_as_arrow(bytes: &Bytes) -> Result<bool> {
     let mut window = Window::new();
-    let begins_with = |magic: &[u8]| {
-        let mut head = vec![0; magic.len()];
-        bytes.len() >= magic.len() && bytes.read_at(0, &mut head).is_ok() && head == magic
+    let begins_with = |magic: &[u8]| -> Result<bool> {
+        let mut head = vec![0; magic.len().min(bytes.len())];
+        bytes.read_at(0, &mut head)?;
+        Ok(head == magic)
     };
-    let has_schema = |window: &mut Window| {
-        let Ok(NextMessage::Message(frame)) = find(bytes, window, 0) else { return false };
-        let metadata = window.get(bytes, frame.metadata, frame.metadata_len);
-        metadata.is_ok_and(|metadata| MessageHeader::parse(metadata).is_ok_and(|header| header.kind == Kind::Schema))
+    let has_schema = |window: &mut Window| -> Result<bool> {
+        let Some(NextMessage::Message(frame)) = if_sound(find(bytes, window, 0))? else { return Ok(false) };
+        let metadata = if_sound(window.get(bytes, frame.metadata, frame.metadata_len))?;
+        Ok(metadata.is_some_and(|raw| MessageHeader::parse(raw).is_ok_and(|header| header.kind == Kind::Schema)))
     };
-    begins_with(MAGIC) || begins_with(&CONTINUATION.to_le_bytes()) && has_schema(&mut window)
+    Ok(begins_with(MAGIC)? || begins_with(&CONTINUATION.to_le_bytes())? && has_schema(&mut window)?)
 }
 
 /// Returns the error for bytes that do not begin like an Arrow stream; `cause` is the error of reading them as one.

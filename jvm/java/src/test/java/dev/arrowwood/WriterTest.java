@@ -1,10 +1,12 @@
 package dev.arrowwood;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -22,6 +24,7 @@ import java.util.logging.Logger;
 import java.util.logging.SimpleFormatter;
 import java.util.stream.IntStream;
 import java.util.stream.LongStream;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -108,6 +111,45 @@ class WriterTest {
             }
             writer.commit(Map.of("kafka/t/0", offset));
         }
+    }
+
+    /** A refresh behind dropped rows found nothing new until the live segment was full. */
+    @Test
+    void aRefreshLeavesOutWhatWasDropped() throws Exception {
+        Path table = folder.resolve("table");
+        WriterOptions options = WriterOptions.DEFAULT.segmentRows(4);
+        try (TableWriter writer = TableWriter.open(table, Schema.parse("n: int64"), options)) {
+            for (long n = 0; n < 10; n++) {
+                writer.appendRow(n);
+            }
+            writer.commit();
+            Dataset rows = Arrowwood.open(table);
+            assertEquals(8, writer.dropBefore(8));
+            Dataset left = rows.refresh();
+            assertEquals(8, left.firstRow());
+            assertEquals(
+                    List.of(8L, 9L), left.stream().map(row -> row.getLong("n")).toList());
+            assertEquals(10, rows.rows());
+        }
+    }
+
+    /** It returned normally: the rows were synced, and nowhere. */
+    @Test
+    void rowsOfATableThatWasRemovedAreNotDurable() throws Exception {
+        Path table = folder.resolve("table");
+        TableWriter writer = writer();
+        writer.appendRow(1L);
+        writer.commit();
+        try (Stream<Path> files = Files.list(table)) {
+            for (Path file : files.toList()) {
+                Files.delete(file);
+            }
+        }
+        Files.delete(table);
+        writer.appendRow(2L);
+        RuntimeException refused = assertThrows(RuntimeException.class, writer::commitDurably);
+        assertInstanceOf(Failure.class, refused);
+        assertThrows(RuntimeException.class, writer::commitDurably);
     }
 
     /** A writer with a newer schema changes the table's. */
