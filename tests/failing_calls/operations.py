@@ -215,6 +215,17 @@ def open_part_of_a_file(path, _, rows):
     check_rows(aw.open(path, partial=True), rows, "opened")
 
 
+@operation("cut file")
+def open_a_cut_file(path, _, rows):
+    check_rows(aw.open(path, partial=True), rows, "opened")
+
+
+@operation("cut file")
+def repair_a_cut_file(path, _, rows):
+    report = aw.repair(path)
+    assert report.rows == ROWS and report.repaired is not None, f"{report}"
+
+
 @operation("file")
 def check_file(path, _, rows):
     report = aw.check(path)
@@ -238,8 +249,11 @@ def more(path, rows):
 
 
 def make_original(kind, path):
-    if kind == "file":
-        aw.write(rows_from(0, ROWS), path)
+    if "file" in kind:
+        aw.write(rows_from(0, ROWS), path, max_rows=10)
+        if kind == "cut file":
+            # What its footer says is lost; all batches are there.
+            os.truncate(path, os.path.getsize(path) - 10)
         return
     # A killed writer leaves the most to do.
     child = os.fork()
@@ -276,11 +290,13 @@ def check_after(path, begins_with, rows, what):
         aw.writer(path).close()
         rows.finish()
     try:
-        data = aw.open(path)
+        data = aw.open(path, partial=begins_with == "cut file")
     except aw.NotFound:
         assert begins_with == "nothing" and rows.acknowledged == 0, f"{what}: there is no table"
         return
     check_rows(data, rows, what)
+    if begins_with == "cut file":
+        return
     damaged = [name for name in os.listdir(os.path.dirname(path)) if "damaged" in name]
     assert not damaged, f"{what}: {damaged}"
     report = aw.check(path)
@@ -340,7 +356,8 @@ def copy(original, path):
 
 def remove(path):
     shutil.rmtree(path, ignore_errors=True)
-    for file in [path, *hidden(path)]:
+    set_aside = Path(path).parent.glob(f"{Path(path).name}.damaged*")
+    for file in [path, *hidden(path), *set_aside]:
         Path(file).unlink(missing_ok=True)
 
 

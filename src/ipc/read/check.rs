@@ -10,7 +10,7 @@ use std::ops::Range;
 use super::source::Ipc;
 use crate::array::{Unchecked, check_null_counts};
 use crate::dataset::Source;
-use crate::error::{Error, Findings, Result};
+use crate::error::{Error, Findings, Result, if_sound};
 use crate::ipc::framing::{
     BatchHeader, DictionaryHeader, FlatTable, Footer, FooterBlocks, IpcSchema, Kind, MessageHeader, NextMessage, Node,
     Window, behind_magic, find,
@@ -132,9 +132,11 @@ impl Ipc {
         match { in_front }() {
             Ok((_, true)) => return false,
             Ok((at, false)) => found.damage(at, "the schema in front of the file is not the one in its footer"),
-            Err(_) if self.has_bare_schema() => return false,
             Err(e) => {
-                found.error_of(8, "the schema in front of the file: ", &e);
+                match self.has_bare_schema() {
+                    Ok(true) => (),
+                    seen => found.error_of(8, "the schema in front of the file: ", &seen.err().unwrap_or(e)),
+                }
                 return false;
             }
         }
@@ -142,11 +144,11 @@ impl Ipc {
     }
 
     /// Whether the schema message follows the magic without its length, as Polars writes it.
-    fn has_bare_schema(&self) -> bool {
+    fn has_bare_schema(&self) -> Result<bool> {
         let mut bytes = vec![0; self.data.bytes.len().saturating_sub(8).min(1 << 20)];
-        let read = self.data.bytes.read_at(8, &mut bytes);
-        let schema = read.and_then(|()| IpcSchema::of_metadata(&bytes));
-        schema.is_ok_and(|schema| same_schema(&schema, &self.data.schema))
+        self.data.bytes.read_at(8, &mut bytes)?;
+        let schema = IpcSchema::of_metadata(&bytes);
+        Ok(schema.is_ok_and(|schema| same_schema(&schema, &self.data.schema)))
     }
 
     /// Returns the range of a block's message, whose lengths must be those of the block.
@@ -189,8 +191,11 @@ impl Ipc {
     /// Checks that messages follow one another and that the footer lists all of them. Returns the byte up to which that
     /// is so.
     fn check_order(&self, messages: &[Range<usize>], window: &mut Window, found: &mut Findings) -> usize {
-        let front = behind_magic(&self.data.bytes, window).ok().flatten();
-        let mut next = front.map_or(8, |frame| frame.body());
+        let front = if_sound(behind_magic(&self.data.bytes, window)).unwrap_or_else(|e| {
+            found.error(None, &e);
+            None
+        });
+        let mut next = front.flatten().map_or(8, |frame| frame.body());
         let mut ordered = self.data.bytes.len();
         let end = self.data.bytes.len()..self.data.bytes.len();
         for range in messages.iter().cloned().chain(std::iter::once(end)) {
@@ -199,9 +204,13 @@ impl Ipc {
                 found.damage(range.start as u64, message);
                 ordered = ordered.min(range.start);
             }
-            if let Some(at) = self.unlisted(next, range.start, window) {
-                found.damage(at as u64, "a message that the footer doesn't list");
-                ordered = ordered.min(at);
+            match self.unlisted(next, range.start, window) {
+                Ok(None) => (),
+                Ok(Some(at)) => {
+                    found.damage(at as u64, "a message that the footer doesn't list");
+                    ordered = ordered.min(at);
+                }
+                Err(e) => found.error(None, &e),
             }
             next = next.max(range.end);
         }
@@ -221,14 +230,19 @@ impl Ipc {
     }
 
     /// Reports a message between two others, or after the last.
-    fn unlisted(&self, from: usize, to: usize, window: &mut Window) -> Option<usize> {
+    fn unlisted(&self, from: usize, to: usize, window: &mut Window) -> Result<Option<usize>> {
         let places = (from.next_multiple_of(8)..to).step_by(8).take_while(|&at| at <= from.next_multiple_of(ALIGNMENT));
-        places.filter(|&at| at + 8 < to).find(|&at| match find(&self.data.bytes, window, at) {
-            Ok(NextMessage::Message(frame)) if !frame.is_legacy() => {
-                self.data.look(frame, window).is_ok_and(|seen| seen.kind != Kind::Schema && seen.end <= to)
+        for at in places.filter(|&at| at + 8 < to) {
+            let Some(NextMessage::Message(frame)) = if_sound(find(&self.data.bytes, window, at))? else { continue };
+            if frame.is_legacy() {
+                continue;
             }
-            _ => false,
-        })
+            let seen = if_sound(self.data.look(frame, window))?;
+            if seen.is_some_and(|seen| seen.kind != Kind::Schema && seen.end <= to) {
+                return Ok(Some(at));
+            }
+        }
+        Ok(None)
     }
 }
 

@@ -204,7 +204,7 @@ fn opened(bytes: &Bytes, options: ReadOptions, known: &KnownSchema, window: &mut
     }
     match read_footer(bytes, known) {
         // A file that was cut off before its footer is a stream after its magic.
-        Err(_) if options.partial => {
+        Err(e) if options.partial && e.is_about_bytes() => {
             let start = behind_magic(bytes, window)?.map_or(bytes.len(), |frame| frame.offset);
             open_stream(bytes, known, window, start)
         }

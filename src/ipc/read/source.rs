@@ -158,7 +158,8 @@ impl Ipc {
             None => self.step_stream(walk),
         };
         match stepped {
-            Err(e) if self.data.options.partial => {
+            // What can't be read may be right.
+            Err(e) if self.data.options.partial && e.is_about_bytes() => {
                 let batches = self.entries.len();
                 let _ = self.left.set(format!("valid up to batch {batches}, row {}: {}", walk.rows, e.message()));
                 Ok(false)
