@@ -20,13 +20,15 @@ class PartitionedRound(Round):
         self.added = 0
         self.fresh = 0
         self.tried = False
+        # The partition that a call is to remove, until it has ended.
+        self.leaving = None
         self.is_open = False
 
     def about(self):
         return f"partitions of {self.kind}"
 
     def since(self):
-        return {key: (model.since(), model.exists) for key, model in self.models.items()}
+        return {key: (model.since(), model.exists and key != self.leaving) for key, model in self.models.items()}
 
     def exists(self):
         return any(model.exists for model in self.models.values())
@@ -297,8 +299,10 @@ class PartitionedRound(Round):
             if not reply["result"]:
                 raise Wrong(f"partition {key} was not there")
             self.models[key] = Model(self.kind)
+            self.leaving = None
             self.forget(hand)
 
+        self.leaving = key
         return self.changing("p: drop", "drop_partition", {"key": key}, done)
 
     def forget(self, hand):
@@ -412,9 +416,13 @@ class PartitionedRound(Round):
 
     def done_follow(self, hand, call, reply):
         name = call.arguments["name"]
-        following = hand.followers.setdefault(name, {"since": call.since, "next": dict.fromkeys(PARTITIONS, 0)})
+        following = hand.followers.setdefault(name, {"since": call.since, "next": {}})
         for first, columns, rows in reply["result"]["parts"]:
             key = rows[0]["key"]
+            if key not in following["next"]:
+                # It begins with the first row that is there.
+                self.models[key].find_first(following["since"][key][0].first, first)
+                following["next"][key] = first
             if first != following["next"][key]:
                 raise Wrong(f"partition {key}: rows from {first} on, expected from {following['next'][key]} on")
             orders = self.models[key].orders[following["since"][key][0].order :]
@@ -422,8 +430,9 @@ class PartitionedRound(Round):
             following["next"][key] += len(rows)
         for key, (since, _) in call.since.items():
             least = self.models[key].commits[since.low].end
-            if following["next"][key] < least:
-                raise Wrong(f"partition {key}: a follower ended at row {following['next'][key]}, before {least}")
+            end = following["next"].get(key, 0)
+            if end < least and (end or least > self.models[key].first_most):
+                raise Wrong(f"partition {key}: a follower ended at row {end}, before {least}")
 
     def failed_follow(self, hand, call, reply):
         hand.followers.pop(call.arguments["name"], None)
