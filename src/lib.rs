@@ -171,9 +171,9 @@ pub use compute::{
     Aggregation, AggregationProgress, EpochOrder, Expression, Function, GatheredRows, IncrementalAggregation, Literal,
     Operator, Predicate, TimePart, col,
 };
-pub use dataset::{Column, Dataset, Footprint, Row};
 #[doc(hidden)]
-pub use dataset::{PushedRows, same_rows};
+pub use dataset::{COMPARED_ROWS, PushedRows, same_end, same_rows};
+pub use dataset::{Column, Dataset, Footprint, Row};
 #[doc(hidden)]
 pub use directory::table_identity;
 pub use error::{Error, ErrorKind, Finding, Result};

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use arrow_schema::{FieldRef, Schema};
 
 use crate::array::{Bytes, Value};
-use crate::dataset::{Dataset, same_rows};
+use crate::dataset::{Dataset, same_end};
 use crate::directory::{is_directory, table_identity};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{arrow_files, expand, is_glob, local_path};
@@ -251,8 +251,9 @@ struct SourceRows<'a> {
     is_pushed: bool,
 }
 
-impl SourceRows<'_> {
-    fn of<'a>(name: &'a Path, rows: &'a Dataset) -> Result<Option<SourceRows<'a>>> {
+impl<'a> SourceRows<'a> {
+    /// Returns the rows of a source; `None` if it is neither a table nor an object that was pushed from one.
+    fn find(name: &'a Path, rows: &'a Dataset) -> Result<Option<SourceRows<'a>>> {
         let (first, table, is_pushed) = match (rows.pushed_rows(), rows.path()) {
             (Some(pushed), _) => (pushed.first_row, pushed.table, true),
             (None, Some(folder)) if rows.origin().is_none() && is_directory(folder)? => {
@@ -265,24 +266,20 @@ impl SourceRows<'_> {
     }
 
     /// The numbers of rows that both have, which are provably the same: of one table, or the last of them are equal.
-    fn shared_with(&self, other: &SourceRows<'_>) -> Result<Option<Range<u64>>> {
-        const COMPARED: u64 = 100;
+    fn shared_with(&self, other: &SourceRows<'a>) -> Result<Option<Range<u64>>> {
         let both = self.numbers.start.max(other.numbers.start)..self.numbers.end.min(other.numbers.end);
-        if both.is_empty() || !(self.is_pushed || other.is_pushed) || schema_difference(self.rows, other.rows) {
+        let has_schema = self.rows.schema().fields() == other.rows.schema().fields();
+        if both.is_empty() || !(self.is_pushed || other.is_pushed) || !has_schema {
             return Ok(None);
         }
         let are_known = !self.table.is_empty() && !other.table.is_empty();
         if are_known && (self.table == other.table || self.is_pushed && other.is_pushed) {
             return Ok((self.table == other.table).then_some(both));
         }
-        let start = both.start.max(both.end.saturating_sub(COMPARED));
-        let last = |source: &SourceRows<'_>| source.rows.slice(start - source.numbers.start, both.end - start);
-        Ok(same_rows(&last(self)?, &last(other)?)?.then_some(both))
+        let numbered = |source: &SourceRows<'a>| (source.rows, source.numbers.start);
+        let (_, are_same) = same_end(numbered(self), numbered(other), both.end)?;
+        Ok(are_same.then_some(both))
     }
-}
-
-fn schema_difference(a: &Dataset, b: &Dataset) -> bool {
-    a.schema().fields() != b.schema().fields()
 }
 
 /// Checks that no rows of a table are in two of the sources: in the table, and in objects that were pushed from it.
@@ -293,7 +290,7 @@ fn check_overlaps(paths: &[&Path], opened: &[Dataset]) -> Result<()> {
     if opened.len() < 2 || !opened.iter().any(|rows| rows.pushed_rows().is_some()) {
         return Ok(());
     }
-    let found = paths.iter().zip(opened).map(|(name, rows)| SourceRows::of(name, rows));
+    let found = paths.iter().zip(opened).map(|(name, rows)| SourceRows::find(name, rows));
     let mut sources: Vec<SourceRows<'_>> = found.filter_map(Result::transpose).collect::<Result<_>>()?;
     sources.sort_by_key(|source| source.numbers.start);
     for (number, source) in sources.iter().enumerate() {

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use arrowwood::{
-    Dataset, Error, ErrorKind, Late, NUMBERING, PROMOTED, Result, Writer, WriterOptions, open, read_stream, same_rows,
+    COMPARED_ROWS, Dataset, Error, ErrorKind, Late, NUMBERING, PROMOTED, Result, Writer, WriterOptions, open,
+    read_stream, same_rows,
 };
 use serde_json::Value as Json;
 
@@ -17,8 +18,6 @@ use crate::client::{Client, ClientOptions, Failed};
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 /// After an attempt that lasted this long, pauses begin with the first one again.
 const CALM: Duration = Duration::from_secs(10);
-/// The number of rows at the end of the local table that are compared with the server's.
-const COMPARED: u64 = 100;
 /// Rows become durable at least every so many bytes.
 const BURST: usize = 64 << 20;
 
@@ -229,7 +228,7 @@ fn noted(here: &Dataset) -> Result<Option<u64>> {
 /// The first of `known` rows to compare with the server's: if row numbers may have changed since, all that the server
 /// still has.
 fn first_compared(known: u64, facts: &Facts, noted: Option<u64>) -> Result<u64> {
-    let last = known.saturating_sub(COMPARED);
+    let last = known.saturating_sub(COMPARED_ROWS);
     if noted == Some(facts.numbering) {
         return Ok(last.max(facts.first_row));
     }

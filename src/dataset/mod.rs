@@ -4,9 +4,8 @@
 //! over pieces of sources), `column`, `row`, `each_row` (rows anywhere), `index` (finding the batch of a row), `key` (the comparable form of
 //! values), `order` (of a sorted column), `zone` (the smallest and largest values of a block), `memory` (arrays in
 //! memory as a source), `partition` (a source with constant columns), `fit` (converting columns of an older schema to a
-//! newer one), `fitted` (a source with such columns), `same` (whether rows
-//! are the same), `pushed` (the rows of an object of a store). Knows no file format; uses `array`, `types`, `parallel`, `map`
-//! and `error`.
+//! newer one), `fitted` (a source with such columns), `same` (whether rows are the same), `pushed` (the rows of an object
+//! of a store). Knows no file format; uses `array`, `types`, `parallel`, `map` and `error`.
 
 mod column;
 mod constant;
@@ -40,7 +39,7 @@ pub(crate) use key::Key;
 pub(crate) use partition::with_fields;
 pub use pushed::PushedRows;
 pub use row::Row;
-pub use same::same_rows;
+pub use same::{COMPARED_ROWS, same_end, same_rows};
 pub use source::Footprint;
 pub(crate) use source::{Location, Origin, Part, Piece, Plain, Source, Widths};
 #[cfg(feature = "compute")]

@@ -1,4 +1,6 @@
-//! [`same_rows`]: whether two datasets have the same rows; and which rows of a table a dataset has.
+//! [`same_rows`], [`same_end`]: whether two datasets have the same rows; and which rows of a table a dataset has.
+
+use std::ops::Range;
 
 use super::dataset::Dataset;
 use super::pushed::PushedRows;
@@ -14,6 +16,23 @@ impl Dataset {
         let pushed = piece.source.pushed_rows()?;
         Some(PushedRows { first_row: pushed.first_row.checked_add(piece.start)?, table: pushed.table.clone() })
     }
+}
+
+/// How many rows at the end of a range are compared to find out whether they are of the same table.
+pub const COMPARED_ROWS: u64 = 100;
+
+/// Compares the last rows before row number `end` that both datasets have, up to [`COMPARED_ROWS`]. Each dataset is given with the
+/// number of its first row. Returns the numbers of the rows that were compared, and whether they are the same.
+///
+/// # Errors
+/// Those of reading the rows.
+pub fn same_end(here: (&Dataset, u64), there: (&Dataset, u64), end: u64) -> Result<(Range<u64>, bool)> {
+    let start = here.1.max(there.1).max(end.saturating_sub(COMPARED_ROWS)).min(end);
+    if start == end {
+        return Ok((start..end, true));
+    }
+    let last = |(rows, first): (&Dataset, u64)| rows.slice(start - first, end - start);
+    Ok((start..end, same_rows(&last(here)?, &last(there)?)?))
 }
 
 /// Whether the rows are the same, where `there` may have a newer schema: more columns, which must be null, and wider numbers.

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use arrowwood::{
-    Dataset, Error, ErrorKind, Open, PushedRows, Result, same_rows, sealed_rows, table_identity, table_stat,
+    Dataset, Error, ErrorKind, Open, PushedRows, Result, same_end, sealed_rows, table_identity, table_stat,
 };
 
 use crate::location::{Location, Options};
@@ -17,8 +17,6 @@ use crate::upload::{Uploaded, upload};
 
 /// Bytes of rows of one object, about, where segments are small.
 const OBJECT: u64 = 256 << 20;
-/// Rows at the end of an object that are compared with the table's.
-const COMPARED: u64 = 100;
 /// How often in a row another object may have the name of one, and no more rows be there than before.
 const VAIN: u32 = 3;
 
@@ -197,15 +195,13 @@ fn there(location: &Location, rows: &Dataset, identity: &str, options: &PushOpti
 /// # Errors
 /// `InvalidData` if they are others.
 fn compare(rows: &Dataset, found: &Dataset, span: &Range<u64>) -> Result<u64> {
-    let start = span.start.max(rows.first_row()).max(span.end.saturating_sub(COMPARED));
-    let Some(count) = span.end.checked_sub(start).filter(|&count| count > 0) else { return Ok(0) };
-    if same_rows(&found.slice(start - span.start, count)?, &rows.slice(start - rows.first_row(), count)?)? {
-        return Ok(count);
+    let (Range { start, end }, are_same) = same_end((found, span.start), (rows, rows.first_row()), span.end)?;
+    if are_same {
+        return Ok(end - start);
     }
     let message = format!(
-        "among the rows from {start} to {} are others than the table's: it is another table, or its rows were sorted; push to \
-         another folder",
-        span.end
+        "among the rows from {start} to {end} are others than the table's: it is another table, or its rows were sorted; push to \
+         another folder"
     );
     Err(Error::new(ErrorKind::InvalidData, message))
 }

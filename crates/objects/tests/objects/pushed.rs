@@ -1,6 +1,6 @@
 //! Tables pushed to a folder: goes on where it stopped, whatever is merged or dropped here meanwhile.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrowwood::{Dataset, ErrorKind, Writer, WriterOptions, compact, open, parse_schema, table_stat};
@@ -88,13 +88,19 @@ fn what_is_not_of_the_table_is_refused() {
     );
 }
 
+/// A table of 250 rows of which 200 were pushed, the path of another one, and the folder of objects.
+fn half_pushed(folder: &Path) -> [PathBuf; 3] {
+    let paths @ [table, _, store] = &["table", "other", "store"].map(|name| folder.join(name));
+    append(table, 0..250);
+    assert_eq!(pushed(table, store, false).unwrap().end, 200);
+    paths.clone()
+}
+
 /// A table made anew, with the same columns, went on behind the rows of the one before.
 #[test]
 fn another_table_with_the_same_columns_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let (table, other, store) = (folder.path().join("table"), folder.path().join("other"), folder.path().join("store"));
-    append(&table, 0..250);
-    assert_eq!(pushed(&table, &store, false).unwrap().end, 200);
+    let [table, other, store] = half_pushed(folder.path());
     append(&other, 1000..1450);
     let refused = pushed(&other, &store, false).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidData);
@@ -114,9 +120,7 @@ fn another_table_with_the_same_columns_is_refused() {
 #[test]
 fn a_table_that_has_dropped_what_was_pushed_goes_on() {
     let folder = tempfile::tempdir().unwrap();
-    let (table, other, store) = (folder.path().join("table"), folder.path().join("other"), folder.path().join("store"));
-    append(&table, 0..250);
-    assert_eq!(pushed(&table, &store, false).unwrap().end, 200);
+    let [table, other, store] = half_pushed(folder.path());
     for (table, rows) in [(&table, 250..310), (&other, 0..310)] {
         append(table, rows);
         let mut writer = Writer::open(table, None, &WriterOptions::default()).unwrap();
