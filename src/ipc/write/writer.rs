@@ -118,9 +118,7 @@ pub(crate) fn write_noted(
 /// # Errors
 /// Those of [`write()`]. The sink keeps what was written before an error.
 pub fn write_indexed(dataset: &Dataset, sink: &mut impl Write, rows: u64) -> Result<()> {
-    let options = WriteOptions { max_rows: Some(rows), ..WriteOptions::default() };
-    let notes = |blocks: &WrittenBlocks| vec![(ROWS, rows_note(&blocks.rows))];
-    dataset.watched(ChangeCheck::Now, || write_all(dataset, sink, &options, notes))
+    write_with_index(dataset, sink, rows, None)
 }
 
 /// As [`write_indexed`], of rows of a table. The footer also says which they are: see [`Dataset::pushed_rows`].
@@ -128,8 +126,15 @@ pub fn write_indexed(dataset: &Dataset, sink: &mut impl Write, rows: u64) -> Res
 /// # Errors
 /// Those of [`write()`]. The sink keeps what was written before an error.
 pub fn write_pushed(dataset: &Dataset, sink: &mut impl Write, rows: u64, from: &PushedRows) -> Result<()> {
+    write_with_index(dataset, sink, rows, Some(from))
+}
+
+fn write_with_index(dataset: &Dataset, sink: &mut impl Write, rows: u64, from: Option<&PushedRows>) -> Result<()> {
     let options = WriteOptions { max_rows: Some(rows), ..WriteOptions::default() };
-    let notes = |blocks: &WrittenBlocks| vec![(ROWS, rows_note(&blocks.rows)), (TABLE, from.to_string())];
+    let notes = |blocks: &WrittenBlocks| {
+        let index = (ROWS, rows_note(&blocks.rows));
+        std::iter::once(index).chain(from.map(|from| (TABLE, from.to_string()))).collect()
+    };
     dataset.watched(ChangeCheck::Now, || write_all(dataset, sink, &options, notes))
 }
 
