@@ -52,8 +52,6 @@ struct MappedFile {
     identity: (u64, u64),
     /// See [`Mapping::file_word`].
     word: u64,
-    /// See [`Mapping::is_on_overlay`].
-    is_on_overlay: bool,
     watched: WatchedFile,
     /// Whether the pages of the watch's marks were asked for.
     is_asked: AtomicBool,
@@ -76,15 +74,12 @@ impl Mapping {
         let region = sys::MemoryRegion::of_file(&file, len, mode, MappedOrigin::new(path, identity, mode));
         let region = region.map_err(|e| Error::io("mapping the file", &e))?;
         let word = file_word(&metadata);
-        let is_on_overlay =
-            is_on_overlay(&file, metadata.dev()).map_err(|e| Error::io("asking for the file system", &e))?;
         let watched = WatchedFile::new(&metadata);
         let origin = MappedFile {
             path: path.to_path_buf(),
             file: RwLock::new(Some(file)),
             identity,
             word,
-            is_on_overlay,
             watched,
             is_asked: AtomicBool::new(false),
         };
@@ -124,13 +119,12 @@ impl Mapping {
             }
         }
         let origin = self.0.origin.as_ref().map(|origin| {
-            let MappedFile { path, identity, word, is_on_overlay, .. } = origin;
+            let MappedFile { path, identity, word, .. } = origin;
             MappedFile {
                 path: path.clone(),
                 file: RwLock::new(None),
                 identity: *identity,
                 word: *word,
-                is_on_overlay: *is_on_overlay,
                 watched: WatchedFile::none(),
                 is_asked: AtomicBool::new(false),
             }
@@ -322,10 +316,16 @@ impl Mapping {
     }
 
     /// Whether the file is on an overlay file system. The first store to a file of a lower layer makes a copy of it in the
-    /// upper one: a mapping from before stays one of the lower file, and does not change any more.
-    #[inline]
-    pub fn is_on_overlay(&self) -> bool {
-        self.0.origin.as_ref().is_some_and(|origin| origin.is_on_overlay)
+    /// upper one: a mapping from before stays one of the lower file, and does not change any more. False of a file that is
+    /// closed.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn is_on_overlay(&self) -> Result<bool> {
+        let Some(origin) = &self.0.origin else { return Ok(false) };
+        let file = origin.file.read().unwrap_or_else(PoisonError::into_inner);
+        let asked = file.as_ref().map(|file| is_on_overlay(file, origin.identity.0)).transpose();
+        Ok(asked.map_err(|e| self.failed("asking for the file system", &e))?.unwrap_or(false))
     }
 
     /// Reads the word at `offset` from the file, also where the mapping is private, or one of a lower layer.

@@ -313,12 +313,7 @@ pub(crate) fn is_on_overlay(file: &File, device: u64) -> io::Result<bool> {
     if libc::major(device) != 0 {
         return Ok(false);
     }
-    let mut found = std::mem::MaybeUninit::<libc::statfs>::zeroed();
-    // SAFETY: the descriptor is open as long as `file` lives, and `found` has room for the one structure that the call writes.
-    check(unsafe { libc::fstatfs(file.as_raw_fd(), found.as_mut_ptr()) })?;
-    // SAFETY: a structure of numbers, all of which may be zero, as they were before the call.
-    let found = unsafe { found.assume_init() };
-    Ok(found.f_type == libc::OVERLAYFS_SUPER_MAGIC)
+    Ok(file_system(file)?.f_type == libc::OVERLAYFS_SUPER_MAGIC)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -396,14 +391,20 @@ pub(crate) struct FileSystemSpace {
     pub is_in_memory: bool,
 }
 
-/// Asks for the space of the file system of `file` (fstatfs(2)).
+/// Asks for the file system of `file` (fstatfs(2)).
 #[cfg(target_os = "linux")]
-pub(crate) fn space(file: &File) -> io::Result<FileSystemSpace> {
+fn file_system(file: &File) -> io::Result<libc::statfs> {
     let mut found = std::mem::MaybeUninit::<libc::statfs>::uninit();
-    // SAFETY: the descriptor is open, and `found` has room for the one structure the call writes.
+    // SAFETY: the descriptor is open as long as `file` lives, and `found` has room for the one structure the call writes.
     check(unsafe { libc::fstatfs(file.as_raw_fd(), found.as_mut_ptr()) })?;
     // SAFETY: fstatfs(2) has succeeded, so it has filled the structure.
-    let found = unsafe { found.assume_init() };
+    Ok(unsafe { found.assume_init() })
+}
+
+/// Asks for the space of the file system of `file`.
+#[cfg(target_os = "linux")]
+pub(crate) fn space(file: &File) -> io::Result<FileSystemSpace> {
+    let found = file_system(file)?;
     let available = found.f_bavail.saturating_mul(u64::try_from(found.f_bsize).unwrap_or(u64::MAX));
     Ok(FileSystemSpace { available, is_in_memory: found.f_type == libc::TMPFS_MAGIC })
 }

@@ -1,5 +1,6 @@
-//! The protocol between a table's writer and its readers: `publish` (making a commit visible), `footer`, `ring` and
-//! `pace` (the published footer, for other Arrow readers: its bytes, its places, how often), `log` (small durable commits), `proof` (whether the rows of a commit are there). Of `table`, uses `format` only.
+//! The protocol between a table's writer and its readers: `publish` (making a commit visible), `footer`, `ring` and `pace`
+//! (the published footer, for other Arrow readers: its bytes, its places, how often), `log` (small durable commits), `proof`
+//! (whether the rows of a commit are there). Of `table`, uses `format` only.
 
 pub(super) mod footer;
 pub(super) mod log;

@@ -30,6 +30,11 @@ pub(super) fn now() -> Instant {
     Instant::now() + later()
 }
 
+/// As [`Instant::elapsed`], by [`now`].
+pub(super) fn elapsed(since: Instant) -> Duration {
+    now().saturating_duration_since(since)
+}
+
 /// The time in µs since 1970.
 pub(super) fn unix_micros() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| (since + later()).as_micros() as u64)

@@ -91,7 +91,7 @@ pub fn newest<R>(
 
 /// Sets the flag of sleeping readers, before the number of the newest commit is looked at once more. No store where it is set:
 /// that would change the time of modification of a file that nobody writes.
-pub fn ask(words: &impl SharedWords, page: Page) {
+pub fn request_wake(words: &impl SharedWords, page: Page) {
     if words.load32(page.waiting()) == 0 {
         words.publish32(page.waiting(), 1);
     }
@@ -101,12 +101,12 @@ pub fn ask(words: &impl SharedWords, page: Page) {
 /// Sleeps until there is a newer commit than `sequence`, for at most `timeout`; may return early. A reader without
 /// write permission for the file can't set the flag, and is woken only by chance.
 pub fn sleep(words: &impl SharedWords, page: Page, sequence: u64, timeout: Duration) {
-    ask(words, page);
-    rest(words, page, sequence, timeout);
+    request_wake(words, page);
+    wait(words, page, sequence, timeout);
 }
 
-/// As [`sleep`], of a reader that has set the flag by [`ask`].
-pub fn rest(words: &impl SharedWords, page: Page, sequence: u64, timeout: Duration) {
+/// As [`sleep`], of a reader that has set the flag by [`request_wake`].
+pub fn wait(words: &impl SharedWords, page: Page, sequence: u64, timeout: Duration) {
     if words.load64(page.sequence()) == sequence {
         words.wait(page.sequence(), sequence as u32, timeout);
     }

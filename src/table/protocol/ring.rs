@@ -14,7 +14,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use super::footer::{STAMP, Sizes, chosen, encoded, published};
-use super::pace::{Pace, now, unix_micros};
+use super::pace::{Pace, elapsed, now, unix_micros};
 use super::publish;
 use crate::error::Error;
 use crate::map::Store;
@@ -267,7 +267,7 @@ impl PublishedFooter {
         for (number, &(stamp, place)) in stamps.iter().enumerate() {
             // It was retired when the next one was published.
             let next = stamps.get(number + 1).map_or(now.1, |next| next.0);
-            let retired = at(next).filter(|at| at.elapsed_now() < footer.pace.rest);
+            let retired = at(next).filter(|at| elapsed(*at) < footer.pace.rest);
             if Some(place.number) == current {
                 footer.current = Some(place);
             } else if let Some(retired) = retired {
@@ -340,11 +340,11 @@ impl PublishedFooter {
         let Some((oldest, since)) = self.resting.front() else { return Duration::ZERO };
         let is_over = self.frontier.as_ref().is_some_and(|frontier| frontier.reaches(oldest.messages));
         let is_free = self.free.count > 0 && !is_over;
-        if is_free { Duration::ZERO } else { self.pace.rest.saturating_sub(since.elapsed_now()) }
+        if is_free { Duration::ZERO } else { self.pace.rest.saturating_sub(elapsed(*since)) }
     }
 
     fn rested(&mut self) {
-        while self.resting.front().is_some_and(|(_, since)| since.elapsed_now() >= self.pace.rest) {
+        while self.resting.front().is_some_and(|(_, since)| elapsed(*since) >= self.pace.rest) {
             self.retire_oldest();
         }
     }
@@ -464,17 +464,6 @@ impl PublishedFooter {
         frontier.ready = 0;
         self.free.ready = 0;
         unused
-    }
-}
-
-/// As [`Instant::elapsed`], by the clock of this module.
-trait ElapsedNow {
-    fn elapsed_now(&self) -> Duration;
-}
-
-impl ElapsedNow for Instant {
-    fn elapsed_now(&self) -> Duration {
-        now().saturating_duration_since(*self)
     }
 }
 

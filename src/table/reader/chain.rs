@@ -323,8 +323,8 @@ fn torn_copy(end: u64, next: u64) -> Error {
     ))
 }
 
-/// Whether a segment is a copy that was made in this boot, on the file system that it was written to, and what it has is committed. Any other may be what a crash,
-/// or a page cache that was lost, has left: then the rows before are what counts.
+/// Whether a segment is a copy that was made in this boot, on the file system that it was written to, and what it has is
+/// committed. Any other may be what a crash, or a page cache that was lost, has left: then the rows before are what counts.
 fn is_copy_beside(segment: &Segment, record: &Record) -> Result<bool> {
     let mount = segment.mapping.mounted()?.mount;
     let is_same = |proof: &Proof| proof.mount == mount && mount != 0;

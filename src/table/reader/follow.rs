@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::history::held;
+use super::segment::Segment;
 use super::table::{can_grow, check_goes_on, close_files, has_sealed, let_go, reopened, still_there, watched};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
@@ -184,8 +185,8 @@ impl Follow {
 
     fn sleep(&mut self, timeout: Duration) -> Result<()> {
         let watched = watched(&self.dataset);
-        let bed = watched.map(|(file, ..)| bed_of(&mut self.bed, file)).transpose()?.flatten();
-        let Some(((file, page, sequence), bed)) = watched.zip(bed) else {
+        let bed = watched.map(|(segment, ..)| bed_of(&mut self.bed, &segment.mapping)).transpose()?.flatten();
+        let Some(((segment, page, sequence), bed)) = watched.zip(bed) else {
             std::thread::sleep(timeout.min(POLL));
             return Ok(());
         };
@@ -202,8 +203,8 @@ impl Follow {
             return Ok(());
         }
         let timeout = if bed.mode() == Mode::ReadWrite { timeout } else { timeout.min(POLL) };
-        publish::ask(bed, page);
-        publish::rest(quiet(file, bed), page, sequence, timeout);
+        publish::request_wake(bed, page);
+        publish::wait(quiet(segment, bed), page, sequence, timeout);
         if bed.load64(word) != sequence {
             let before = self.woken.replace(Instant::now());
             self.naps = before.is_some_and(|before| before.elapsed() < NAP);
@@ -226,23 +227,23 @@ impl Follow {
     /// mappings.
     pub(crate) fn wake_up(&mut self) -> Result<Option<WakeUp>> {
         guard(|| {
-            let Some((file, page, sequence)) = watched(&self.dataset) else {
+            let Some((segment, page, sequence)) = watched(&self.dataset) else {
                 let source = self.dataset.pieces().last().and_then(|piece| piece.source.path());
                 return Ok(source.map(|folder| WakeUp::Names(folder.to_path_buf())));
             };
-            if !self.bed.as_ref().is_some_and(|bed| bed.is_of_file(file)) && mappings_are_scarce() {
+            if !self.bed.as_ref().is_some_and(|bed| bed.is_of_file(&segment.mapping)) && mappings_are_scarce() {
                 return Ok(None);
             }
             let replaced = || Error::new(ErrorKind::FileChanged, "another file has taken the live segment's name");
-            let bed = bed_of(&mut self.bed, file)?.ok_or_else(replaced)?;
+            let bed = bed_of(&mut self.bed, &segment.mapping)?.ok_or_else(replaced)?;
             if bed.mode() != Mode::ReadWrite {
                 return Ok(None);
             }
             // Only its words are needed: thousands of tables have thousands of files.
             bed.close_file();
-            publish::ask(bed, page);
+            publish::request_wake(bed, page);
             let offset = page.sequence() as usize;
-            let mapping = quiet(file, bed).clone();
+            let mapping = quiet(segment, bed).clone();
             Ok(Some(WakeUp::Word(AwaitedWord { mapping, offset, value: sequence as u32 })))
         })
     }
@@ -260,8 +261,8 @@ impl Follow {
 
 /// The mapping to wait on: where it is writable, waiting for a word of it counts as a store (Linux), which changes the file's time of
 /// modification. Patched pages are this process's own, and don't change; neither do those of a file of a lower layer.
-fn quiet<'a>(segment: &'a Mapping, bed: &'a Mapping) -> &'a Mapping {
-    if segment.is_patched() || segment.is_on_overlay() { bed } else { segment }
+fn quiet<'a>(segment: &'a Segment, bed: &'a Mapping) -> &'a Mapping {
+    if segment.mapping.is_patched() || segment.is_on_overlay { bed } else { &segment.mapping }
 }
 
 /// The mapping to be woken by: `known` if it is of the file of the live segment, which is mapped as `segment`, else a new one,

@@ -74,6 +74,8 @@ pub(in crate::table) struct Segment {
     /// contains their bytes.
     pub replayed: Option<Recovered>,
     pub(super) page_cache: PageCache,
+    /// See [`Mapping::is_on_overlay`].
+    pub is_on_overlay: bool,
 }
 
 /// The newest commit of a segment; `None` if its record is torn.
@@ -132,6 +134,7 @@ impl Segment {
         let checked = (0..plan.columns.len() + plan.dictionaries.len()).map(|_| CheckedUpTo::default()).collect();
         Ok(Some(Segment {
             bytes: Bytes::of_mapping(mapping.clone())?,
+            is_on_overlay: mapping.is_on_overlay()?,
             mapping,
             header,
             plan,
@@ -159,6 +162,7 @@ impl Segment {
         let mut copy = Segment::open(mapping)?.ok_or_else(|| changed().at(self.path()))?;
         copy.replayed.clone_from(&self.replayed);
         copy.page_cache = self.page_cache.clone();
+        copy.is_on_overlay = self.is_on_overlay;
         Ok(copy)
     }
 
@@ -209,7 +213,7 @@ impl Segment {
     /// Those of reading the file.
     #[inline]
     pub fn is_left_behind(&self) -> Result<bool> {
-        Ok(self.mapping.is_on_overlay() && self.mapping.read_word(self.header.live + SEQUENCE)? > self.sequence())
+        Ok(self.is_on_overlay && self.mapping.read_word(self.header.live + SEQUENCE)? > self.sequence())
     }
 
     /// What [`Segment::sequence`] is as long as `record` is the newest commit: its number, or, where that was found after a

@@ -27,7 +27,7 @@ use crate::dataset::{Dataset, Footprint, Origin, Piece, Source, renewed};
 use crate::directory::{FileId, exists};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::ReadOptions;
-use crate::map::{self, ChangeCheck, Mapping, boot_id, guard, mappings_are_scarce};
+use crate::map::{self, ChangeCheck, boot_id, guard, mappings_are_scarce};
 use crate::table::format::{Page, Record};
 
 /// The live segment as of one commit.
@@ -628,10 +628,10 @@ pub(crate) fn close_files(dataset: &Dataset) {
 }
 
 /// What a follower sleeps on: the live segment's file, the offsets of its words, and the sequence until there is news.
-pub(super) fn watched(dataset: &Dataset) -> Option<(&Mapping, Page, u64)> {
+pub(super) fn watched(dataset: &Dataset) -> Option<(&Segment, Page, u64)> {
     // Nothing wakes the followers of a sealed segment.
     let Snapshot { segment, record, .. } = &dataset.pieces().last().and_then(growing)?.snapshot;
-    (!record.sealed).then(|| (&segment.mapping, segment.header.page(), segment.expected_sequence(record)))
+    (!record.sealed).then(|| (&**segment, segment.header.page(), segment.expected_sequence(record)))
 }
 
 /// The dataset to continue with, if its live segment was replaced by another file and is no longer written.

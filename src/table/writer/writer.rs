@@ -582,8 +582,8 @@ impl Writer {
         // A segment of a new schema begins without rows.
         let sealed = State { goes_on: self.segments[1].rows() > 0, ..SEALED };
         self.prepare(sealed)?;
-        // A reader that lists the directory and finds the next segment must find this one's last footer.
         let first = &self.segments[0];
+        // A reader that lists the directory and finds the next segment must find this one's last footer.
         let published = first.shared.publish_ahead(&first.now.counters, first.sequence + 1);
         published.inspect_err(|_| first.forget_prepared())?;
         if let Err((named, e)) = self.name_all() {
