@@ -474,17 +474,6 @@ impl Growth {
     }
 }
 
-impl Growth {
-    /// The most bytes that one more of the counter adds.
-    pub fn most(&self) -> u64 {
-        match self.unit {
-            GrowthUnit::Bytes { each, .. } => each,
-            GrowthUnit::Bits { each } => each / 8 + 1,
-            GrowthUnit::Zones { .. } => ZONE,
-        }
-    }
-}
-
 impl Plan {
     /// Returns how each buffer grows that can have bytes, in the order of the buffers.
     pub fn growth(&self) -> Vec<Growth> {

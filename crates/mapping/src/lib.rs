@@ -82,7 +82,7 @@ mod wait;
 mod watch;
 mod words;
 
-pub use checksum::{ByteRun, ByteRunEnd, crc32c};
+pub use checksum::{ByteRun, ByteRunChange, ByteRunEnd, crc32c};
 pub use element::Element;
 pub use error::{Error, ErrorKind, Result, WatchedError};
 pub use folder::{Lock, PartFolder, remove_parts};

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::checksum::{ByteRun, ByteRunEnd};
+use crate::checksum::{ByteRun, ByteRunChange, ByteRunEnd};
 use crate::error::Result;
 use crate::fault::MappedOrigin;
 use crate::mapping::{Mapping, file_word};
@@ -283,10 +283,10 @@ impl Store {
         self.region.copy_out(offset as usize, into);
     }
 
-    /// Takes the bytes up to the end of each run into its checksum, and returns what that changes of their combination.
+    /// Takes the bytes up to the end of each run into its checksum, if those are no more than `most`.
     #[inline]
-    pub fn checksum(&self, runs: &mut [ByteRun], ends: impl Iterator<Item = ByteRunEnd>) -> u32 {
-        self.region.checksum(runs, ends)
+    pub fn checksum(&self, runs: &mut [ByteRun], ends: impl Iterator<Item = ByteRunEnd>, most: u64) -> ByteRunChange {
+        self.region.checksum(runs, ends, most)
     }
 
     /// Continues the CRC-32C `crc` with `len` bytes from `offset` on, by pread(2): pages that were written, and not stored

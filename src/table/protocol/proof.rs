@@ -10,8 +10,6 @@
 //! ```
 //! Each of the checksums goes on where it ended at the last commit, so a commit pays for its own rows only.
 
-use std::ops::Range;
-
 use crate::error::{Error, Result};
 use crate::map::{ByteRun, ByteRunEnd, Store};
 use crate::rows::{Growth, Plan};
@@ -44,8 +42,7 @@ fn turn(region: usize) -> u32 {
 /// commit.
 #[derive(Clone, Debug, Default)]
 pub(in crate::table) struct Checksums {
-    counted: Vec<CountedBuffers>,
-    buffers: Vec<(Growth, u64)>,
+    buffers: Vec<CountedBuffer>,
     runs: Vec<ByteRun>,
     /// What was written behind each of the runs, if anything was.
     written: Vec<Option<WrittenBytes>>,
@@ -66,15 +63,20 @@ struct WrittenBytes {
     last: u8,
 }
 
-/// The buffers whose length follows from one counter.
-#[derive(Clone, Debug)]
-struct CountedBuffers {
-    counter: usize,
-    count: u64,
-    /// Their numbers in `Checksums::buffers`.
-    buffers: Range<usize>,
-    /// More of the counter than this are many bytes of one of them.
-    few: u64,
+/// A buffer whose length follows from a counter.
+#[derive(Clone, Copy, Debug)]
+struct CountedBuffer {
+    growth: Growth,
+    /// Where it begins in the file.
+    offset: u64,
+}
+
+impl CountedBuffer {
+    #[inline]
+    fn end(&self, counters: &[u64]) -> ByteRunEnd {
+        let (bytes, bits) = self.growth.end(counters);
+        ByteRunEnd { upto: self.offset + bytes, bits }
+    }
 }
 
 /// More bytes than this are read at once, not through the mapping: they may have been written without it.
@@ -83,33 +85,15 @@ const MANY: u64 = 1 << 10;
 impl Checksums {
     /// Those that begin where a commit with these counters ends; bitmaps begin with the byte that its last bits are in.
     pub fn since(plan: &Plan, header: &Header, counters: &[u64]) -> Checksums {
-        let mut growth = plan.growth();
-        growth.sort_by_key(|growth| growth.counter);
         let mut sums = Checksums::default();
         sums.numbers.resize(plan.regions, usize::MAX);
-        for growth in growth {
-            let offset = header.regions[growth.region].offset;
-            let (bytes, bits) = growth.end(counters);
-            // The bits before are part of the first byte.
-            let is_known = bits == 0;
-            let number = sums.buffers.len();
-            let few = MANY / growth.most().max(1);
-            let count = if is_known { counters[growth.counter] } else { u64::MAX };
-            match sums.counted.last_mut().filter(|last| last.counter == growth.counter) {
-                Some(last) => {
-                    last.buffers.end = number + 1;
-                    last.few = last.few.min(few);
-                    last.count = last.count.max(count);
-                }
-                None => {
-                    let buffers = number..number + 1;
-                    sums.counted.push(CountedBuffers { counter: growth.counter, count, buffers, few });
-                }
-            }
-            sums.numbers[growth.region] = number;
+        for growth in plan.growth() {
+            let buffer = CountedBuffer { growth, offset: header.regions[growth.region].offset };
+            sums.numbers[growth.region] = sums.buffers.len();
+            sums.buffers.push(buffer);
             sums.written.push(None);
-            sums.buffers.push((growth, offset));
-            sums.runs.push(ByteRun { upto: offset + bytes, turn: turn(growth.region), ..ByteRun::default() });
+            let upto = buffer.end(counters).upto;
+            sums.runs.push(ByteRun { upto, turn: turn(growth.region), ..ByteRun::default() });
         }
         sums
     }
@@ -142,23 +126,13 @@ impl Checksums {
     /// Those of reading the bytes.
     #[inline]
     pub fn advance(&mut self, counters: &[u64], store: &Store) -> Result<u32> {
-        for counted in &mut self.counted {
-            let count = counters[counted.counter];
-            if count == counted.count {
-                continue;
-            }
-            let buffers = &self.buffers[counted.buffers.clone()];
-            let runs = &mut self.runs[counted.buffers.clone()];
-            if count.wrapping_sub(counted.count) > counted.few {
-                take_many(buffers, runs, &mut self.written[counted.buffers.clone()], count, store)?;
-            }
-            let ends = buffers.iter().map(|(growth, offset)| {
-                let (bytes, bits) = growth.end_at(count);
-                ByteRunEnd { upto: offset + bytes, bits }
-            });
-            debug_assert!(ends.clone().zip(&*runs).all(|(end, run)| run.upto <= end.upto), "committed rows stay");
-            self.proof ^= store.checksum(runs, ends);
-            counted.count = count;
+        let ends = self.buffers.iter().map(|buffer| buffer.end(counters));
+        debug_assert!(ends.clone().zip(&self.runs).all(|(end, run)| run.upto <= end.upto), "committed rows stay");
+        let few = store.checksum(&mut self.runs, ends.clone(), MANY);
+        self.proof ^= few.changed;
+        if few.has_left {
+            take_many(&mut self.runs, ends.clone(), &mut self.written, store)?;
+            self.proof ^= store.checksum(&mut self.runs, ends, u64::MAX).changed;
         }
         Ok(self.proof)
     }
@@ -167,14 +141,12 @@ impl Checksums {
 /// Takes in the whole bytes of runs that have many: from memory those that were written, from the file all others.
 #[cold]
 fn take_many(
-    buffers: &[(Growth, u64)],
     runs: &mut [ByteRun],
+    ends: impl Iterator<Item = ByteRunEnd>,
     written: &mut [Option<WrittenBytes>],
-    count: u64,
     store: &Store,
 ) -> Result<()> {
-    for (((growth, offset), run), written) in buffers.iter().zip(runs).zip(written) {
-        let upto = offset + growth.end_at(count).0;
+    for ((run, ByteRunEnd { upto, .. }), written) in runs.iter_mut().zip(ends).zip(written) {
         if let Some(written) = written.take().filter(|written| (run.upto..=upto).contains(&written.upto)) {
             (run.crc, run.upto) = (written.crc, written.upto);
             if written.upto < upto {
