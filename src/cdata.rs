@@ -16,11 +16,9 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use crate::array::{aligned, settled, struct_of};
 use crate::dataset::{Column, Dataset, Part};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::map::ChangeCheck;
 use crate::types::{Role, layout, type_name};
-
-const EINVAL: c_int = libc::EINVAL;
 
 /// Options for exporting arrays: by default values are checked and buffers stay in place.
 #[derive(Clone, Copy, Debug, Default)]
@@ -391,10 +389,15 @@ impl Producer {
             Err(e) => {
                 // A message with a NUL can't be passed; the code still is.
                 self.error = CString::new(e.to_string()).ok();
-                EINVAL
+                code_of(&e)
             }
         }
     }
+}
+
+/// The code by which consumers tell a failure of the system, or of its memory, from data that is wrong.
+fn code_of(error: &Error) -> c_int {
+    error.errno().unwrap_or(if error.kind() == ErrorKind::Io { libc::EIO } else { libc::EINVAL })
 }
 
 /// One batch as a C array.
@@ -512,7 +515,7 @@ mod tests {
     use arrow_buffer::Buffer;
 
     use super::*;
-    use crate::{Bytes, ErrorKind, Format, Open, WriteOptions, write_to};
+    use crate::{Bytes, Format, Open, WriteOptions, write_to};
 
     /// A dataset of texts and numbers, from a modified stream that begins `shift` bytes after an aligned address.
     fn opened(shift: usize, change: impl FnOnce(&mut [u8])) -> Dataset {

@@ -18,49 +18,85 @@ const ROOM: u64 = 16 << 20;
 #[derive(Clone, Debug)]
 pub(crate) struct MappedOrigin {
     pub path: PathBuf,
-    /// Device and inode; `None` for a region of several files.
+    /// Device and inode, if the file is looked for by its path.
     identity: Option<(u64, u64)>,
     /// The file of a writer, which may have no name yet.
     file: Option<Arc<File>>,
     /// Whether bytes of the region can be stored to the file.
     is_stored_to: bool,
+    /// The parts of a region of several files, in their order.
+    parts: Vec<JoinedPart>,
+}
+
+/// A part of a file in a region of several.
+#[derive(Clone, Debug)]
+pub(crate) struct JoinedPart {
+    /// Where it begins in the region.
+    pub start: u64,
+    /// Where it begins in its file.
+    pub offset: u64,
+    pub origin: MappedOrigin,
 }
 
 impl MappedOrigin {
     /// The file at `path`, of this device and inode.
     pub fn new(path: &Path, identity: (u64, u64), mode: Mode) -> MappedOrigin {
         let is_stored_to = mode == Mode::ReadWrite;
-        MappedOrigin { path: path.to_path_buf(), identity: Some(identity), file: None, is_stored_to }
+        MappedOrigin { path: path.to_path_buf(), identity: Some(identity), file: None, is_stored_to, parts: Vec::new() }
     }
 
     /// Several files, the first of which is at `path`.
-    pub fn joined(path: &Path) -> MappedOrigin {
-        MappedOrigin { path: path.to_path_buf(), identity: None, file: None, is_stored_to: false }
+    pub fn joined(path: &Path, parts: Vec<JoinedPart>) -> MappedOrigin {
+        MappedOrigin { path: path.to_path_buf(), identity: None, file: None, is_stored_to: false, parts }
     }
 
     /// The file of a writer, which is at `path`, or will be.
     pub fn with_file(path: &Path, file: &Arc<File>) -> MappedOrigin {
-        MappedOrigin { path: path.to_path_buf(), identity: None, file: Some(file.clone()), is_stored_to: true }
+        let path = path.to_path_buf();
+        MappedOrigin { path, identity: None, file: Some(file.clone()), is_stored_to: true, parts: Vec::new() }
     }
 
-    /// The error of the system because of which byte `offset` could not be touched. `None` if the file has become shorter, if
-    /// another one has its path, or if all is well now, as after it was truncated and has grown again.
+    /// The file of byte `offset` of the region, and the byte's offset in it.
+    pub fn file_of(&self, offset: u64) -> (&MappedOrigin, u64) {
+        let before = self.parts.partition_point(|part| part.start <= offset);
+        match before.checked_sub(1).and_then(|number| self.parts.get(number)) {
+            Some(part) => part.origin.file_of(offset - part.start + part.offset),
+            None => (self, offset),
+        }
+    }
+
+    /// The error of the system because of which byte `offset` of the file could not be touched, or that of asking for it. `None` if the file
+    /// has become shorter, if another one or none has its path, or if all is well now, as after it was truncated and has grown
+    /// again.
     pub fn cause(&self, offset: u64) -> Option<io::Error> {
-        let file = self.file.clone().or_else(|| self.open())?;
-        if file.metadata().ok()?.len() <= offset {
-            return None;
+        self.find_cause(offset).unwrap_or_else(Some)
+    }
+
+    fn find_cause(&self, offset: u64) -> io::Result<Option<io::Error>> {
+        let Some(file) = self.file()? else { return Ok(None) };
+        if file.metadata()?.len() <= offset {
+            return Ok(None);
         }
         if let Err(e) = file.read_exact_at(&mut [0], offset) {
-            return (e.kind() != io::ErrorKind::UnexpectedEof).then_some(e);
+            return Ok((e.kind() != io::ErrorKind::UnexpectedEof).then_some(e));
         }
-        let space = os::space(&file).ok()?;
+        let space = os::space(&file)?;
         // In a hole, a file system in memory makes a page for who only reads.
-        ((self.is_stored_to || space.is_in_memory) && space.available < ROOM).then(os::no_space)
+        let wants_space = self.is_stored_to || space.is_in_memory;
+        Ok((wants_space && space.available < ROOM).then(os::no_space))
     }
 
-    fn open(&self) -> Option<Arc<File>> {
-        let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&self.path).ok()?;
-        let metadata = file.metadata().ok()?;
-        (Some((metadata.dev(), metadata.ino())) == self.identity).then(|| Arc::new(file))
+    /// The file, if it is still at its path.
+    fn file(&self) -> io::Result<Option<Arc<File>>> {
+        if let Some(file) = &self.file {
+            return Ok(Some(file.clone()));
+        }
+        let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&self.path);
+        let file = match opened {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened?,
+        };
+        let metadata = file.metadata()?;
+        Ok((Some((metadata.dev(), metadata.ino())) == self.identity).then(|| Arc::new(file)))
     }
 }

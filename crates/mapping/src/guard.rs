@@ -18,7 +18,7 @@
 use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence};
-use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::fault::MappedOrigin;
@@ -195,8 +195,12 @@ impl Registered {
     #[cold]
     pub(crate) fn failure(&self) -> Option<Error> {
         let offset = self.slot.lost.load(Ordering::Acquire);
-        let origin = self.slot.origins().now.clone();
-        if offset == usize::MAX { None } else { failure(&origin?, offset) }
+        if offset == usize::MAX { None } else { failure(&self.origin()?, offset) }
+    }
+
+    /// The file of the region.
+    pub(crate) fn origin(&self) -> Option<MappedOrigin> {
+        self.slot.origins().now.clone()
     }
 
     /// Records that the file has changed.
@@ -388,17 +392,21 @@ fn error_of(fault: Fault) -> Error {
 }
 
 fn error_at(origin: &MappedOrigin, offset: usize) -> Error {
-    failure(origin, offset).unwrap_or_else(|| truncated(Some(offset)).at(&origin.path))
+    failure(origin, offset).unwrap_or_else(|| {
+        let (file, offset) = origin.file_of(offset as u64);
+        truncated(Some(offset)).at(&file.path)
+    })
 }
 
 /// The error of the system because of which byte `offset` of a region could not be touched.
 fn failure(origin: &MappedOrigin, offset: usize) -> Option<Error> {
-    let cause = origin.cause(offset as u64)?;
+    let (file, offset) = origin.file_of(offset as u64);
+    let cause = file.cause(offset)?;
     let doing = format!("touching byte {offset} of the mapped file, which has to be opened again");
-    Some(Error::io(&doing, &cause).at(&origin.path))
+    Some(Error::io(&doing, &cause).at(&file.path))
 }
 
-fn truncated(offset: Option<usize>) -> Error {
+fn truncated(offset: Option<u64>) -> Error {
     let what = offset.map_or("some bytes".into(), |offset| format!("byte {offset}"));
     let message =
         format!("{what} of the mapped file can't be read any more: it was truncated, or its disk fails; open it again");
@@ -466,26 +474,33 @@ mod linux {
     static BEFORE: AtomicPtr<sigaction> = AtomicPtr::new(null_mut());
 
     /// Installs the handler, once, unless [`leave_sigbus_alone`] was called or the environment has
-    /// `ARROWWOOD_SIGBUS=off`.
+    /// `ARROWWOOD_SIGBUS=off`. Where the system refuses what it needs, the next region tries again.
     pub(super) fn install() {
-        static ONCE: Once = Once::new();
-        ONCE.call_once(|| {
-            // SAFETY: sysconf reads a constant of the system.
-            let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-            PAGE.store(usize::try_from(page).unwrap_or(4096), Ordering::Relaxed);
-            let is_allowed = || std::env::var_os("ARROWWOOD_SIGBUS").is_none_or(|value| value != "off");
-            if let Some(tomb) = IS_HANDLED.get_or_init(is_allowed).then(tomb).flatten() {
-                TOMB.store(tomb, Ordering::Release);
-                set_handler();
-            }
-        });
+        static INSTALLING: Mutex<()> = Mutex::new(());
+        let is_allowed = || std::env::var_os("ARROWWOOD_SIGBUS").is_none_or(|value| value != "off");
+        if TOMB.load(Ordering::Acquire) != 0 || !*IS_HANDLED.get_or_init(is_allowed) {
+            return;
+        }
+        let _one = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
+        if TOMB.load(Ordering::Acquire) != 0 {
+            return;
+        }
+        // SAFETY: sysconf reads a constant of the system.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        PAGE.store(usize::try_from(page).unwrap_or(4096), Ordering::Relaxed);
+        let Some(tomb) = tomb() else { return };
+        TOMB.store(tomb, Ordering::Release);
+        if !set_handler() {
+            TOMB.store(0, Ordering::Release);
+        }
     }
 
-    fn set_handler() {
+    /// Returns whether the handler is set.
+    fn set_handler() -> bool {
         let before = Box::into_raw(Box::new(default_action()));
         // SAFETY: asks for the action that is set, and stores it where nobody else looks yet.
         if unsafe { libc::sigaction(libc::SIGBUS, std::ptr::null(), before) } != 0 {
-            return;
+            return false;
         }
         BEFORE.store(before, Ordering::Release);
         let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) = on_fault;
@@ -493,7 +508,7 @@ mod linux {
         ours.sa_sigaction = handler as usize;
         ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
         // SAFETY: `ours` lives through the call, and `on_fault` does only what a handler may.
-        unsafe { libc::sigaction(libc::SIGBUS, &raw const ours, null_mut()) };
+        unsafe { libc::sigaction(libc::SIGBUS, &raw const ours, null_mut()) == 0 }
     }
 
     fn default_action() -> sigaction {

@@ -350,17 +350,18 @@ impl Mapping {
         self.identity().is_some() && self.identity() == other.identity()
     }
 
-    /// Records that the file has changed, and returns the error.
+    /// Records that the file has changed, and returns the error; that of the system if bytes are others because pages could not
+    /// be read.
     pub fn overwritten(&self) -> Error {
+        let error = self.0.region.failure().unwrap_or_else(|| watch::changed(watch::OVERWRITTEN));
         self.0.region.mark();
-        let error = watch::changed(watch::OVERWRITTEN);
         self.path().map_or(error.clone(), |path| error.at(path))
     }
 
     /// Checks that the file is unchanged, as far as its watch can tell.
     ///
     /// # Errors
-    /// `FileChanged`, from then on with every call.
+    /// `FileChanged`, or what the system says of pages that can't be read; from then on with every call.
     #[inline]
     pub fn look(&self, when: ChangeCheck) -> Result<()> {
         let Some(origin) = &self.0.origin else { return Ok(()) };
@@ -372,9 +373,9 @@ impl Mapping {
         watch::settle(&self.0.region, self.difference(origin)).map_err(|e| e.at(&origin.path))
     }
 
-    fn difference(&self, origin: &MappedFile) -> Option<String> {
+    fn difference(&self, origin: &MappedFile) -> Result<Option<String>> {
         if let Some(file) = origin.file.read().unwrap_or_else(PoisonError::into_inner).as_ref() {
-            return origin.watched.look(file, self.len() as u64);
+            return Ok(origin.watched.look(file, self.len() as u64));
         }
         if let Some(marks) = origin.watched.marks() {
             // Once: the first touch of a page loads as much around it as the device reads ahead.
@@ -387,8 +388,8 @@ impl Mapping {
                 self.0.region.copy_out(*at as usize, &mut found);
                 found == *expected
             };
-            let same: Result<bool> = guard(|| Ok(marks.iter().all(is_there)));
-            return (!same.unwrap_or(false)).then(|| watch::OVERWRITTEN.into());
+            let is_same: Result<bool> = guard(|| Ok(marks.iter().all(is_there)));
+            return Ok((!is_same?).then(|| watch::OVERWRITTEN.into()));
         }
         let mut found = None;
         // A file without a name can't be checked.
@@ -396,7 +397,7 @@ impl Mapping {
             found = origin.watched.look(file, self.len() as u64);
             Ok(())
         });
-        found
+        Ok(found)
     }
 
     /// Closes the file, so that thousands of mappings don't exhaust the file descriptors. Later reads copy from the

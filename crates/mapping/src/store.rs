@@ -107,7 +107,7 @@ impl Store {
         if !self.region.is_changed() && !self.watched.is_due(when) {
             return Ok(());
         }
-        settle(&self.region, self.watched.look(&self.file, self.region.len() as u64))
+        settle(&self.region, Ok(self.watched.look(&self.file, self.region.len() as u64)))
     }
 
     /// Checks that what was stored is in the file. After a store that could not be made, none is.

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::fault::MappedOrigin;
+use crate::fault::{JoinedPart, MappedOrigin};
 use crate::guard::Registered;
 use crate::mode::Mode;
 
@@ -207,10 +207,14 @@ impl MemoryRegion {
         }
         let region = map(len, libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | NORESERVE, -1)?;
         let mut at = 0;
+        let mut joined = Vec::with_capacity(parts.len());
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
         for (from, offset, len) in parts {
             // SAFETY: `at` is the sum of lengths before this one, so inside the region just reserved.
             let place = unsafe { region.base.as_ptr().add(at) };
+            let origin = from.known.as_ref().and_then(Registered::origin);
+            let origin = origin.unwrap_or_else(|| MappedOrigin::joined(path, Vec::new()));
+            joined.push(JoinedPart { start: at as u64, offset: *offset as u64, origin });
             // SAFETY: `offset` is inside of the mapping, checked above.
             let from = unsafe { from.base.as_ptr().add(*offset) };
             // SAFETY: an old length of 0 asks for a further mapping of the same pages of a shared mapping (mremap(2)),
@@ -222,7 +226,7 @@ impl MemoryRegion {
             }
             at += len;
         }
-        Ok(region.registered(MappedOrigin::joined(path)))
+        Ok(region.registered(MappedOrigin::joined(path, joined)))
     }
 
     /// Not supported on this system.

@@ -163,16 +163,16 @@ pub(crate) fn changed(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::FileChanged, message)
 }
 
-/// Handles the result of a check of a region's file: a detected change is remembered for good.
-pub(crate) fn settle(region: &MemoryRegion, found: Option<String>) -> Result<()> {
-    if found.is_some() {
-        region.mark();
+/// Handles the result of a check of a region's file: a detected change is remembered for good. Pages that the system could not
+/// read are zeros, and no change.
+pub(crate) fn settle(region: &MemoryRegion, found: Result<Option<String>>) -> Result<()> {
+    let found = found?;
+    if found.is_none() && !region.is_changed() {
+        return Ok(());
     }
-    match found {
-        Some(why) => Err(changed(why)),
-        None if region.is_changed() => Err(region.failure().unwrap_or_else(|| changed(OVERWRITTEN))),
-        None => Ok(()),
-    }
+    let error = region.failure().unwrap_or_else(|| changed(found.unwrap_or_else(|| OVERWRITTEN.into())));
+    region.mark();
+    Err(error)
 }
 
 /// Runs `work`, then calls `look` to check that the files were unchanged, and returns its error if not. After an error
