@@ -4,7 +4,7 @@ error, and never absence, damage, the end of a file, or zeros.
     python tests/failing_calls/operations.py [OPERATION ...] [--every N] [--seed SEED] [--rebooted] [--json]
 
 Each operation is done with a fresh copy of a table or file, and its first call fails, then its second, until none is
-left to fail: once, and from then on. Afterwards all rows that were there are there, and all that were acknowledged
+left to fail: once, and from then on; or from that call on no page of files can be read that are mapped. Afterwards all rows that were there are there, and all that were acknowledged
 since, in order and with their values; `check` finds nothing; and a writer goes on. `--every 20` fails a twentieth of
 the calls, chosen by the seed.
 What fails are calls that the package makes, in all of its threads, and none of Python's own.
@@ -28,12 +28,14 @@ import arrowwood as aw
 
 SOURCE = Path(__file__).parent.parent / "support/failing_calls.c"
 # Kinds of calls in failing_calls.c, and the errors that each may end with.
-READ, WRITE, SYNC, OPEN, NAME, MAP, SPACE, STAT, CREATE = (1 << bit for bit in range(9))
-ERRORS = {
-    errno.EIO: READ | WRITE | SYNC | OPEN | NAME | SPACE | STAT,
-    errno.ENOSPC: WRITE | SYNC | NAME | SPACE | CREATE,
-    errno.ENOMEM: READ | WRITE | SYNC | OPEN | NAME | MAP | SPACE | STAT,
-    errno.EMFILE: OPEN,
+READ, WRITE, SYNC, OPEN, NAME, MAP, SPACE, STAT, CREATE, PAGES = (1 << bit for bit in range(10))
+FAULTS = {
+    "EIO": (READ | WRITE | SYNC | OPEN | NAME | SPACE | STAT, errno.EIO),
+    "ENOSPC": (WRITE | SYNC | NAME | SPACE | CREATE, errno.ENOSPC),
+    "ENOMEM": (READ | WRITE | SYNC | OPEN | NAME | MAP | SPACE | STAT, errno.ENOMEM),
+    "EMFILE": (OPEN, errno.EMFILE),
+    # Pages of mapped files fail from a call on.
+    "pages": (PAGES, errno.EIO),
 }
 # Rows of the tables that operations begin with.
 ROWS = 50
@@ -43,6 +45,9 @@ PREPARED = 30
 # Of the calls of these, one of so many fails: they look at thousands of places.
 SAMPLED = {"repair_prepared": 20}
 SCHEMA = "n: int64, s: utf8, c: category"
+PARTITIONED = f"{SCHEMA}, p: int64"
+# Rows of a partition that stand together.
+NEIGHBOURS = 7
 
 
 def rows_from(start, count):
@@ -60,6 +65,12 @@ class Rows:
         self.first, self.acknowledged, self.appended = 0, ROWS, ROWS
         # The first row may be any of these.
         self.firsts = {0}
+
+    @classmethod
+    def empty(cls):
+        rows = cls()
+        rows.acknowledged = rows.appended = 0
+        return rows
 
     def finish(self):
         self.acknowledged = self.appended = Rows.finished
@@ -84,6 +95,27 @@ def append(writer, rows, count, **commit):
     rows.appended += count
     writer.commit(**commit)
     rows.acknowledge()
+
+
+def append_to_partitions(writer, rows, count, **commit):
+    parts = [n // NEIGHBOURS % 3 for n in range(rows.appended, rows.appended + count)]
+    writer.append({**rows_from(rows.appended, count), "p": parts})
+    rows.appended += count
+    writer.commit(**commit)
+    rows.acknowledge()
+
+
+def check_partitions(path, rows, what):
+    """A commit is one of each partition, so any of the rows that were not acknowledged may be there."""
+    data = aw.open(path)
+    found = {row["n"]: row for row in data.to_arrow().to_pylist()}
+    assert len(found) == len(data), f"{what}: a row is there twice"
+    missing = set(range(rows.acknowledged)) - set(found)
+    assert not missing, f"{what}: rows {sorted(missing)} are missing"
+    for n, row in found.items():
+        assert n < rows.appended, f"{what}: row {n} was never appended"
+        expected = {"n": n, "s": f"s{n}", "c": f"c{n % 5}", "p": n // NEIGHBOURS % 3}
+        assert {name: row[name] for name in expected} == expected, f"{what}: row {n} has other values"
 
 
 # Each operation: what it begins with, what is done before calls fail, and what is done while they do. An operation is
@@ -188,6 +220,37 @@ def compact_by_writer(path, writer, rows):
     append(writer, rows, 5)
 
 
+@operation("table", lambda path, rows: aw.writer(path, keep="100 kB"))
+def keep(path, writer, rows):
+    rows.firsts = {0, SEGMENT, 2 * SEGMENT, 3 * SEGMENT}
+    for _ in range(3):
+        append(writer, rows, 10)
+
+
+@operation("partitions")
+def open_partitions(path, _, rows):
+    check_partitions(path, rows, "opened")
+
+
+@operation("partitions")
+def write_partitions(path, _, rows):
+    writer = aw.writer(path, PARTITIONED, partition_by="p", segment_rows=SEGMENT)
+    append_to_partitions(writer, rows, 10)
+    append_to_partitions(writer, rows, 15, durable=True)
+    writer.close()
+
+
+@operation("partitions")
+def alter_partitions(path, _, rows):
+    aw.alter(path, add="m: int64")
+
+
+@operation("partitions")
+def check_each_partition(path, _, rows):
+    report = aw.check(path)
+    assert report.is_good, f"{report}"
+
+
 @operation("late table")
 def sort(path, _, rows):
     aw.compact(path, sort=True)
@@ -258,6 +321,10 @@ def make_original(kind, path):
     # A killed writer leaves the most to do.
     child = os.fork()
     if child == 0:
+        if kind == "partitions":
+            writer = aw.writer(path, PARTITIONED, partition_by="p", segment_rows=SEGMENT, sync="never")
+            append_to_partitions(writer, Rows.empty(), ROWS, durable=True)
+            os.kill(os.getpid(), signal.SIGKILL)
         options = {"sorted_by": "n", "late": "accept"} if kind == "late table" else {}
         writer = aw.writer(path, SCHEMA, sync="never", segment_rows=SEGMENT, **options)
         for start in range(0, ROWS, 10):
@@ -282,9 +349,14 @@ def is_of_the_system(e):
     return isinstance(e, (OSError, MemoryError, aw.Error)) and not isinstance(e, wrong)
 
 
-def check_after(path, begins_with, rows, what):
-    """What must be true once calls no longer fail."""
+def check_after(path, begins_with, rows, what, is_unfinished):
+    """What must be true once calls no longer fail; the next writer may finish a commit that is unfinished."""
     if begins_with == "nothing" and rows.acknowledged == 0 and not os.path.exists(path):
+        return
+    if begins_with == "partitions":
+        check_partitions(path, rows, what)
+        report = aw.check(path)
+        assert report.is_good, f"{what}: {report}"
         return
     if begins_with == "prepared table":
         aw.writer(path).close()
@@ -302,6 +374,10 @@ def check_after(path, begins_with, rows, what):
     report = aw.check(path)
     assert report.is_good, f"{what}: {report}"
     if begins_with != "file":
+        if is_unfinished:
+            aw.writer(path).close()
+            data = aw.open(path)
+            check_rows(data, rows, f"{what}, and finished")
         rows.appended = rows.acknowledged = data.first_row + len(data)
         with aw.writer(path) as writer:
             assert writer.dropped_rows == 0, f"{what}: {writer.dropped_rows} rows dropped"
@@ -309,15 +385,16 @@ def check_after(path, begins_with, rows, what):
         check_rows(aw.open(path), rows, f"{what}, and written on")
 
 
-def try_operation(libc, name, original, path, when, number, lasts):
+def try_operation(libc, name, original, path, when, fault, lasts):
     """Does an operation of which a call fails. Returns the name of the call; `None` if there are no more."""
     begins_with, before, act = OPERATIONS[name]
     if begins_with != "nothing":
         copy(original, path)
     rows = Rows()
     prepared = before(path, rows)
-    what = f"{name}, {errno.errorcode[number]} of call {when}{' and later ones' if lasts else ''}"
-    libc.fail_calls(ERRORS[number], when, number, lasts)
+    what = f"{name}, {fault} of call {when}{' and later ones' if lasts else ''}"
+    kinds, number = FAULTS[fault]
+    libc.fail_calls(kinds, when, number, lasts)
     try:
         act(path, prepared, rows)
     except AssertionError as e:
@@ -327,14 +404,17 @@ def try_operation(libc, name, original, path, when, number, lasts):
         assert libc.failed_calls() > 0, f"{what}: {e!r} without a failed call"
         assert is_of_the_system(e), f"{what}: {e!r}"
     failed, call = libc.failed_calls(), libc.failed_call().decode()
-    libc.fail_calls(0, 0, 0, False)
+    # Pages that fail stay so until all is closed: otherwise nobody could tell why they did.
+    if kinds != PAGES:
+        libc.fail_calls(0, 0, 0, False)
     if isinstance(prepared, aw.Writer):
         try:
             prepared.close()
         except Exception as e:
             assert is_of_the_system(e), f"{what}, closed: {e!r}"
+    libc.fail_calls(0, 0, 0, False)
     del prepared
-    check_after(path, begins_with, rows, f"{what} ({call})")
+    check_after(path, begins_with, rows, f"{what} ({call})", kinds == PAGES)
     remove(path)
     return call if failed else None
 
@@ -382,19 +462,19 @@ def run(name, every, seed, is_rebooted):
             Rows.finished = len(aw.open(path))
             remove(path)
             assert is_rebooted or Rows.finished == ROWS + PREPARED, f"{Rows.finished} rows"
-        for number in ERRORS:
+        for fault in FAULTS:
             for lasts in (False, True):
                 when, call = chance.randint(1, every), ""
                 while call is not None:
                     try:
-                        call = try_operation(libc, name, original, path, when, number, lasts)
+                        call = try_operation(libc, name, original, path, when, fault, lasts)
                     except AssertionError as e:
                         call = libc.failed_call().decode() if libc.failed_calls() else None
                         libc.fail_calls(0, 0, 0, False)
                         wrong.append(str(e))
                         remove(path)
                     if call:
-                        counts[f"{errno.errorcode[number]} {call}"] += 1
+                        counts[f"{fault} {call}"] += 1
                     when += chance.randint(1, 2 * every - 1)
     return {"counts": counts, "wrong": wrong}
 

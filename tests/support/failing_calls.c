@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -20,6 +21,9 @@
 
 // Kinds of calls.
 enum { READ = 1, WRITE = 2, SYNC = 4, OPEN = 8, NAME = 16, MAP = 32, SPACE = 64, STAT = 128, CREATE = 256 };
+// No kind of call: at the `when`-th call of any kind, pages begin to fail, as where a disk can't read them. Those are the
+// pages of the file that was mapped last, or, if that lasts, of all files that are mapped and will be.
+enum { PAGES = 512 };
 
 static int wanted, until_failure, outcome, failures;
 static bool lasts;
@@ -45,6 +49,95 @@ static int find(struct dl_phdr_info *object, size_t size, void *name) {
 // Only calls of the library whose path has this in it fail; false if there is none.
 bool fail_calls_of(const char *name) { return dl_iterate_phdr(find, (void *)name) == 1 && code_start != 0; }
 
+enum { MOST = 1024 };
+typedef struct {
+    dev_t device;
+    ino_t inode;
+} Identity;
+// The mappings of files, in their order.
+static struct {
+    uintptr_t at;
+    size_t length;
+    Identity file;
+} mappings[MOST];
+static int mapping_count;
+// The files whose pages fail.
+static Identity bad_files[MOST];
+static int bad_count;
+static bool all_are_bad;
+static pthread_mutex_t of_mappings = PTHREAD_MUTEX_INITIALIZER;
+
+static bool identify(int file, Identity *into) {
+    struct stat found;
+    if (syscall(SYS_newfstatat, file, "", &found, AT_EMPTY_PATH) != 0 || !S_ISREG(found.st_mode)) {
+        return false;
+    }
+    *into = (Identity){found.st_dev, found.st_ino};
+    return true;
+}
+
+static bool is_bad(Identity file) {
+    for (int i = 0; i < bad_count; i++) {
+        if (bad_files[i].device == file.device && bad_files[i].inode == file.inode) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Puts pages behind the end of an empty file in the place of those of a mapping: each touch raises SIGBUS.
+static void spoil(int mapping) {
+    static int empty = -1;
+    if (empty < 0) {
+        empty = syscall(SYS_memfd_create, "", 0);
+    }
+    size_t pages = (mappings[mapping].length + 4095) / 4096 * 4096;
+    syscall(SYS_mmap, mappings[mapping].at, pages, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, empty, 0);
+    if (!is_bad(mappings[mapping].file) && bad_count < MOST) {
+        bad_files[bad_count++] = mappings[mapping].file;
+    }
+}
+
+static void spoil_files(bool all) {
+    int error = errno;
+    pthread_mutex_lock(&of_mappings);
+    all_are_bad = all;
+    Identity newest = mapping_count > 0 ? mappings[mapping_count - 1].file : (Identity){0};
+    for (int i = 0; i < mapping_count; i++) {
+        Identity file = mappings[i].file;
+        if (all || (file.device == newest.device && file.inode == newest.inode)) {
+            spoil(i);
+        }
+    }
+    pthread_mutex_unlock(&of_mappings);
+    errno = error;
+}
+
+static void forget_mapping(uintptr_t at, size_t length) {
+    for (int i = 0; i < mapping_count; i++) {
+        if (mappings[i].at >= at && mappings[i].at < at + length) {
+            memmove(&mappings[i], &mappings[i + 1], (--mapping_count - i) * sizeof mappings[0]);
+            i--;
+        }
+    }
+}
+
+static void note_mapping(void *at, size_t length, Identity file) {
+    int error = errno;
+    pthread_mutex_lock(&of_mappings);
+    forget_mapping((uintptr_t)at, length);
+    if (mapping_count < MOST) {
+        mappings[mapping_count].at = (uintptr_t)at;
+        mappings[mapping_count].length = length;
+        mappings[mapping_count++].file = file;
+        if (all_are_bad || is_bad(file)) {
+            spoil(mapping_count - 1);
+        }
+    }
+    pthread_mutex_unlock(&of_mappings);
+    errno = error;
+}
+
 // The `when`-th call of one of these kinds from now on fails with the error number `how`, and those after it too if
 // `lasting`; if `how` is negative, the process gets that signal before the call. A `when` of 0 ends that.
 void fail_calls(int kinds, int when, int how, bool lasting) {
@@ -54,6 +147,8 @@ void fail_calls(int kinds, int when, int how, bool lasting) {
     lasts = lasting;
     failures = 0;
     failed_name = "";
+    bad_count = 0;
+    all_are_bad = false;
     __atomic_store_n(&until_failure, when, __ATOMIC_SEQ_CST);
 }
 
@@ -63,23 +158,32 @@ int failed_calls(void) { return __atomic_load_n(&failures, __ATOMIC_SEQ_CST); }
 // The name of the first of them.
 const char *failed_call(void) { return failed_name; }
 
+static bool is_of_code(void *caller) {
+    return code_end == 0 || (uintptr_t)caller - code_start < code_end - code_start;
+}
+
 static bool fails(int kind, const char *name, void *caller) {
-    bool is_of_code = code_end == 0 || (uintptr_t)caller - code_start < code_end - code_start;
-    if ((wanted & kind) == 0 || !is_of_code) {
+    if (((wanted & kind) == 0 && wanted != PAGES) || !is_of_code(caller)) {
         return false;
     }
     int left = __atomic_load_n(&until_failure, __ATOMIC_SEQ_CST);
+    bool is_done;
     do {
         if (left == 0) {
             return false;
         }
-    } while (!__atomic_compare_exchange_n(&until_failure, &left, left > 1 || !lasts || outcome < 0 ? left - 1 : 1, false,
-                                          __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+        int next = left > 1 || !lasts || outcome < 0 || wanted == PAGES ? left - 1 : 1;
+        is_done = __atomic_compare_exchange_n(&until_failure, &left, next, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    } while (!is_done);
     if (left > 1) {
         return false;
     }
     if (__atomic_add_fetch(&failures, 1, __ATOMIC_SEQ_CST) == 1) {
         failed_name = name;
+    }
+    if (wanted == PAGES) {
+        spoil_files(lasts);
+        return false;
     }
     if (outcome < 0) {
         kill(getpid(), -outcome);
@@ -104,8 +208,23 @@ static bool fails(int kind, const char *name, void *caller) {
 #define WRAP(result, name, parameters, arguments, kind) WRAP_AS(-1, result, name, parameters, arguments, kind)
 #define WRAP_NULL(result, name, parameters, arguments, kind) WRAP_AS(NULL, result, name, parameters, arguments, kind)
 
-WRAP(ssize_t, pread64, (int file, void *into, size_t count, off64_t offset), (file, into, count, offset), READ)
-WRAP(ssize_t, read, (int file, void *into, size_t count), (file, into, count), READ)
+// A file whose pages fail can't be read.
+static bool can_not_be_read(int file) {
+    Identity found;
+    if (bad_count == 0 || !identify(file, &found) || !is_bad(found)) {
+        return false;
+    }
+    errno = EIO;
+    return true;
+}
+#define WRAP_READ(name, parameters, arguments) \
+    ssize_t name parameters { \
+        NEXT(name) \
+        return FAILS(READ, #name) || can_not_be_read(file) ? -1 : next arguments; \
+    }
+
+WRAP_READ(pread64, (int file, void *into, size_t count, off64_t offset), (file, into, count, offset))
+WRAP_READ(read, (int file, void *into, size_t count), (file, into, count))
 WRAP(ssize_t, pwrite64, (int file, const void *from, size_t count, off64_t offset), (file, from, count, offset), WRITE)
 WRAP(ssize_t, pwritev2, (int file, const struct iovec *from, int count, off_t offset, int flags),
      (file, from, count, offset, flags), WRITE)
@@ -139,7 +258,44 @@ WRAP_NULL(struct dirent64 *, readdir64, (DIR *folder), (folder), STAT)
 WRAP_NULL(DIR *, opendir, (const char *path), (path), OPEN)
 WRAP_NULL(DIR *, fdopendir, (int file), (file), OPEN)
 WRAP(int, memfd_create, (const char *name, unsigned flags), (name, flags), OPEN)
-WRAP(void *, mremap, (void *old, size_t from, size_t to, int flags, ...), (old, from, to, flags), MAP)
+
+// A further mapping of the same file, if `from` is 0.
+void *mremap(void *old, size_t from, size_t to, int flags, ...) {
+    NEXT(mremap)
+    va_list rest;
+    va_start(rest, flags);
+    void *place = va_arg(rest, void *);
+    va_end(rest);
+    if (FAILS(MAP, "mremap")) {
+        return MAP_FAILED;
+    }
+    void *mapped = next(old, from, to, flags, place);
+    if (mapped != MAP_FAILED) {
+        Identity file;
+        bool is_of_file = false;
+        pthread_mutex_lock(&of_mappings);
+        for (int i = 0; i < mapping_count; i++) {
+            if ((uintptr_t)old - mappings[i].at < mappings[i].length) {
+                file = mappings[i].file;
+                is_of_file = true;
+            }
+        }
+        forget_mapping((uintptr_t)old, from);
+        pthread_mutex_unlock(&of_mappings);
+        if (is_of_file) {
+            note_mapping(mapped, to, file);
+        }
+    }
+    return mapped;
+}
+
+int munmap(void *at, size_t length) {
+    NEXT(munmap)
+    pthread_mutex_lock(&of_mappings);
+    forget_mapping((uintptr_t)at, length);
+    pthread_mutex_unlock(&of_mappings);
+    return next(at, length);
+}
 
 // A populated page takes space; other advice is none that anybody relies on.
 int madvise(void *at, size_t length, int advice) {
@@ -157,7 +313,15 @@ int madvise(void *at, size_t length, int advice) {
 #define WRAP_MAP(name, offset) \
     void *name(void *at, size_t length, int protection, int flags, int file, offset from) { \
         NEXT(name) \
-        return file >= 0 && FAILS(MAP, #name) ? MAP_FAILED : next(at, length, protection, flags, file, from); \
+        if (file >= 0 && FAILS(MAP, #name)) { \
+            return MAP_FAILED; \
+        } \
+        void *mapped = next(at, length, protection, flags, file, from); \
+        Identity found; \
+        if (file >= 0 && mapped != MAP_FAILED && is_of_code(__builtin_return_address(0)) && identify(file, &found)) { \
+            note_mapping(mapped, length, found); \
+        } \
+        return mapped; \
     }
 
 WRAP_MAP(mmap64, off64_t)
