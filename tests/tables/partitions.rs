@@ -13,8 +13,8 @@ use arrow_array::{
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrowwood::simulate::{Act, Medium, Witness};
 use arrowwood::{
-    Dataset, ErrorKind, FollowFrom, Open, PartitionBy, PartitionedWriter, Predicate, Value, Writer, WriterOptions, col,
-    drop_partition, follow_partitions, open, partition_path, partition_writer,
+    Dataset, ErrorKind, FollowFrom, Late, Open, PartitionBy, PartitionedWriter, Predicate, Value, Writer,
+    WriterOptions, alter, col, drop_partition, follow_partitions, open, parse_schema, partition_path, partition_writer,
 };
 use proptest::prelude::*;
 
@@ -54,6 +54,28 @@ fn shown(dataset: &Dataset) -> Vec<String> {
 fn copied(dataset: &Dataset) -> Dataset {
     let batches = dataset.to_record_batches().collect::<arrowwood::Result<Vec<_>>>().unwrap();
     Dataset::from_batches(dataset.schema().clone(), batches).unwrap()
+}
+
+/// One partition had a new column and the other one not yet, as while `alter` changes one after the other. `between` said then
+/// that the tables were not made with `sorted_by`, and nothing was skipped by the index.
+#[test]
+fn late_rows_are_found_where_a_partition_lacks_a_column() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("ticks");
+    let sorted = WriterOptions { sorted_by: Some("n".into()), late: Some(Late::Accept), ..unsynced(8) };
+    let options = WriterOptions { zone_rows: Some(2), ..sorted };
+    for (host, first) in [("a", 0), ("b", 20)] {
+        let mut writer = partition_writer(&table, &[("host", Value::Str(host))], Some(schema()), &options).unwrap();
+        append(&mut writer, first + 4..first + 6);
+        append(&mut writer, first..first + 4);
+    }
+    let newer = partition_path(&table, &[("host", Value::Str("b"))]).unwrap();
+    assert!(alter(newer, &parse_schema("x: utf8").unwrap(), &Schema::empty(), &[]).unwrap());
+    let dataset = open(&table).unwrap();
+    let found = dataset.between(&Value::Int(3), &Value::Int(21)).unwrap();
+    let expected = ["4 row 4 null a", "5 row 5 null a", "3 row 3 null a", "20 row 20 null b", "21 row 21 null b"];
+    assert_eq!(shown(&found), expected);
+    assert_eq!(shown(&dataset.narrowed(&col("n").eq(3)).unwrap()), ["2 row 2 null a", "3 row 3 null a"]);
 }
 
 #[test]
