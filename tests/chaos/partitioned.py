@@ -31,7 +31,7 @@ class PartitionedRound(Round):
         return {key: (model.since(), model.exists and key != self.leaving) for key, model in self.models.items()}
 
     def exists(self):
-        return any(model.exists for model in self.models.values())
+        return any(model.exists and key != self.leaving for key, model in self.models.items())
 
     def know_loss(self):
         for model in self.models.values():
@@ -158,7 +158,9 @@ class PartitionedRound(Round):
     def done_append(self, ids):
         def done(hand, call, reply):
             for row in ids:
-                self.models[PARTITIONS[row % len(PARTITIONS)]].pending.append(row)
+                model = self.models[PARTITIONS[row % len(PARTITIONS)]]
+                model.pending.append(row)
+                model.be_made()
 
         return done
 
@@ -181,17 +183,21 @@ class PartitionedRound(Round):
         for model in self.models.values():
             if model.pending:
                 model.settle(len(model.commits) - 1)
-                model.exists = True
+                model.be_made()
                 model.pending = []
-            if call.arguments.get("durable"):
-                model.be_durable(model.low)
+        if call.arguments.get("durable"):
+            self.be_durable()
+
+    def be_durable(self):
+        """All that was committed is on the disk, whoever did it."""
+        for model in self.models.values():
+            model.be_durable(model.low)
 
     def op_sync(self, hand):
         return Call("p: sync", "sync", {"wait": False}, self.done_sync, self.failed)
 
     def done_sync(self, hand, call, reply):
-        # Of partitions that this writer has not opened others may have left rows that are not durable.
-        pass
+        self.be_durable()
 
     def op_rollback(self, hand):
         return Call("p: rollback", "rollback", {}, self.done_rollback, self.failed)
@@ -205,6 +211,7 @@ class PartitionedRound(Round):
 
     def done_close(self, hand, call, reply):
         self.done_commit(hand, call, reply)
+        self.be_durable()
         hand.has_writer = False
 
     def op_abandon(self, hand):
@@ -226,7 +233,7 @@ class PartitionedRound(Round):
             model = self.models[key]
             model.settle(model.find(Since(model.low, 0, 0), committed, {}))
             model.be_durable(model.low)
-            model.exists = True
+            model.be_made()
         self.send(hand, self.op_settled_open(hand))
         if not self.is_free:
             self.wait_for([hand])
