@@ -1610,13 +1610,15 @@ class PartitionedWriter:
         """
     def commit(self, *, durable: bool = False) -> None:
         """Make all appended rows visible to readers, partition by partition; with `durable`, return once they would
-        survive a power cut.
+        survive a power cut, and with them all that was committed to the partitions before this writer was made, but
+        for partitions that another process is writing now.
 
         Raises:
             IoError: rows in partitions before the named one are committed.
         """
     def sync(self) -> None:
-        """Bring all committed rows to the disk: they survive a power cut once this returns."""
+        """Bring all committed rows to the disk, as ``commit(durable=True)`` does: they survive a power cut once this
+        returns."""
     def rollback(self) -> None:
         """Discard the rows appended since the last commit."""
     def close(self) -> None:

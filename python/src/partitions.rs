@@ -142,7 +142,8 @@ impl PartitionedWriter {
     }
 
     /// Make all appended rows visible to readers, partition by partition; with `durable`, return once they would
-    /// survive a power cut.
+    /// survive a power cut, and with them all that was committed to the partitions before this writer was made, but
+    /// for partitions that another process is writing now.
     ///
     /// Raises:
     ///     IoError: rows in partitions before the named one are committed.
@@ -154,7 +155,8 @@ impl PartitionedWriter {
         })
     }
 
-    /// Bring all committed rows to the disk: they survive a power cut once this returns.
+    /// Bring all committed rows to the disk, as ``commit(durable=True)`` does: they survive a power cut once this
+    /// returns.
     fn sync(&self, py: Python<'_>) -> Result<()> {
         self.inner.with(py, arrowwood::PartitionedWriter::sync)
     }

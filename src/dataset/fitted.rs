@@ -12,6 +12,8 @@ use super::dataset::Dataset;
 use super::fit::{Fit, FittedColumns};
 use super::pushed::PushedRows;
 use super::source::{Footprint, Piece, Plain, Source, Widths};
+#[cfg(feature = "compute")]
+use super::zone::Zones;
 use crate::array::Unchecked;
 use crate::error::{Error, Result};
 use crate::map::ChangeCheck;
@@ -42,6 +44,11 @@ impl Fitted {
         }
         let span = self.stored.span(batch)?.ok_or_else(missing)?;
         Ok(place.get_or_init(|| FittedColumns::new(self.fit.clone(), (span.end - span.start) as usize)))
+    }
+
+    /// The column that column `own` of the source has become.
+    fn column_from(&self, own: usize) -> Option<usize> {
+        (0..self.schema.fields().len()).find(|&column| self.fit.comes_from(column) == Some(own))
     }
 }
 
@@ -160,8 +167,22 @@ impl Source for Fitted {
     }
 
     fn sorted_by(&self) -> Option<usize> {
-        let own = self.stored.sorted_by()?;
-        (0..self.schema.fields().len()).find(|&column| self.fit.comes_from(column) == Some(own))
+        self.column_from(self.stored.sorted_by()?)
+    }
+
+    fn late_by(&self) -> Option<usize> {
+        self.column_from(self.stored.late_by()?)
+    }
+
+    #[cfg(feature = "compute")]
+    fn has_zones(&self, column: usize) -> bool {
+        self.fit.as_it_is(column).is_some_and(|number| self.stored.has_zones(number))
+    }
+
+    #[cfg(feature = "compute")]
+    fn zones(&self, batch: usize, column: usize) -> Result<Option<Zones>> {
+        // Zones are of the stored values.
+        self.fit.as_it_is(column).map_or(Ok(None), |number| self.stored.zones(batch, number))
     }
 
     fn as_any(&self) -> &dyn Any {

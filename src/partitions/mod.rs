@@ -1,8 +1,9 @@
 //! Datasets of several partitions: directories named `key=value`, as in Hive.
 //!
 //! In reading order: `names` (of directories), `values` (their types), `tree` (listing directories), `origin` (their
-//! rows as one dataset, and new partitions), `follow` (new rows), `siblings` (writing one partition), `writer` (writing
-//! rows of any partition), `drop`, `alter`. Uses `table` and the modules below it; [`open`](crate::open()) uses this.
+//! rows as one dataset, and new partitions), `follow` (new rows), `siblings` (writing one partition), `left` (rows that
+//! earlier writers have not synced), `writer` (writing rows of any partition), `drop`, `alter`. Uses `table` and the modules
+//! below it; [`open`](crate::open()) uses this.
 
 #[cfg(feature = "table")]
 mod alter;
@@ -10,6 +11,8 @@ mod alter;
 mod drop;
 #[cfg(feature = "table")]
 mod follow;
+#[cfg(all(feature = "table", feature = "compute"))]
+mod left;
 mod names;
 mod origin;
 #[cfg(feature = "table")]

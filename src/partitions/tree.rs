@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::names::{PartitionKey, parse};
-use crate::directory::{NamesTime, is_directory};
+use crate::directory::{NamesTime, exists, is_directory};
 use crate::error::{Error, ErrorKind, Result};
 
 /// A directory of partitions, at the moment it was listed.
@@ -106,11 +106,11 @@ fn directories_below(directory: &Path, keys: &[PartitionKey]) -> Result<Vec<Path
     let (_, mut children) = list(directory)?;
     children.sort_by(|a, b| a.path.cmp(&b.path));
     for child in children {
-        let inside = directories_below(&child.path, &child.keys_below(keys)?)?;
-        if inside.is_empty() {
-            found.push(child.path);
-        } else {
-            found.extend(inside);
+        match directories_below(&child.path, &child.keys_below(keys)?) {
+            // It was dropped since it was listed.
+            Err(e) if e.kind() == ErrorKind::NotFound && !exists(&child.path)? => (),
+            Ok(inside) if inside.is_empty() => found.push(child.path),
+            inside => found.extend(inside?),
         }
     }
     Ok(found)

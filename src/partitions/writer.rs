@@ -6,12 +6,13 @@ use std::str::FromStr;
 
 use arrow_schema::{DataType, SchemaRef, TimeUnit};
 
+use super::left::LeftPartitions;
 use super::names::text_of;
 use super::siblings::{partition_writer, without_columns};
 use crate::array::Value;
 use crate::dataset::{Column, Dataset};
 use crate::error::{Error, ErrorKind, Result};
-use crate::table::{Writer, WriterOptions};
+use crate::table::{Sync, Writer, WriterOptions};
 use crate::types::{per_second, type_name};
 
 /// A key by which rows are split: a column, whose values are then in the directories' names and not stored, or a part
@@ -155,6 +156,8 @@ pub struct PartitionedWriter {
     waiting_rows: HashMap<PartitionValues, VecDeque<Dataset>>,
     /// The closed partitions with committed rows that may not be on the disk, with the reasons.
     unsynced: BTreeMap<PartitionValues, Error>,
+    /// What earlier writers have left.
+    left: LeftPartitions,
     appends: u64,
     /// The reason why nothing can be committed before a rollback.
     broken: Option<String>,
@@ -209,6 +212,7 @@ impl PartitionedWriter {
             waiting,
             waiting_rows,
             unsynced: BTreeMap::new(),
+            left: LeftPartitions::default(),
             appends: 0,
             broken: None,
         })
@@ -324,7 +328,8 @@ impl PartitionedWriter {
         Err(e.clone().context(what))
     }
 
-    /// Makes all appended rows visible to others, partition by partition, each atomically.
+    /// Makes all appended rows visible to others, partition by partition, each atomically. With [`Sync::Commit`] all are on
+    /// the disk when this returns, as after [`sync`](PartitionedWriter::sync).
     ///
     /// # Errors
     /// As [`Writer::commit`] and [`PartitionedWriter::append_dataset`]; partitions before the named one are committed.
@@ -342,7 +347,11 @@ impl PartitionedWriter {
                 partition.has_rows = false;
             }
         }
-        Ok(())
+        if self.options.sync == Sync::Commit { self.sync_left() } else { Ok(()) }
+    }
+
+    fn sync_left(&mut self) -> Result<()> {
+        self.left.sync(&self.root, &self.options)
     }
 
     /// Appends the waiting rows of a partition.
@@ -359,11 +368,13 @@ impl PartitionedWriter {
         Ok(())
     }
 
-    /// Brings all committed rows to the disk.
+    /// Brings all committed rows to the disk, and with them those that earlier writers have left in any partition: once this
+    /// returns, what was committed before this writer was made survives a power cut too. A partition that another process is
+    /// writing now is left to that one.
     ///
     /// # Errors
-    /// The first error of [`Writer::sync`], after all open partitions were synced. That of a partition that could not be
-    /// closed, to make room for another one, comes again until rows are appended to it, committed and synced.
+    /// The first error of [`Writer::sync`], after all open partitions were synced, else that of another partition. That of one
+    /// that could not be closed, to make room for another one, comes again until rows are appended to it, committed and synced.
     pub fn sync(&mut self) -> Result<()> {
         let mut all = Ok(());
         for (keys, partition) in &mut self.open {
@@ -373,7 +384,8 @@ impl PartitionedWriter {
             }
             all = all.and(synced);
         }
-        all.and_then(|()| self.check_closed())
+        all.and_then(|()| self.check_closed())?;
+        self.sync_left()
     }
 
     /// Discards the rows appended since the last commit.
@@ -398,7 +410,8 @@ impl PartitionedWriter {
         for (keys, partition) in std::mem::take(&mut self.open) {
             all = all.and(self.close_partition(keys, partition.writer));
         }
-        all.and_then(|()| self.check_closed())
+        all.and_then(|()| self.check_closed())?;
+        self.sync_left()
     }
 
     fn check(&self) -> Result<()> {

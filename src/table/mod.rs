@@ -21,10 +21,14 @@ pub(crate) use check::{
     TableCheck, beside, check_segment, check_table, is_table, keep_aside, repair_table, sync_folder,
 };
 pub use protocol::{pretend_later, pretend_rest, publish};
+#[cfg(feature = "compute")]
+pub(crate) use reader::is_on_disk;
 pub use reader::{
     Follow, RecordPlace, RecordStat, SegmentStat, TableStat, follow, sealed_rows, segment_stat, table_stat,
 };
 pub(crate) use reader::{WakeUp, close_files, holds_table, is_segment_name, open_table};
+#[cfg(feature = "compute")]
+pub(crate) use writer::sync_left;
 pub use writer::{
     Compaction, Durability, Late, NUMBERING, PROMOTED, REPLICA, Sync, Writer, WriterOptions, compact, compact_on,
     compact_with, is_replica,

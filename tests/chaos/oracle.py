@@ -53,8 +53,10 @@ class Model:
     born: dict = field(default_factory=dict)
     # The next id. Ids are never used again.
     fresh: int = 0
-    # Whether the table was made for certain; whether its making was tried.
+    # Whether the table is there for certain; whether a writer has said that it made or opened it, so that it survives the loss of
+    # the page cache; whether its making was tried.
     exists: bool = False
+    made: bool = False
     tried: bool = False
     # Rows were removed by a call that did not say so to readers, as it was killed.
     quiet: bool = False
@@ -134,6 +136,9 @@ class Model:
         self.low = index
         self.give_up()
 
+    def be_made(self):
+        self.exists = self.made = True
+
     def be_durable(self, index):
         self.durable = max(self.durable, index)
 
@@ -157,6 +162,7 @@ class Model:
         self.first = self.told = self.first_durable
         self.order = self.order_durable
         self.pending = []
+        self.exists = self.made
 
     # ---- what a reader sees ----
 

@@ -20,7 +20,7 @@ class PartitionedRound(Round):
         self.added = 0
         self.fresh = 0
         self.tried = False
-        # The partition that a call is to remove, until it has ended.
+        # The partition that a call is to remove, until it has ended; behind one that was killed, until a look tells.
         self.leaving = None
         self.is_open = False
 
@@ -31,7 +31,7 @@ class PartitionedRound(Round):
         return {key: (model.since(), model.exists and key != self.leaving) for key, model in self.models.items()}
 
     def exists(self):
-        return any(model.exists for model in self.models.values())
+        return any(model.exists and key != self.leaving for key, model in self.models.items())
 
     def know_loss(self):
         for model in self.models.values():
@@ -92,7 +92,7 @@ class PartitionedRound(Round):
         return call
 
     def is_certain(self):
-        return all(model.is_certain for model in self.models.values())
+        return self.leaving is None and all(model.is_certain for model in self.models.values())
 
     def choose_write(self, hand):
         if hand.is_poisoned:
@@ -158,7 +158,9 @@ class PartitionedRound(Round):
     def done_append(self, ids):
         def done(hand, call, reply):
             for row in ids:
-                self.models[PARTITIONS[row % len(PARTITIONS)]].pending.append(row)
+                model = self.models[PARTITIONS[row % len(PARTITIONS)]]
+                model.pending.append(row)
+                model.be_made()
 
         return done
 
@@ -181,17 +183,21 @@ class PartitionedRound(Round):
         for model in self.models.values():
             if model.pending:
                 model.settle(len(model.commits) - 1)
-                model.exists = True
+                model.be_made()
                 model.pending = []
-            if call.arguments.get("durable"):
-                model.be_durable(model.low)
+        if call.arguments.get("durable"):
+            self.be_durable()
+
+    def be_durable(self):
+        """All that was committed is on the disk, whoever did it."""
+        for model in self.models.values():
+            model.be_durable(model.low)
 
     def op_sync(self, hand):
         return Call("p: sync", "sync", {"wait": False}, self.done_sync, self.failed)
 
     def done_sync(self, hand, call, reply):
-        # Of partitions that this writer has not opened others may have left rows that are not durable.
-        pass
+        self.be_durable()
 
     def op_rollback(self, hand):
         return Call("p: rollback", "rollback", {}, self.done_rollback, self.failed)
@@ -205,6 +211,7 @@ class PartitionedRound(Round):
 
     def done_close(self, hand, call, reply):
         self.done_commit(hand, call, reply)
+        self.be_durable()
         hand.has_writer = False
 
     def op_abandon(self, hand):
@@ -215,7 +222,7 @@ class PartitionedRound(Round):
         self.give_up_pending()
 
     def op_settle(self, hand):
-        keys = [key for key, model in self.models.items() if model.tried]
+        keys = [key for key, model in self.models.items() if model.tried or model.exists]
         if not keys:
             return None
         arguments = {"schema": self.schema(), "keys": keys}
@@ -223,10 +230,14 @@ class PartitionedRound(Round):
 
     def done_settle(self, hand, call, reply):
         for key, committed in reply["result"].items():
+            if key == self.leaving and committed == 0:
+                # It was removed by a process that was killed, and made again by this one.
+                self.models[key] = Model(self.kind)
             model = self.models[key]
             model.settle(model.find(Since(model.low, 0, 0), committed, {}))
             model.be_durable(model.low)
-            model.exists = True
+            model.be_made()
+        self.leaving = None
         self.send(hand, self.op_settled_open(hand))
         if not self.is_free:
             self.wait_for([hand])
@@ -428,7 +439,9 @@ class PartitionedRound(Round):
             orders = self.models[key].orders[following["since"][key][0].order :]
             self.see_rows(key, rows, [order[first : first + len(rows)] for order in orders], columns)
             following["next"][key] += len(rows)
-        for key, (since, _) in call.since.items():
+        for key, (since, existed) in call.since.items():
+            if not existed:
+                continue
             least = self.models[key].commits[since.low].end
             end = following["next"].get(key, 0)
             if end < least and (end or least > self.models[key].first_most):
@@ -449,7 +462,8 @@ class PartitionedRound(Round):
             raise Wrong(f"damage: {seen}")
         least = sum(
             self.models[key].commits[since.low].end - self.models[key].first_most
-            for key, (since, _) in call.since.items()
+            for key, (since, existed) in call.since.items()
+            if existed
         )
         most = sum(self.models[key].commits[-1].end - since.first for key, (since, _) in call.since.items())
         if not least <= seen["rows"] <= most:

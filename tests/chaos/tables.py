@@ -182,7 +182,7 @@ class TableRound(Round):
         hand.has_writer, hand.is_poisoned, hand.may_fail = True, False, self.is_full
         keep = call.arguments["options"].get("keep")
         hand.keeps = int(keep.split()[0]) if keep else None
-        model.exists = True
+        model.be_made()
         model.pending = []
         added = len(reply["result"]["columns"]) - len(self.kind.columns)
         before = model.end
@@ -390,6 +390,7 @@ class TableRound(Round):
 
     def done_alter(self, hand, call, reply):
         self.model.settle(len(self.model.commits) - 1)
+        self.model.be_made()
 
     def failed_alter(self, hand, call, reply):
         if reply["error"][0] == "Busy":

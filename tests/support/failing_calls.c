@@ -240,7 +240,18 @@ WRAP(int, unlinkat, (int folder, const char *path, int flags), (folder, path, fl
 WRAP(int, mkdir, (const char *path, mode_t mode), (path, mode), NAME)
 WRAP(int, fallocate, (int file, int mode, off_t offset, off_t length), (file, mode, offset, length), SPACE)
 WRAP(int, rmdir, (const char *path), (path), NAME)
-WRAP(ssize_t, write, (int file, const void *from, size_t count), (file, from, count), WRITE)
+
+// Whether it is a counter (eventfd(2)), which has no disk: a write that there is room for never fails. Such files have no type.
+static bool is_counter(int file) {
+    struct stat found;
+    return syscall(SYS_newfstatat, file, "", &found, AT_EMPTY_PATH) == 0 && (found.st_mode & S_IFMT) == 0;
+}
+
+ssize_t write(int file, const void *from, size_t count) {
+    NEXT(write)
+    return !is_counter(file) && FAILS(WRITE, "write") ? -1 : next(file, from, count);
+}
+
 WRAP(ssize_t, writev, (int file, const struct iovec *from, int count), (file, from, count), WRITE)
 WRAP(int, fstat64, (int file, struct stat64 *into), (file, into), STAT)
 WRAP(int, stat64, (const char *path, struct stat64 *into), (path, into), STAT)

@@ -13,8 +13,9 @@ use arrow_array::{
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrowwood::simulate::{Act, Medium, Witness};
 use arrowwood::{
-    Dataset, ErrorKind, FollowFrom, Open, PartitionBy, PartitionedWriter, Predicate, Value, Writer, WriterOptions, col,
-    drop_partition, follow_partitions, open, partition_path, partition_writer,
+    Dataset, ErrorKind, FollowFrom, Late, Open, PartitionBy, PartitionedWriter, Predicate, Sync, Value, Writer,
+    WriterOptions, alter, col, drop_partition, follow_partitions, open, parse_schema, partition_path, partition_writer,
+    table_stat,
 };
 use proptest::prelude::*;
 
@@ -54,6 +55,28 @@ fn shown(dataset: &Dataset) -> Vec<String> {
 fn copied(dataset: &Dataset) -> Dataset {
     let batches = dataset.to_record_batches().collect::<arrowwood::Result<Vec<_>>>().unwrap();
     Dataset::from_batches(dataset.schema().clone(), batches).unwrap()
+}
+
+/// One partition had a new column and the other one not yet, as while `alter` changes one after the other. `between` said then
+/// that the tables were not made with `sorted_by`, and nothing was skipped by the index.
+#[test]
+fn late_rows_are_found_where_a_partition_lacks_a_column() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("ticks");
+    let sorted = WriterOptions { sorted_by: Some("n".into()), late: Some(Late::Accept), ..unsynced(8) };
+    let options = WriterOptions { zone_rows: Some(2), ..sorted };
+    for (host, first) in [("a", 0), ("b", 20)] {
+        let mut writer = partition_writer(&table, &[("host", Value::Str(host))], Some(schema()), &options).unwrap();
+        append(&mut writer, first + 4..first + 6);
+        append(&mut writer, first..first + 4);
+    }
+    let newer = partition_path(&table, &[("host", Value::Str("b"))]).unwrap();
+    assert!(alter(newer, &parse_schema("x: utf8").unwrap(), &Schema::empty(), &[]).unwrap());
+    let dataset = open(&table).unwrap();
+    let found = dataset.between(&Value::Int(3), &Value::Int(21)).unwrap();
+    let expected = ["4 row 4 null a", "5 row 5 null a", "3 row 3 null a", "20 row 20 null b", "21 row 21 null b"];
+    assert_eq!(shown(&found), expected);
+    assert_eq!(shown(&dataset.narrowed(&col("n").eq(3)).unwrap()), ["2 row 2 null a", "3 row 3 null a"]);
 }
 
 #[test]
@@ -622,4 +645,70 @@ fn sync_tells_of_a_closed_partition_that_is_not_on_the_disk() {
     writer.sync().unwrap();
     assert_eq!(durable("key=k0"), (2, 2));
     writer.close().unwrap();
+}
+
+/// A writer committed rows to two partitions, and died before they were on the disk. The next one got rows of one of them, and was
+/// told to bring all to the disk. The other one stayed as it was: a power cut took rows that everybody had seen before.
+#[test]
+fn what_earlier_writers_have_left_in_other_partitions_is_on_the_disk_after_a_sync() {
+    let by: [PartitionBy; 1] = ["key".parse().unwrap()];
+    let each_commit = WriterOptions { sync: Sync::Commit, ..unsynced(4) };
+    type Act = fn(PartitionedWriter);
+    let syncs: [(WriterOptions, Act); 3] = [
+        (unsynced(4), |mut writer| writer.sync().unwrap()),
+        (unsynced(4), |writer| writer.close().unwrap()),
+        (each_commit, |mut writer| writer.commit().unwrap()),
+    ];
+    for (options, sync) in syncs {
+        let folder = tempfile::tempdir().unwrap();
+        let table = folder.path().join("table");
+        let all = keyed(&[(0, 0)]).schema().clone();
+        let new = |options: &WriterOptions| PartitionedWriter::new(&table, all.clone(), &by, options).unwrap();
+        // There is nothing yet.
+        sync(new(&options));
+        let mut killed = new(&unsynced(4));
+        for n in 1..7 {
+            killed.append_dataset(&keyed(&[(0, n), (1, n), (2, 9 * n), (2, 9 * n + 1)])).unwrap();
+            killed.commit().unwrap();
+        }
+        drop(killed);
+        let ends = || {
+            ["k0", "k1", "k2"].map(|key| {
+                let path = partition_path(&table, &[("key", Value::Str(key))]).unwrap();
+                let stat = table_stat(path).unwrap().unwrap();
+                (stat.durable_end, stat.end)
+            })
+        };
+        assert_eq!(ends(), [(0, 6), (0, 6), (0, 12)]);
+        let mut writer = new(&options);
+        writer.append_dataset(&keyed(&[(1, 7)])).unwrap();
+        writer.commit().unwrap();
+        sync(writer);
+        assert_eq!(ends(), [(6, 6), (7, 7), (12, 12)]);
+    }
+}
+
+/// Whoever writes a partition brings it to the disk, and others do once that writer has died.
+#[test]
+fn a_partition_with_a_writer_is_left_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path();
+    let by: [PartitionBy; 1] = ["key".parse().unwrap()];
+    let values = [("key", Value::Str("k1"))];
+    let path = partition_path(table, &values).unwrap();
+    let all = keyed(&[(0, 0)]).schema().clone();
+    let mut other = partition_writer(table, &values, Some(all.clone()), &unsynced(4)).unwrap();
+    other.append_row(&[Value::Int(1)]).unwrap();
+    other.commit().unwrap();
+    let durable_end = || table_stat(&path).unwrap().unwrap().durable_end;
+    let mut writer = PartitionedWriter::new(table, all, &by, &unsynced(4)).unwrap();
+    for _ in 0..2 {
+        writer.append_dataset(&keyed(&[(0, 1)])).unwrap();
+        writer.commit().unwrap();
+        writer.sync().unwrap();
+        assert_eq!(durable_end(), 0);
+    }
+    drop(other);
+    writer.sync().unwrap();
+    assert_eq!(durable_end(), 1);
 }

@@ -119,6 +119,20 @@ impl Segment {
         Ok(logged.pop().map(|entry| entry.record).or(base).map_or(0, |record| record.rows()))
     }
 
+    /// Whether the commit of `record`, the segment's newest one, is in a durable record or a log that is on the disk.
+    ///
+    /// # Errors
+    /// As [`Segment::check_record`].
+    #[cfg(feature = "compute")]
+    pub(super) fn is_synced(&self, record: &Record) -> Result<bool> {
+        if self.left_by_a_crash()?.is_some() {
+            return Ok(true);
+        }
+        let (base, mut logged) = self.synced()?;
+        let newest = logged.pop().map(|entry| entry.record).or(base);
+        Ok(newest.is_some_and(|newest| newest.counters == record.counters && newest.positions == record.positions))
+    }
+
     /// The newest durable record that was synced, and the synced entries of the log that follow it.
     fn synced(&self) -> Result<(Option<Record>, Vec<LogEntry>)> {
         let there = self.both_durable()?;

@@ -29,6 +29,8 @@ pub(super) use recount::{Wrong, count_nulls, end_of_list_views, members_of, offs
 pub(super) use segment::{Segment, check_record, damaged_record, visible};
 pub use segment_stat::{RecordPlace, RecordStat, SegmentStat, segment_stat};
 pub(super) use stat::is_locked;
+#[cfg(feature = "compute")]
+pub(crate) use stat::is_on_disk;
 pub use stat::{TableStat, sealed_rows, table_stat};
 pub(crate) use table::{close_files, open as open_table};
 pub(super) use table::{first_row, one_fitted_segment, one_segment};

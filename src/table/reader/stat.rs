@@ -131,6 +131,27 @@ fn durable_end(folder: &Path, chain: &Chain, last: &Segment) -> Result<u64> {
     Ok(first + segment.map_or(Ok(0), |segment| segment.durable_rows())?)
 }
 
+/// Whether all that is committed to the table in `folder` would survive a power cut, as far as the files show. True where
+/// there is no table.
+///
+/// # Errors
+/// As [`table_stat`].
+#[cfg(feature = "compute")]
+pub(crate) fn is_on_disk(folder: &Path) -> Result<bool> {
+    let look = || {
+        let Some(chain) = is_directory(folder)?.then(|| Chain::open(folder)).transpose()?.flatten() else {
+            return Ok(true);
+        };
+        let are_sealed = chain::not_durable(folder, chain.sealed())?.is_empty();
+        match &chain.last {
+            Some((segment, record)) if are_sealed && !record.sealed => segment.is_synced(record),
+            // Files that don't grow are on the disk before they have their names.
+            _ => Ok(are_sealed),
+        }
+    };
+    guard(|| repeated(folder, look))
+}
+
 impl TableStat {
     fn add_file(&mut self, path: &Path) -> Result<()> {
         let data = std::fs::metadata(path).map_err(|e| Error::io("asking for a segment's size", &e).at(path))?;

@@ -131,6 +131,11 @@ impl Shared {
         self.durable().newest.rows()
     }
 
+    /// Whether the newest durable record is known to be on the disk.
+    pub(super) fn has_durable_record(&self) -> bool {
+        !self.durable().record.counters.is_empty()
+    }
+
     /// Makes the commit of `record` durable. Returns at once if it already is.
     pub fn make_durable(&self, record: &Record, how: Durably) -> Result<()> {
         let mut last = self.durable();

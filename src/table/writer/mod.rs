@@ -16,6 +16,8 @@ mod compact;
 mod dense;
 mod durability;
 mod growing;
+#[cfg(feature = "compute")]
+mod left;
 mod opening;
 mod options;
 mod positions;
@@ -32,6 +34,8 @@ pub use compact::{Compaction, compact, compact_on, compact_with};
 pub(crate) use dense::write_part;
 pub(super) use dense::{finish_merges, with_settings};
 pub(super) use growing::{Growing, front_of};
+#[cfg(feature = "compute")]
+pub(crate) use left::sync_left;
 pub(super) use opening::{bring_to_disk, first_segment, restore_footers, take_lock};
 pub use options::{Late, Sync, WriterOptions};
 pub use positions::{NUMBERING, PROMOTED, REPLICA, is_replica};

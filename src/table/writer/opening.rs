@@ -289,10 +289,31 @@ pub(super) fn not_durable(medium: &Medium, path: &Path, starts: &[u64], plan: &A
     open_all(medium, path, chain::not_durable(path, starts)?, Some(plan))
 }
 
+/// Does what a dead writer may have left undone in the segments before `live`; returns those whose last commits it has not
+/// synced, in order.
+pub(super) fn take_on(
+    lock: &Lock,
+    path: &Path,
+    chain: &Chain,
+    live: &Growing,
+    plan: &Arc<Plan>,
+) -> Result<Vec<Arc<Shared>>> {
+    let before = chain.before(live.first_row());
+    let pending = not_durable(lock.medium(), path, before, plan)?;
+    stamp_left(lock.medium(), path, &before[..before.len().saturating_sub(pending.len())]);
+    let is_all = pending.len() == before.len();
+    if is_all && !pending.first().unwrap_or(&live.shared).has_durable_record() {
+        // Names are synced before a durable record is written. There is none: whoever made the table may have been killed
+        // before its first name was on the disk, and a table that was opened survives a power cut.
+        lock.sync().map_err(|e| Error::io("syncing the directory", &e))?;
+    }
+    Ok(pending)
+}
+
 /// Gives those of the sealed segments `starts` their last time of modification whose writer was killed before it could, or that are
 /// copies, the last one first; those before one that has it have theirs. Where a crash has lost the footer of one, publishes it
 /// again. Best effort, as [`Shared::stamp`].
-pub(super) fn stamp_left(medium: &Medium, path: &Path, starts: &[u64]) {
+fn stamp_left(medium: &Medium, path: &Path, starts: &[u64]) {
     for &start in starts.iter().rev() {
         let file = chain::path(path, start);
         let opened = Mapping::open(&file, Mode::Read).map_err(Error::from).and_then(Segment::open);

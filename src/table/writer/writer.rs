@@ -14,7 +14,7 @@ use super::durability::{Durably, Shared};
 use super::growing::{Growing, OPEN, SEALED, SegmentShape};
 use super::opening::{
     FIRST_ROWS, dictionary_counter, first_guess, first_segment, give_name, known_settings, live_segment, no_table,
-    not_durable, not_made, read_entries, refuse_file, refuse_remote, refuse_twins, replace_name, stamp_left, take_lock,
+    not_made, read_entries, refuse_file, refuse_remote, refuse_twins, replace_name, take_lock, take_on,
     with_dictionaries,
 };
 use super::options::{Sync, WriterOptions};
@@ -208,9 +208,7 @@ impl Writer {
         newer_plan.as_ref().map_or(Ok(()), |newer| options.over(settings.clone(), newer).map(drop))?;
         let (live, dropped) = live_segment(&options.medium, path, &chain, &dataset, (&plan, settings))?;
         let entries = read_entries(&live)?;
-        let before_live = chain.before(live.first_row());
-        let pending = not_durable(&options.medium, path, before_live, &plan)?;
-        stamp_left(&options.medium, path, &before_live[..before_live.len().saturating_sub(pending.len())]);
+        let pending = take_on(&lock, path, &chain, &live, &plan)?;
         let mut writer = Writer::start(path, plan, (pending, live), entries, before, lock)?;
         writer.dropped = dropped;
         writer.names = dataset.position_names()?;

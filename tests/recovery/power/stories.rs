@@ -35,15 +35,19 @@ impl Story {
     }
 
     fn with(width: Width, wanted: WriterOptions) -> Story {
+        let mut story = Story::without_table(width, wanted);
+        story.open();
+        story
+    }
+
+    fn without_table(width: Width, wanted: WriterOptions) -> Story {
         another_boot();
         let mut run = Run::new(1);
         run.width = width;
         let WriterOptions { zone_rows, medium, .. } = run.options;
         run.options = WriterOptions { zone_rows, medium, sync: Sync::Never, segment_rows: Some(4), ..wanted };
         run.recorder.ask(run.table());
-        let mut story = Story { run, writer: None, disk: Disk::default(), depth: 0 };
-        story.open();
-        story
+        Story { run, writer: None, disk: Disk::default(), depth: 0 }
     }
 
     fn open(&mut self) {
@@ -663,6 +667,26 @@ fn durable_rows_stay_behind_a_sort_that_was_killed() {
         story.run.note();
         story.judge_rest();
         if is_done {
+            break;
+        }
+    }
+}
+
+/// Whoever makes a table is killed, or fails, at each of the acts; a writer that never syncs opens it, and then the power is cut.
+/// The name of the first segment was not on the disk where the sync of the directory was what had failed, so that a table that
+/// was open was gone. Now a writer that finds no durable record syncs the names, as the one does that makes a table.
+#[test]
+fn a_table_whose_making_was_cut_short_is_there_once_it_is_open() {
+    alone!();
+    for (after, lasting) in (0..).flat_map(|after| [(after, true), (after, false)]) {
+        let mut story = Story::without_table(Width::Number, WriterOptions::default());
+        story.run.recorder.fail(after, libc::EIO, lasting);
+        drop(story.run.open());
+        let has_failed = story.run.recorder.heal();
+        story.open();
+        story.commit(2);
+        story.judge_rest();
+        if !has_failed {
             break;
         }
     }
