@@ -106,11 +106,6 @@ const GIVEN_UP: &[(&str, &[&str], &str)] = &[
     ),
     ("src/table/writer/writer.rs", &["self.medium.remove("], "the next writer removes it; the first error is returned"),
     ("src/table/writer/writer.rs", &["self.live_mut()"], "a writer without a segment has nothing to take back"),
-    (
-        "crates/mapping/src/fault.rs",
-        &["open(&self.path).ok()?", "metadata().ok()?", "os::space(&file).ok()?"],
-        "asked after a page was lost, which is an error of its own",
-    ),
     ("crates/mapping/src/folder.rs", &["chown(path"], "the directory stays the process's own"),
     (
         "crates/mapping/src/folder.rs",

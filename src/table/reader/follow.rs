@@ -91,9 +91,12 @@ impl Follow {
             }
             if self.looked.elapsed() >= LOOK {
                 self.looked = Instant::now();
-                let there = still_there(&self.dataset)?;
-                check_goes_on(&self.dataset, &there, self.next)?;
-                self.dataset = there;
+                guard(|| {
+                    let there = still_there(&self.dataset)?;
+                    check_goes_on(&self.dataset, &there, self.next)?;
+                    self.dataset = there;
+                    Ok::<_, Error>(())
+                })?;
             }
             guard(|| self.sleep(left.min(LOOK)))?;
         }
@@ -101,6 +104,12 @@ impl Follow {
 
     /// The committed rows not returned yet.
     fn newest(&mut self) -> Result<Option<Dataset>> {
+        let next = self.next;
+        // Rows of which a page was lost are not returned.
+        guard(|| self.find_new()).inspect_err(|_| self.next = next)
+    }
+
+    fn find_new(&mut self) -> Result<Option<Dataset>> {
         let mut found = self.dataset.refresh().and_then(|newest| self.take(newest));
         for _ in 0..TRIES {
             // Known segments may have been dropped before they were opened, which is not an error of the table.

@@ -127,6 +127,7 @@ impl Growing {
         growing.show(State { sealed: false, provisional, goes_on: false })?;
         growing.shared.publish()?;
         growing.note_writer().map_err(|e| Error::io("creating a segment", &e).at(folder))?;
+        growing.shared.store.check_stored()?;
         growing.shared.store.sync().map_err(|e| Error::io("creating a segment", &e).at(folder))?;
         Ok(growing)
     }

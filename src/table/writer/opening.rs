@@ -121,8 +121,10 @@ pub(super) fn first_guess(plan: &Plan, counter: usize, rows: u64) -> u64 {
     }
 }
 
+/// Names a segment, unless something that was stored to it is not in its file.
 pub(super) fn give_name(segment: &Growing, folder: &Path) -> Result<()> {
     let name = chain::path(folder, segment.first_row());
+    segment.shared.store.check_stored()?;
     segment.shared.store.name(&name).map_err(|e| {
         let doing = match e.kind() {
             std::io::ErrorKind::AlreadyExists => {
@@ -137,6 +139,7 @@ pub(super) fn give_name(segment: &Growing, folder: &Path) -> Result<()> {
 /// Gives a segment the name of an empty one, which begins with the same row.
 pub(super) fn replace_name(segment: &Growing, folder: &Path) -> Result<()> {
     let name = chain::path(folder, segment.first_row());
+    segment.shared.store.check_stored()?;
     segment.shared.store.replace(&name).map_err(|e| Error::io("replacing an empty segment", &e).at(&name))
 }
 
