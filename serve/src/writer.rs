@@ -317,7 +317,7 @@ impl Committer {
 
     fn open(&mut self, table: &Table, writing: &Writing) -> arrowwood::Result<Writer> {
         let open = self.writer.take();
-        if !table.is_same() {
+        if !table.is_same()? {
             let message = "the table was removed or replaced while rows were received";
             return Err(Error::new(ErrorKind::FileChanged, message).at(&table.path));
         }
@@ -351,7 +351,7 @@ impl Committer {
 
 /// For an error before any rows were committed.
 fn not_appended(table: &Table, e: &Error) -> Refusal {
-    if e.kind() == ErrorKind::FileChanged && !table.is_same() {
+    if e.kind() == ErrorKind::FileChanged && table.is_same().is_ok_and(|is_same| !is_same) {
         let detail =
             "the table was removed or replaced since the request began, and nothing was appended; make another request";
         return Refusal::conflict("file_changed", detail).logged(e);
