@@ -221,12 +221,13 @@ impl Server {
         Ok(())
     }
 
-    /// [`run`](Server::run) until SIGTERM or SIGINT. SIGHUP reads the tokens and the certificate again; it ends the server of
-    /// [`view`](Server::view), whose terminal has gone.
+    /// From now on SIGTERM and SIGINT end [`run`](Server::run). SIGHUP reads the tokens and the certificate again; it ends the
+    /// server of [`view`](Server::view), whose terminal has gone. Call this before anybody learns that there is a server: until
+    /// then signals end the process.
     ///
     /// # Errors
-    /// As [`run`](Server::run); `Io` if signals can't be handled.
-    pub fn run_until_signal(self) -> Result<()> {
+    /// `Io` if signals can't be handled.
+    pub fn handle_signals(&self) -> Result<()> {
         let failed = |e: std::io::Error| Error::io("waiting for signals", &e);
         // The process is that of the server.
         log::note_panics();
@@ -262,7 +263,7 @@ impl Server {
             stopper.stop();
         });
         drop(inside);
-        self.run()
+        Ok(())
     }
 }
 

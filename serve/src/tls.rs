@@ -22,6 +22,8 @@ pub(crate) struct Tls {
     cert: PathBuf,
     key: PathBuf,
     current: Mutex<Current>,
+    /// Held while the files are read again: by a signal and by the clock, one after the other.
+    renewing: Mutex<()>,
 }
 
 struct Current {
@@ -49,7 +51,7 @@ impl Tls {
         let (chain, secret) = read(cert, key)?;
         let loaded = Loaded::of(cert, &chain, key, &secret)?;
         let current = Mutex::new(Current { loaded, is_told: false, problem: None });
-        let tls = Tls { cert: cert.to_path_buf(), key: key.to_path_buf(), current };
+        let tls = Tls { cert: cert.to_path_buf(), key: key.to_path_buf(), current, renewing: Mutex::default() };
         tls.tell_of_expiry();
         Ok(tls)
     }
@@ -74,6 +76,7 @@ impl Tls {
 
     /// Uses what the files have by now; as long as that can't be used, what they had. Blocks.
     pub fn renew(&self) {
+        let _alone = self.renewing.lock().unwrap_or_else(PoisonError::into_inner);
         let renewed = read(&self.cert, &self.key).and_then(|(chain, secret)| {
             let is_same = self.current().loaded.content == content_of(&chain, &secret);
             (!is_same).then(|| Loaded::of(&self.cert, &chain, &self.key, &secret)).transpose()
