@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use crate::error::{Error, Result};
-use crate::map::{self, metadata_at};
+use crate::map;
 
 /// A file or a directory, identified independently of its name. The inode of a removed one may be reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +39,7 @@ impl FileId {
     /// # Errors
     /// `Io`.
     pub fn find(path: &Path) -> Result<Option<FileId>> {
-        let found = metadata_at(path).map_err(|e| unseen(path, &e))?;
-        Ok(found.map(|found| FileId::new(&found)))
+        Ok(metadata_at(path)?.map(|found| FileId::new(&found)))
     }
 
     fn new(found: &Metadata) -> FileId {
@@ -52,7 +51,7 @@ impl FileId {
 ///
 /// # Errors
 /// `Io`: a call that fails is an error, and no absence, as it is for [`Path::exists`].
-pub(crate) fn exists(path: &Path) -> Result<bool> {
+pub fn exists(path: &Path) -> Result<bool> {
     map::exists(path).map_err(|e| unseen(path, &e))
 }
 
@@ -60,8 +59,24 @@ pub(crate) fn exists(path: &Path) -> Result<bool> {
 ///
 /// # Errors
 /// As [`exists`].
-pub(crate) fn is_directory(path: &Path) -> Result<bool> {
+pub fn is_directory(path: &Path) -> Result<bool> {
     map::is_directory(path).map_err(|e| unseen(path, &e))
+}
+
+/// Whether there is a regular file at `path`.
+///
+/// # Errors
+/// As [`exists`].
+pub fn is_file(path: &Path) -> Result<bool> {
+    Ok(metadata_at(path)?.is_some_and(|found| found.is_file()))
+}
+
+/// Returns the metadata of the file or directory at `path`; `None` if there is none.
+///
+/// # Errors
+/// As [`exists`].
+pub fn metadata_at(path: &Path) -> Result<Option<Metadata>> {
+    map::metadata_at(path).map_err(|e| unseen(path, &e))
 }
 
 /// Whether the directory at `path` has no entries.

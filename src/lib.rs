@@ -175,7 +175,7 @@ pub use compute::{
 pub use dataset::{COMPARED_ROWS, PushedRows, same_end, same_rows};
 pub use dataset::{Column, Dataset, Footprint, Row};
 #[doc(hidden)]
-pub use directory::table_identity;
+pub use directory::{exists, is_directory, is_file, metadata_at, table_identity};
 pub use error::{Error, ErrorKind, Finding, Result};
 #[doc(hidden)]
 pub use files::local_path;

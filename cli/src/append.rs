@@ -136,9 +136,10 @@ impl Append {
             return Err(Failure::hint(hint));
         }
         let patience = Duration::from_millis(self.commit_ms) / 2;
+        let is_file = is_file(path)?;
         match input.rows(writer.schema(), usize::try_from(self.commit_rows).unwrap_or(usize::MAX), patience)? {
             Rows::Whole(dataset) => whole(writer, &dataset, path, noted),
-            Rows::Coming(batches) if is_file(path) => all_or_nothing(writer, noted, |writer| {
+            Rows::Coming(batches) if is_file => all_or_nothing(writer, noted, |writer| {
                 batches.into_iter().try_for_each(|batch| Ok(writer.append(&batch?)?))
             }),
             Rows::Coming(batches) => self.flow(writer, batches, patience),
@@ -193,7 +194,7 @@ type Noted = Option<(String, i64)>;
 
 /// The position that records that the file at `path` was appended: its checksum, and 31 bits of its size.
 fn position(path: &Path) -> Outcome<(String, i64)> {
-    if !is_file(path) {
+    if !is_file(path)? {
         return Err(Failure::hint("--once needs files, which have a name and a size"));
     }
     let name = path.file_name().and_then(|name| name.to_str());

@@ -68,13 +68,14 @@ impl Check {
         let doing = if self.repair { "repairing" } else { "checking" };
         let mut progress = Progress::new(format!("{doing} {}", named(path)));
         let mut at = |done, total| progress.at(done, total);
-        let mut report = match (self.repair, cannot_be_mapped(path)) {
+        let is_stream = cannot_be_mapped(path)?;
+        let mut report = match (self.repair, is_stream) {
             (true, true) => return Err(Failure::hint("input from a pipe can't be repaired; give a file")),
             (true, false) => arrowwood::repair(path, &mut at)?,
             (false, true) => arrowwood::check_bytes(bytes(path)?, shown(path), &mut at)?,
             (false, false) => arrowwood::check(path, &mut at)?,
         };
-        if self.strict && report.is_good() && !cannot_be_mapped(path) {
+        if self.strict && report.is_good() && !is_stream {
             let meaning = open_one(path)?.validate_meaning(&mut at);
             report.findings.extend(meaning.err().map(|e| Finding::of_error(&e, path)));
         }

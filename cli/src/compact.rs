@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use arrowwood::{Compaction, bytes_text, compact_with, plural, table_stat};
+use arrowwood::{Compaction, bytes_text, compact_with, is_directory, plural, table_stat};
 use clap::Args;
 use serde_json::json;
 
@@ -33,7 +33,7 @@ pub(crate) struct Compact {
 impl Compact {
     /// The table, or those of its partitions.
     fn tables(&self) -> Outcome<Vec<PathBuf>> {
-        if table_stat(&self.table)?.is_some() || !self.table.is_dir() {
+        if table_stat(&self.table)?.is_some() || !is_directory(&self.table)? {
             return Ok(vec![self.table.clone()]);
         }
         let partitions: Vec<PathBuf> =

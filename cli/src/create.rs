@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use arrowwood::{Late, Writer, WriterOptions, parse_schema};
+use arrowwood::{Error, Late, Writer, WriterOptions, exists, is_directory, parse_schema};
 use clap::Args;
 
 use crate::shell::{Failure, Outcome, open_one};
@@ -90,7 +90,7 @@ pub(crate) fn schema(text: &str) -> Result<SchemaRef, String> {
 
 impl Create {
     pub(crate) fn run(&self) -> Outcome {
-        if is_taken(&self.table) {
+        if is_taken(&self.table)? {
             let message = "the path exists already; append to it if it is a table, or choose another name";
             return Err(Failure::hint(message).at(&self.table));
         }
@@ -104,8 +104,12 @@ impl Create {
 }
 
 /// Whether a path is anything but an empty directory.
-fn is_taken(path: &Path) -> bool {
-    fs::read_dir(path).map_or(path.exists(), |mut entries| entries.next().is_some())
+fn is_taken(path: &Path) -> Outcome<bool> {
+    if !is_directory(path)? {
+        return Ok(exists(path)?);
+    }
+    let first = fs::read_dir(path).and_then(|mut entries| entries.next().transpose());
+    Ok(first.map_err(|e| Error::io("listing the directory", &e).at(path))?.is_some())
 }
 
 /// The schema, with text dictionaries as tables have them.

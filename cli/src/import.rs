@@ -136,7 +136,7 @@ impl Import {
         let text = self.source().map_err(|e| e.at(shown(&self.text)))?;
         // A file has one dictionary for all batches, and other outputs are written as a whole.
         let is_stream = self.options().format == Format::Stream;
-        let is_to_collect = !self.dictionary.is_empty() || !is_dash(&self.out) && (is_stream || is_pipe(&self.out));
+        let is_to_collect = !self.dictionary.is_empty() || !is_dash(&self.out) && (is_stream || is_pipe(&self.out)?);
         if is_to_collect {
             return self.write(&self.collected(&text)?, out);
         }
@@ -174,7 +174,7 @@ impl Import {
     fn source(&self) -> Outcome<Text> {
         let local = local_path(&self.text)?;
         let path = local.as_deref().unwrap_or(&self.text);
-        if !is_dash(path) && !is_pipe(path) {
+        if !is_dash(path) && !is_pipe(path)? {
             return Ok(Text::File(TextFile::new(path)?));
         }
         let mut bytes = Vec::new();

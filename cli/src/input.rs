@@ -1,6 +1,6 @@
 //! Rows to append: Arrow data, CSV or JSON lines, from files or pipes.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::path::Path;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use std::time::Duration;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrowwood::{
-    Bytes, CsvOptions, Dataset, Error, JsonOptions, Open, StreamReader, decompressed, read_csv_from, read_json_from,
-    read_stream, stream_csv, stream_json,
+    Bytes, CsvOptions, Dataset, Error, JsonOptions, Open, StreamReader, decompressed, is_directory, read_csv_from,
+    read_json_from, read_stream, stream_csv, stream_json,
 };
 use clap::{Args, ValueEnum};
 
@@ -130,7 +130,8 @@ impl Input {
     pub(crate) fn open(path: &Path, format: Option<Format>, form: &TextForm) -> Outcome<Input> {
         let named = format.or_else(|| by_name(path));
         let is_text = matches!(named, Some(Format::Csv | Format::Json));
-        if path.is_dir() || is_file(path) && named == Some(Format::Ipc) {
+        let is_file = is_file(path)?;
+        if is_directory(path)? || is_file && named == Some(Format::Ipc) {
             return Ok(Input::Whole(open_one(path)?));
         }
         let failed = |e: io::Error| Error::io("reading", &e).at(shown(path));
@@ -152,7 +153,7 @@ impl Input {
         let found = if named == Some(Format::Ipc) && found != Found::File { Found::Stream } else { found };
         let mut source: Source = Box::new(Cursor::new(head).chain(source));
         let input = match found {
-            Found::Stream if is_file(path) => Input::Whole(open_one(path)?),
+            Found::Stream if is_file => Input::Whole(open_one(path)?),
             Found::Stream | Found::Packed => Input::Stream(read_stream(source).map_err(|e| e.at(shown(path)))?),
             Found::File => Input::Whole(file(&mut source).map_err(|e| e.at(shown(path)))?),
             Found::Csv => Input::Csv(source, form.csv(path)),
@@ -198,8 +199,8 @@ impl Input {
 }
 
 /// Whether `path` is a regular file, which has an end.
-pub(crate) fn is_file(path: &Path) -> bool {
-    !is_dash(path) && fs::metadata(path).is_ok_and(|data| data.is_file())
+pub(crate) fn is_file(path: &Path) -> Outcome<bool> {
+    Ok(!is_dash(path) && arrowwood::is_file(path)?)
 }
 
 fn by_name(path: &Path) -> Option<Format> {

@@ -97,8 +97,9 @@ impl Serve {
             ..Options::default()
         };
         let server = Server::bind(&self.directory, &options)?;
+        server.handle_signals()?;
         writeln!(out, "{}", server.url())?;
         out.flush()?;
-        Ok(server.run_until_signal()?)
+        Ok(server.run()?)
     }
 }

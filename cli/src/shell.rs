@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, IsTerminal, Read, StdoutLock, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use arrowwood::{Bytes, Dataset, Error, Open, bytes_text, plural, visible, visible_json};
+use arrowwood::{Bytes, Dataset, Error, Open, bytes_text, metadata_at, plural, visible, visible_json};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// The result of a verb.
@@ -104,15 +104,15 @@ pub(crate) fn open(paths: &[PathBuf]) -> Outcome<Dataset> {
 }
 
 pub(crate) fn open_one(path: &Path) -> Outcome<Dataset> {
-    if cannot_be_mapped(path) {
+    if cannot_be_mapped(path)? {
         return Ok(Open::new().bytes(bytes(path)?).map_err(|e| e.at(shown(path)))?);
     }
     Ok(Open::new().path(path)?)
 }
 
 /// Whether a path has to be read to its end before it can be opened.
-pub(crate) fn cannot_be_mapped(path: &Path) -> bool {
-    is_dash(path) || is_pipe(path)
+pub(crate) fn cannot_be_mapped(path: &Path) -> Outcome<bool> {
+    Ok(is_dash(path) || is_pipe(path)?)
 }
 
 /// All bytes of an Arrow stream or file that can't be mapped. Other input is refused by its first bytes, since it may
@@ -154,8 +154,8 @@ pub(crate) fn is_dash(path: &Path) -> bool {
 }
 
 /// Pipes, as in `arrowwood head <(zcat ticks.arrow.gz)`, can be read but not mapped.
-pub(crate) fn is_pipe(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir())
+pub(crate) fn is_pipe(path: &Path) -> Outcome<bool> {
+    Ok(metadata_at(path)?.is_some_and(|data| !data.is_file() && !data.is_dir()))
 }
 
 /// Opens a file, or input from a pipe, of which no more is read than fits into memory.
@@ -164,7 +164,7 @@ pub(crate) fn reader(path: &Path) -> Outcome<Box<dyn Read>> {
         return Ok(Box::new(Bounded::new(io::stdin().lock())));
     }
     let file = fs::File::open(path).map_err(|e| Error::io("opening", &e).at(path))?;
-    if is_pipe(path) {
+    if is_pipe(path)? {
         return Ok(Box::new(Bounded::new(file)));
     }
     Ok(Box::new(file))

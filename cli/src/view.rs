@@ -47,12 +47,13 @@ impl View {
         });
         let options = Options { listen: self.listen.clone(), sql, ..Options::default() };
         let server = Server::view(&self.path, &options)?;
+        server.handle_signals()?;
         writeln!(out, "{}", server.url())?;
         out.flush()?;
         if !self.no_browser {
             open_browser(server.url());
         }
-        Ok(server.run_until_signal()?)
+        Ok(server.run()?)
     }
 }
 

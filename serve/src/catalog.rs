@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::fs::{self, Metadata};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use arrow_schema::SchemaRef;
-use arrowwood::{Error, ErrorKind, Writer, WriterOptions};
+use arrowwood::{Error, ErrorKind, Writer, WriterOptions, is_directory, metadata_at};
 
 use crate::refusal::{Refusal, Result};
 use crate::table::{Identity, Kind, Table};
@@ -78,13 +79,13 @@ impl Catalog {
     /// # Errors
     /// `NotFound`, `InvalidArgument` if it is not a directory.
     pub fn open(directory: &Path) -> arrowwood::Result<Catalog> {
-        let failed = |e: std::io::Error| Error::io("opening the directory to be served", &e).at(directory);
-        let directory = fs::canonicalize(directory).map_err(failed)?;
-        if !directory.is_dir() {
+        let failed = |path: &Path, e: &io::Error| Error::io("opening the directory to be served", e).at(path);
+        let directory = fs::canonicalize(directory).map_err(|e| failed(directory, &e))?;
+        if !is_directory(&directory)? {
             let message = "a directory of tables is served, and this is a file; give the directory that it is in";
             return Err(Error::new(ErrorKind::InvalidArgument, message).at(directory));
         }
-        if has_segments(&directory) {
+        if has_segments(&directory).map_err(|e| failed(&directory, &e))? {
             let message = "this is a table; give the directory that it is in";
             return Err(Error::new(ErrorKind::InvalidArgument, message).at(directory));
         }
@@ -110,11 +111,12 @@ impl Catalog {
         let rows = arrowwood::open(path)?;
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        let is_table = path.is_dir() && has_segments(&path);
-        let kind = match (is_table, path.is_file()) {
-            (true, _) => Kind::Table,
-            (false, true) => Kind::File,
-            (false, false) => Kind::Files,
+        let failed = |e: io::Error| Error::io("listing the directory", &e).at(&path);
+        // A pattern is none of both.
+        let kind = match metadata_at(&path)? {
+            Some(data) if data.is_file() => Kind::File,
+            Some(data) if data.is_dir() && has_segments(&path).map_err(failed)? => Kind::Table,
+            _ => Kind::Files,
         };
         drop(rows);
         Ok(Catalog {
@@ -131,11 +133,11 @@ impl Catalog {
         if let Some(only) = &self.only {
             return Ok(vec![only.clone()]);
         }
-        let failed = |e: std::io::Error| Refusal::of_table(&Error::io("listing the directory", &e).at(&self.directory));
+        let failed = |e: io::Error| Refusal::of_table(&Error::io("listing the directory", &e).at(&self.directory));
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.directory).map_err(failed)? {
             let Ok(name) = entry.map_err(failed)?.file_name().into_string() else { continue };
-            if let Some(Found { kind, .. }) = self.look(&name) {
+            if let Some(Found { kind, .. }) = self.look(&name)? {
                 found.push(Entry { name, kind });
             }
         }
@@ -144,23 +146,28 @@ impl Catalog {
     }
 
     /// The entry `name`, if it may be served.
-    fn look(&self, name: &str) -> Option<Found> {
-        let path = self.path_of(name)?;
+    ///
+    /// # Errors
+    /// Those of the system: that it can't be looked at now does not mean that it is not there.
+    fn look(&self, name: &str) -> Result<Option<Found>> {
+        let Some(path) = self.path_of(name) else { return Ok(None) };
         if let Some(only) = &self.only {
             if only.kind == Kind::Files {
-                return Some(Found { kind: only.kind, path, identity: Identity::default(), changed: None });
+                return Ok(Some(Found { kind: only.kind, path, identity: Identity::default(), changed: None }));
             }
-            return fs::metadata(&path).ok().map(|data| Found::of(only.kind, path, &data));
+            let data = metadata_at(&path).map_err(|e| Refusal::of_table(&e))?;
+            return Ok(data.map(|data| Found::of(only.kind, path, &data)));
         }
-        let data = fs::symlink_metadata(&path).ok()?;
+        let failed = |e: io::Error| Refusal::of_table(&Error::io("looking for the table", &e).at(&path));
+        let Some(data) = present(fs::symlink_metadata(&path)).map_err(failed)? else { return Ok(None) };
         let is_file = data.is_file() && FILES.iter().any(|ending| name.ends_with(ending));
-        if data.is_dir() && has_segments(&path) {
-            Some(Found::of(Kind::Table, path, &data))
-        } else if is_file {
-            Some(Found::of(Kind::File, path, &data))
-        } else {
-            None
-        }
+        let is_table = data.is_dir() && has_segments(&path).map_err(failed)?;
+        let kind = match (is_table, is_file) {
+            (true, _) => Kind::Table,
+            (false, true) => Kind::File,
+            (false, false) => return Ok(None),
+        };
+        Ok(Some(Found::of(kind, path, &data)))
     }
 
     /// The path of `name`, if it is a valid name.
@@ -199,7 +206,7 @@ impl Catalog {
 
     /// The table named `name`. Blocks.
     pub fn get(&self, name: &str) -> Result<Arc<Table>> {
-        let Found { kind, path, identity, changed } = self.look(name).ok_or_else(|| self.missing(name))?;
+        let Found { kind, path, identity, changed } = self.look(name)?.ok_or_else(|| self.missing(name))?;
         let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = all.get_mut(name).filter(|known| known.table.identity == identity) {
             known.changed = changed;
@@ -244,12 +251,16 @@ impl Catalog {
         }
         let path = self.directory.join(name);
         let _alone = self.making.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.look(name).is_some() {
+        if self.look(name)?.is_some() {
             return Ok(false);
         }
         // An empty directory is what a crash may have left of a creation.
-        if fs::symlink_metadata(&path).is_ok() && fs::remove_dir(&path).is_err() {
-            return Err(Refusal::conflict("exists", "something that is not a table has this name"));
+        if let Err(e) = present(fs::remove_dir(&path)) {
+            use io::ErrorKind::{AlreadyExists, DirectoryNotEmpty, NotADirectory, ResourceBusy};
+            if matches!(e.kind(), AlreadyExists | DirectoryNotEmpty | NotADirectory | ResourceBusy) {
+                return Err(Refusal::conflict("exists", "something that is not a table has this name"));
+            }
+            return Err(Refusal::of_table(&Error::io("making the table", &e).at(&path)));
         }
         let made = Writer::open(&path, Some(schema), options).and_then(Writer::close);
         made.map_err(|e| {
@@ -265,7 +276,8 @@ impl Catalog {
     pub fn close_outdated(&self, age: Duration) {
         for table in self.known() {
             // Rows that a thread has still to bring to the disk are waited for when the server stops.
-            if table.is_same() || table.is_written() {
+            let is_there = table.is_same().unwrap_or(true);
+            if is_there || table.is_written() {
                 table.close_outdated(age);
                 continue;
             }
@@ -299,17 +311,30 @@ fn has_partitions(path: &Path) -> bool {
     is_directory && fs::read_dir(path).is_ok_and(|entries| entries.flatten().any(is_partition))
 }
 
-/// Whether a directory contains segments of a table, and no links to the outside.
-fn has_segments(path: &Path) -> bool {
-    let Ok(entries) = fs::read_dir(path) else { return false };
+/// Whether a directory contains segments of a table, and no links to the outside. One that may not be listed has none for this
+/// process.
+fn has_segments(path: &Path) -> io::Result<bool> {
+    let entries = match fs::read_dir(path) {
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => return Ok(false),
+        listed => present(listed)?,
+    };
     let mut found = false;
-    for entry in entries.flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
-            return false;
+    for entry in entries.into_iter().flatten() {
+        let entry = entry?;
+        if present(entry.file_type())?.is_some_and(|kind| kind.is_symlink()) {
+            return Ok(false);
         }
         found |= entry.file_name().to_str().is_some_and(is_segment);
     }
-    found
+    Ok(found)
+}
+
+/// What a call found at a path; `None` if nothing is there, as when it was removed meanwhile.
+fn present<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        found => found.map(Some),
+    }
 }
 
 fn is_segment(name: &str) -> bool {

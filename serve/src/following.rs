@@ -119,7 +119,7 @@ impl Follower {
     /// The rows up to number `end`, or the first of them; `None` if the table's schema has changed. Blocks.
     fn make(mut self, end: u64) -> arrowwood::Result<(Follower, Option<Vec<Bytes>>)> {
         let rows = self.table.rows()?;
-        if !self.table.is_same() {
+        if !self.table.is_same()? {
             let message = "the table was removed, or its rows put in order, while it was followed: rows may have other numbers now";
             return Err(Error::new(ErrorKind::FileChanged, message));
         }
@@ -150,9 +150,7 @@ impl Follower {
                 changed = self.progress.changed() => changed.map_err(|_| Ended::Whole)?,
                 () = self.session.stopping() => return Err(Ended::Whole),
                 () = sleep(LOOK) => {
-                    let table = self.table.clone();
-                    let is_same = blocking(move || table.is_same()).await.unwrap_or(false);
-                    if !is_same {
+                    if !is_same(&self.table).await {
                         return Err(Ended::Broken("the table was removed, or its rows put in order, while it was followed"));
                     }
                     if !self.session.is_valid() {
@@ -242,14 +240,19 @@ impl Steps for Events {
                 changed = self.progress.changed() => if changed.is_err() { return gone() },
                 () = self.session.stopping() => (),
                 () = sleep(LOOK) => {
-                    let table = self.table.clone();
-                    if !blocking(move || table.is_same()).await.unwrap_or(false) {
+                    if !is_same(&self.table).await {
                         return gone();
                     }
                 }
             }
         }
     }
+}
+
+/// Whether a table is still the one that is followed. Where that can't be told now, the next look tells it.
+async fn is_same(table: &Arc<Table>) -> bool {
+    let table = table.clone();
+    blocking(move || table.is_same().unwrap_or(true)).await.unwrap_or(false)
 }
 
 /// The body of an answer that follows a table.

@@ -351,8 +351,7 @@ pub(crate) fn table_options(query: &Query) -> Result<WriterOptions> {
 /// Creates a table, or finds that it exists: returns whether it is new, and its facts. Blocks.
 pub(crate) fn create(session: &Session, name: &str, schema: Schema, options: &WriterOptions) -> Result<(bool, Json)> {
     let schema = Arc::new(schema);
-    let on_disk = WriterOptions { medium: session.shared.writing.medium.clone(), ..options.clone() };
-    let is_new = session.shared.catalog.create(name, schema.clone(), &on_disk)?;
+    let is_new = make(session, name, schema.clone(), options)?;
     let facts = facts_of(session, name)?;
     if !is_new {
         let table = session.shared.catalog.get(name)?;
@@ -371,6 +370,15 @@ pub(crate) fn create(session: &Session, name: &str, schema: Schema, options: &Wr
         // The index may differ: rows are found without it as well, only more slowly.
     }
     Ok((is_new, facts))
+}
+
+/// Makes a table on the server's disk; returns false if it exists. Blocks.
+fn make(session: &Session, name: &str, schema: SchemaRef, options: &WriterOptions) -> Result<bool> {
+    let Shared { catalog, writing, readiness, .. } = &*session.shared;
+    let options = WriterOptions { medium: writing.medium.clone(), ..options.clone() };
+    let made = catalog.create(name, schema, &options);
+    made.as_ref().err().and_then(Refusal::error).into_iter().for_each(|e| readiness.failed(e));
+    made
 }
 
 fn with_dictionaries(schema: &Schema, names: &[String]) -> Vec<Field> {
@@ -561,8 +569,7 @@ fn for_tables(
     enlarge(session, share, all.bytes)?;
     // Last, so that no table is created if there is another error.
     for (name, rows) in new {
-        let options = WriterOptions { medium: session.shared.writing.medium.clone(), ..WriterOptions::default() };
-        catalog.create(&name, rows.schema(), &options)?;
+        make(session, &name, rows.schema(), &WriterOptions::default())?;
         batches.push(for_table(session, catalog.get(&name)?, rows, (&mut weight, &mut *share))?);
     }
     Ok(batches)

@@ -215,7 +215,7 @@ impl Selection {
     /// Releases decompressed data.
     fn reopen(&mut self) -> arrowwood::Result<()> {
         let changed = || Error::new(ErrorKind::FileChanged, "the file was replaced while it was read");
-        if !self.table.is_same() {
+        if !self.table.is_same()? {
             return Err(changed());
         }
         let rows = self.table.rows()?;

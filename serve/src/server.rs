@@ -221,12 +221,13 @@ impl Server {
         Ok(())
     }
 
-    /// [`run`](Server::run) until SIGTERM or SIGINT. SIGHUP reads the tokens and the certificate again; it ends the server of
-    /// [`view`](Server::view), whose terminal has gone.
+    /// From now on SIGTERM and SIGINT end [`run`](Server::run). SIGHUP reads the tokens and the certificate again; it ends the
+    /// server of [`view`](Server::view), whose terminal has gone. Call this before anybody learns that there is a server: until
+    /// then signals end the process.
     ///
     /// # Errors
-    /// As [`run`](Server::run); `Io` if signals can't be handled.
-    pub fn run_until_signal(self) -> Result<()> {
+    /// `Io` if signals can't be handled.
+    pub fn handle_signals(&self) -> Result<()> {
         let failed = |e: std::io::Error| Error::io("waiting for signals", &e);
         // The process is that of the server.
         log::note_panics();
@@ -262,7 +263,7 @@ impl Server {
             stopper.stop();
         });
         drop(inside);
-        self.run()
+        Ok(())
     }
 }
 
@@ -429,5 +430,35 @@ async fn close_outdated(shared: Arc<Shared>) {
         let shared = shared.clone();
         // What was left by a panic is looked at again.
         let _ = blocking(move || shared.catalog.close_outdated(age)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What SIGHUP does, without the signal, which is one of the whole process.
+    #[test]
+    fn a_certificate_is_read_again_when_that_is_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let [cert, key] = ["cert.pem", "key.pem"].map(|name| folder.path().join(name));
+        let certify = |name: &str| {
+            let made = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
+            fs::write(&cert, made.cert.pem()).unwrap();
+            fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+        };
+        certify("first");
+        let tls = Some((cert.clone(), key.clone()));
+        let options = Options { listen: "127.0.0.1:0".into(), tls, ..Options::default() };
+        let server = Server::bind(folder.path(), &options).unwrap();
+        let names = || server.shared.tls.as_ref().unwrap().names();
+        certify("second");
+        assert_eq!(names(), ["first"], "nobody has looked");
+        reload(&server.shared);
+        assert_eq!(names(), ["second"]);
+        // What can't be used is no reason to give up what can.
+        fs::write(&cert, "nothing").unwrap();
+        reload(&server.shared);
+        assert_eq!(names(), ["second"]);
     }
 }

@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use arrowwood::{Bytes, Dataset, Error, ErrorKind, Follow, Mapping, Mode, Open, Result, follow, open, table_stat};
+use arrowwood::{
+    Bytes, Dataset, Error, ErrorKind, Follow, Mapping, Mode, Open, Result, exists, follow, open, table_stat,
+};
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
@@ -98,8 +100,8 @@ fn names_changed(path: &Path) -> Option<SystemTime> {
 }
 
 /// Whether the first segment still exists: the first ones are dropped first.
-fn has_first_segment(path: &Path, rows: &Dataset) -> bool {
-    path.join(format!("{:020}.arrow", rows.first_row())).exists()
+fn has_first_segment(path: &Path, rows: &Dataset) -> Result<bool> {
+    exists(&path.join(format!("{:020}.arrow", rows.first_row())))
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -194,7 +196,7 @@ impl Table {
         }
         if let Some(known) = newest.as_mut().filter(|known| !known.is_outdated(&self.path, STALE))
             && let Ok(rows) = known.rows.refresh()
-            && has_first_segment(&self.path, &rows)
+            && has_first_segment(&self.path, &rows)?
         {
             (known.rows, known.used) = (rows, Instant::now());
             return Ok(known.rows.clone());
@@ -267,11 +269,18 @@ impl Table {
     }
 
     /// Whether the directory or file of that name is still the opened one. Blocks.
-    pub fn is_same(&self) -> bool {
+    ///
+    /// # Errors
+    /// `Io`: that it can't be told now.
+    pub fn is_same(&self) -> Result<bool> {
         if self.kind == Kind::Files {
-            return true;
+            return Ok(true);
         }
-        fs::symlink_metadata(&self.path).is_ok_and(|data| Identity::of(&data) == self.identity)
+        match fs::symlink_metadata(&self.path) {
+            Ok(data) => Ok(Identity::of(&data) == self.identity),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(Error::io("looking for the table", &e).at(&self.path)),
+        }
     }
 
     /// Refuses a request whose client gives another numbering. Blocks.
@@ -282,7 +291,7 @@ impl Table {
                 "numbering: a file has none; its rows have numbers as long as it is the same",
             ));
         }
-        if known == self.identity.numbering() && self.is_same() {
+        if known == self.identity.numbering() && self.is_same().map_err(|e| Refusal::of_table(&e))? {
             return Ok(());
         }
         let detail = "the table was replaced, or its rows put in order, since: rows may have other numbers now";

@@ -22,6 +22,8 @@ pub(crate) struct Tls {
     cert: PathBuf,
     key: PathBuf,
     current: Mutex<Current>,
+    /// Held while the files are read again: by a signal and by the clock, one after the other.
+    renewing: Mutex<()>,
 }
 
 struct Current {
@@ -49,7 +51,7 @@ impl Tls {
         let (chain, secret) = read(cert, key)?;
         let loaded = Loaded::of(cert, &chain, key, &secret)?;
         let current = Mutex::new(Current { loaded, is_told: false, problem: None });
-        let tls = Tls { cert: cert.to_path_buf(), key: key.to_path_buf(), current };
+        let tls = Tls { cert: cert.to_path_buf(), key: key.to_path_buf(), current, renewing: Mutex::default() };
         tls.tell_of_expiry();
         Ok(tls)
     }
@@ -69,11 +71,12 @@ impl Tls {
 
     /// Whether clients refuse the certificate because its time is over.
     pub fn is_expired(&self) -> bool {
-        self.current().loaded.is_expired()
+        self.current().loaded.is_expired(SystemTime::now())
     }
 
     /// Uses what the files have by now; as long as that can't be used, what they had. Blocks.
     pub fn renew(&self) {
+        let _alone = self.renewing.lock().unwrap_or_else(PoisonError::into_inner);
         let renewed = read(&self.cert, &self.key).and_then(|(chain, secret)| {
             let is_same = self.current().loaded.content == content_of(&chain, &secret);
             (!is_same).then(|| Loaded::of(&self.cert, &chain, &self.key, &secret)).transpose()
@@ -102,15 +105,21 @@ impl Tls {
 
     /// Says once that a certificate is expired.
     fn tell_of_expiry(&self) {
+        self.untold_expiry(SystemTime::now()).into_iter().for_each(log::message);
+    }
+
+    /// What is to be said of a certificate that is expired at that time, unless it was said before.
+    fn untold_expiry(&self, now: SystemTime) -> Option<String> {
         let mut current = self.current();
-        if current.loaded.is_expired() && !std::mem::replace(&mut current.is_told, true) {
-            let until = Duration::from_secs(current.loaded.valid_until.unwrap_or_default());
-            log::message(format_args!(
-                "{}: the certificate was valid until {}, and clients refuse it; put a new one there, which needs no restart",
-                self.cert.display(),
-                time_text(SystemTime::UNIX_EPOCH + until).as_str().unwrap_or_default()
-            ));
+        if !current.loaded.is_expired(now) || std::mem::replace(&mut current.is_told, true) {
+            return None;
         }
+        let until = SystemTime::UNIX_EPOCH + Duration::from_secs(current.loaded.valid_until.unwrap_or_default());
+        Some(format!(
+            "{}: the certificate was valid until {}, and clients refuse it; put a new one there, which needs no restart",
+            self.cert.display(),
+            time_text(until).as_str().unwrap_or_default()
+        ))
     }
 }
 
@@ -148,8 +157,8 @@ impl Loaded {
         Ok(Loaded { acceptor: TlsAcceptor::from(Arc::new(config)), names, content, valid_until })
     }
 
-    fn is_expired(&self) -> bool {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    fn is_expired(&self, now: SystemTime) -> bool {
+        let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
         self.valid_until.is_some_and(|until| until < now)
     }
 }
@@ -161,5 +170,44 @@ fn valid_until(cert: &EndEntityCert<'_>) -> Option<u64> {
     match cert.verify_for_usage(&[], &[], &[], far, KeyUsage::server_auth(), None, None) {
         Err(webpki::Error::CertExpired { not_after, .. }) => Some(not_after.as_secs()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writes a certificate that is valid until the end of a year, and its key.
+    fn certify(folder: &Path, year: i32) {
+        let mut params = rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap();
+        params.not_after = rcgen::date_time_ymd(year, 12, 31);
+        let key = rcgen::KeyPair::generate().unwrap();
+        fs::write(folder.join("cert.pem"), params.self_signed(&key).unwrap().pem()).unwrap();
+        fs::write(folder.join("key.pem"), key.serialize_pem()).unwrap();
+    }
+
+    /// The first second of a year.
+    fn begin(year: i32) -> SystemTime {
+        rcgen::date_time_ymd(year, 1, 1).into()
+    }
+
+    #[test]
+    fn a_certificate_that_expires_while_it_is_served_is_told_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let [cert, key] = ["cert.pem", "key.pem"].map(|name| folder.path().join(name));
+        certify(folder.path(), 4_000);
+        let tls = Tls::open(&cert, &key).unwrap();
+        assert_eq!(tls.untold_expiry(begin(4_000)), None);
+        let told = tls.untold_expiry(begin(4_001)).unwrap();
+        assert!(told.contains("cert.pem: the certificate was valid until 4000-12-31T00:00:00"), "{told}");
+        assert_eq!(tls.untold_expiry(begin(4_002)), None);
+        // The same files again are no renewal.
+        tls.renew();
+        assert_eq!(tls.untold_expiry(begin(4_002)), None);
+        certify(folder.path(), 4_010);
+        tls.renew();
+        assert_eq!(tls.untold_expiry(begin(4_010)), None);
+        let told = tls.untold_expiry(begin(4_011)).unwrap();
+        assert!(told.contains("valid until 4010-12-31"), "{told}");
     }
 }

@@ -215,7 +215,7 @@ impl Run {
                 None => committer.note_durable(&self.table),
             }
         }
-        self.table.committer().close(&self.table);
+        self.table.committer().close(&self.table, &self.writing);
     }
 
     fn is_idle(&self) -> bool {
@@ -258,12 +258,15 @@ impl Committer {
         }
     }
 
-    fn close(&mut self, table: &Table) {
+    fn close(&mut self, table: &Table, writing: &Writing) {
         if let Some(writer) = self.writer.take() {
             let end = writer.rows();
             match writer.close() {
                 Ok(()) => table.made_durable(end),
-                Err(e) => log::message(format_args!("closing a table: {e}")),
+                Err(e) => {
+                    writing.readiness.failed(&e);
+                    log::message(format_args!("closing a table: {e}"));
+                }
             }
             self.note_schema(table);
         }
@@ -279,7 +282,7 @@ impl Committer {
             }
         };
         let mut ahead = Ahead::of(&table.producers, writer.positions().len());
-        let mut appended = append_all(&mut writer, &mut ahead, group);
+        let mut appended = append_all(&mut writer, &mut ahead, group, &writing.readiness);
         let positions = ahead.positions();
         let positions: Vec<(&str, i64)> = positions.iter().map(|(name, value)| (name.as_str(), *value)).collect();
         if let Err(e) = writer.commit_with(&positions) {
@@ -317,14 +320,15 @@ impl Committer {
 
     fn open(&mut self, table: &Table, writing: &Writing) -> arrowwood::Result<Writer> {
         let open = self.writer.take();
-        if !table.is_same() {
+        if !table.is_same()? {
             let message = "the table was removed or replaced while rows were received";
             return Err(Error::new(ErrorKind::FileChanged, message).at(&table.path));
         }
         if let Some(mut writer) = open {
             // After a failed background sync this writer refuses to write; a new one is opened, or says why it can't be.
-            if writer.commit().is_ok() {
-                return Ok(writer);
+            match writer.commit() {
+                Ok(_) => return Ok(writer),
+                Err(e) => writing.readiness.failed(&e),
             }
         }
         let options = WriterOptions { medium: writing.medium.clone(), ..WriterOptions::default() };
@@ -351,7 +355,7 @@ impl Committer {
 
 /// For an error before any rows were committed.
 fn not_appended(table: &Table, e: &Error) -> Refusal {
-    if e.kind() == ErrorKind::FileChanged && !table.is_same() {
+    if e.kind() == ErrorKind::FileChanged && table.is_same().is_ok_and(|is_same| !is_same) {
         let detail =
             "the table was removed or replaced since the request began, and nothing was appended; make another request";
         return Refusal::conflict("file_changed", detail).logged(e);
@@ -360,11 +364,12 @@ fn not_appended(table: &Table, e: &Error) -> Refusal {
 }
 
 /// Appends the valid batches, and refuses the others.
-fn append_all(writer: &mut Writer, ahead: &mut Ahead<'_>, group: Vec<Batches>) -> Vec<Appended> {
+fn append_all(writer: &mut Writer, ahead: &mut Ahead<'_>, group: Vec<Batches>, readiness: &Readiness) -> Vec<Appended> {
     let mut appended = Vec::with_capacity(group.len());
     for batches in group {
         let mut it = Appended { receipts: Vec::with_capacity(batches.ends.len()), batches, refusal: None, end: 0 };
         it.refusal = it.append(writer, ahead).err();
+        it.refusal.iter().filter_map(Refusal::error).for_each(|e| readiness.failed(e));
         match it.refusal {
             Some(refusal) if it.receipts.is_empty() => it.batches.refuse(refusal),
             Some(_) => {

@@ -76,3 +76,39 @@ def test_a_call_that_fails_at_the_first_table_of_a_process_is_forgotten(tmp_path
         assert done.returncode == 0, f"call {len(failed) + 1}: {done.stderr}"
         failed.append(int(done.stdout))
     assert len(failed) > 5
+
+
+SHORT = """
+import errno, os, resource, sys
+import arrowwood._progress
+import arrowwood as aw
+path, first = sys.argv[1:]
+calls = {
+    "open": lambda: len(aw.open(path)),
+    "writer": lambda: aw.writer(path).close(),
+    "compact": lambda: aw.compact(path),
+    "check": lambda: aw.check(path).rows,
+}
+most = resource.getrlimit(resource.RLIMIT_NOFILE)
+free = os.dup(0)
+os.close(free)
+resource.setrlimit(resource.RLIMIT_NOFILE, (free, most[1]))
+try:
+    raise SystemExit(f"{first}: {calls[first]()} without a descriptor")
+except aw.IoError as e:
+    assert e.errno == errno.EMFILE, e
+resource.setrlimit(resource.RLIMIT_NOFILE, most)
+calls[first]()
+for call in calls.values():
+    call()
+assert len(aw.open(path)) == 5
+"""
+
+
+@pytest.mark.parametrize("first", ["open", "writer", "compact", "check"])
+def test_a_process_that_had_no_descriptor_for_its_first_table_opens_it_later(first, tmp_path):
+    path = str(tmp_path / "table")
+    with aw.writer(path, "n: int") as writer:
+        writer.append({"n": range(5)})
+    done = subprocess.run([sys.executable, "-c", SHORT, path, first], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr

@@ -253,6 +253,24 @@ def test_more_partitions_than_are_open(table):
     assert len(aw.open(table)) == 3000
 
 
+def test_an_exception_commits_rows_of_no_partition(table):
+    """Also none of those that wait in memory, as many partitions being open as may be."""
+    schema = "key: int64 not null, n: int64"
+    with aw.writer(table, schema, partition_by="key") as writer:
+        writer.append({"key": range(70), "n": [0] * 70})
+    with pytest.raises(KeyError), aw.writer(table, schema, partition_by="key") as writer:
+        writer.append({"key": range(80), "n": [1] * 80})
+        writer.append_row(key=3, n=2)
+        raise KeyError
+    with pytest.raises(TypeError), aw.writer(table, schema, partition_by="key") as writer:
+        writer.append({"key": range(80), "n": [3] * 80})
+        writer.append_row(key=3, n="x")
+    assert sorted((row["key"], row["n"]) for row in aw.open(table).to_pylist()) == [(key, 0) for key in range(70)]
+    for use in [writer.commit, writer.sync, lambda: writer.append_row(key=1, n=1)]:
+        with pytest.raises(aw.Closed, match="closed"):
+            use()
+
+
 def test_a_failed_append_must_be_rolled_back(table):
     with aw.writer(table, "key: utf8, n: int64 not null", partition_by="key", sorted_by="n") as writer:
         writer.append({"key": ["a", "b"], "n": [5, 5]})

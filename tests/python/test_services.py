@@ -448,6 +448,22 @@ def test_a_writer_keeps_rows_by_time(path, keep):
         assert len(table.between(START + dt.timedelta(seconds=700), START + dt.timedelta(days=1))) == 301
 
 
+def test_a_refresh_has_none_of_the_rows_that_a_writer_has_not_kept(path):
+    fill(path)
+    before, board = aw.open(path), aw.aggregation(path, rows="count", oldest=("n", "first"))
+    assert board.refresh().to_pylist() == [{"rows": 1000, "oldest": 0}]
+    unread = aw.aggregation(path, rows="count", oldest=("n", "first"))
+    with aw.writer(path, keep="5min") as writer:
+        writer.append([{"ts": START + dt.timedelta(seconds=1000), "n": 1000}])
+        writer.commit()
+        for _ in range(2):
+            after = before.refresh()
+            assert (after.first_row, after["n"].to_pylist()) == (700, list(range(700, 1001)))
+            for aggregation in (board, unread):
+                assert aggregation.refresh().to_pylist() == [{"rows": 301, "oldest": 700}]
+        assert before.first_row == 0
+
+
 def test_a_writer_keeps_so_many_bytes(path):
     fill(path, rows=20_000)
     size = sum(file.stat().st_blocks * 512 for file in path.iterdir())

@@ -260,6 +260,32 @@ def test_an_exception_rolls_back(path):
     writer.close()
 
 
+def test_a_replica_takes_no_positions_until_it_is_promoted(path):
+    with aw.writer(path, SCHEMA) as writer:
+        writer.append(table(0, 10))
+        # As `arrowwood pull` notes whose rows they are.
+        writer.commit(positions={"arrowwood/numbering": 7})
+    with aw.writer(path) as writer:
+        writer.append(table(10, 20))
+        for durable in (False, True):
+            with pytest.raises(aw.InvalidArgument, match="arrowwood promote TABLE"):
+                writer.commit(positions={"kafka/0": 5}, durable=durable)
+        assert len(aw.open(path)) == 10 and "kafka/0" not in writer.positions
+        # Rows without positions are nobody's repeated ones.
+        writer.commit()
+        writer.promote({"kafka/0": 5})
+        assert aw.open(path).positions["kafka/0"] == 5 and writer.durable_rows == 20
+        with pytest.raises(aw.InvalidArgument, match="no replica, or was promoted"):
+            writer.promote()
+        writer.append(table(20, 30))
+        writer.commit(positions={"kafka/0": 6})
+    assert aw.open(path).positions["kafka/0"] == 6
+    assert aw.open(path).to_pylist() == rows(0, 30)
+    with aw.writer(path) as writer, pytest.raises(aw.InvalidArgument, match="no replica"):
+        writer.promote({"kafka/0": 0})
+    assert aw.open(path).positions["kafka/0"] == 6
+
+
 def test_opening_says_what_is_wrong(path, tmp_path):
     with pytest.raises(aw.NotFound, match="no schema"):
         aw.writer(path)

@@ -1,6 +1,7 @@
 /* Lets one call of the system fail, of those that a server makes for its files and connections: the one, counted from now on, that
    the file named by TEST_FAULTS says, with the error number that it says. Loaded before the system's library. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -72,7 +73,15 @@ FAILING(renameat, int, (int a, const char *from, int b, const char *to), (a, fro
 FAILING(rename, int, (const char *from, const char *to), (from, to))
 FAILING(unlinkat, int, (int folder, const char *path, int flags), (folder, path, flags))
 FAILING(flock, int, (int file, int how), (file, how))
+FAILING(statx, int, (int folder, const char *path, int flags, unsigned what, struct statx *into),
+        (folder, path, flags, what, into))
 FAILING(accept4, int, (int file, struct sockaddr *from, socklen_t *len, int flags), (file, from, len, flags))
+
+DIR *opendir(const char *path) {
+    static DIR *(*real)(const char *path);
+    if (!real) real = (DIR * (*)(const char *path)) dlsym(RTLD_NEXT, "opendir");
+    return fails() ? NULL : real(path);
+}
 
 ssize_t recv(int file, void *into, size_t len, int flags) {
     return is_connection(file) && fails() ? -1 : syscall(SYS_recvfrom, file, into, len, flags, NULL, NULL);

@@ -285,6 +285,36 @@ fn sighup_reads_the_tokens_again_and_ends_a_view() {
     assert_eq!(view.status().code(), Some(0));
 }
 
+/// Writes a certificate that is valid until the end of a year, and its key.
+fn certify([cert, key]: [&Path; 2], year: i32) {
+    let mut params = rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap();
+    params.not_after = rcgen::date_time_ymd(year, 12, 31);
+    let pair = rcgen::KeyPair::generate().unwrap();
+    fs::write(key, pair.serialize_pem()).unwrap();
+    fs::write(cert, params.self_signed(&pair).unwrap().pem()).unwrap();
+}
+
+#[test]
+fn an_expired_certificate_stands_in_the_log_once_and_sighup_reads_another_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let [cert, key, log] = ["cert.pem", "key.pem", "log"].map(|name| folder.path().join(name));
+    let directory = folder.path().join("data");
+    fs::create_dir(&directory).unwrap();
+    certify([&cert, &key], 2020);
+    let args = ["--tls-cert", cert.to_str().unwrap(), "--tls-key", key.to_str().unwrap()];
+    let server = Server::logging(&directory, &args, fs::File::create(&log).unwrap().into());
+    assert!(server.url.starts_with("https://"), "{}", server.url);
+    let count = |what: &str| fs::read_to_string(&log).unwrap().matches(what).count();
+    let expired = "cert.pem: the certificate was valid until 2020-12-31T00:00:00Z, and clients refuse it";
+    wait_until("the line of the expired certificate", || count(expired) == 1);
+    certify([&cert, &key], 4_000);
+    server.process.signal("HUP");
+    wait_until("the new certificate", || count("the certificate was renewed") == 1);
+    server.process.signal("TERM");
+    assert_eq!(server.end().0, Some(0));
+    assert_eq!((count(expired), count("the certificate was valid until")), (1, 1));
+}
+
 /// A log that nobody reads stops neither answers nor the end; once it is read its lines are whole.
 #[test]
 fn nobody_waits_for_whoever_reads_the_log() {

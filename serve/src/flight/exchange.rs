@@ -7,16 +7,15 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hyper::{Method, Response, StatusCode};
+use hyper::{Response, StatusCode};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::AbortHandle;
 
 use super::calls::Calls;
-use super::messages::{FlightData, SERVICE, all_framed};
-use super::put::{Put, header_of, opening};
+use super::messages::{FlightData, all_framed};
+use super::put::{Put, audit, header_of, opening};
 use super::status::answered;
 use super::target::target_of;
-use crate::audit::AuditLine;
 use crate::following::{self, Follower};
 use crate::frames::Framing;
 use crate::outgoing::{Outgoing, Step, Steps};
@@ -90,6 +89,7 @@ struct Appending {
 impl Appending {
     async fn run(self, calls: Calls, first: (Bytes, OwnedSemaphorePermit)) {
         if let Err(refusal) = self.append_all(calls, first).await {
+            audit(&self.session, "DoExchange", Some(&refusal));
             // After the end of the call there is no one to answer.
             let _ = self.sender.send(Err(refusal)).await;
         }
@@ -104,9 +104,8 @@ impl Appending {
             }
             header = next;
         }
-        let put = Put::of(self.session.clone(), calls, (&self.name, &self.query), (header, share)).await;
-        self.audit(put.as_ref().err());
-        let mut put = put?;
+        let mut put = Put::of(self.session.clone(), calls, (&self.name, &self.query), (header, share)).await?;
+        audit(&self.session, "DoExchange", None);
         while let Some(answers) = put.next().await? {
             let data =
                 answers.into_iter().map(|text| FlightData { app_metadata: text.into(), ..FlightData::default() });
@@ -115,21 +114,6 @@ impl Appending {
             }
         }
         Ok(())
-    }
-
-    /// Logs appended rows, or the reason of a refusal.
-    fn audit(&self, refusal: Option<&Refusal>) {
-        let path = format!("/{SERVICE}/DoExchange");
-        self.session.shared.audit.write(&AuditLine {
-            peer: self.session.peer.address,
-            token: self.session.caller.name(),
-            method: &Method::POST,
-            path: &path,
-            status: refusal.map_or(StatusCode::OK, Refusal::status).as_u16(),
-            rows: None,
-            code: refusal.map(Refusal::code),
-            log: refusal.and_then(Refusal::log).as_deref(),
-        });
     }
 }
 

@@ -4,11 +4,13 @@ use std::collections::VecDeque;
 use std::{io, slice};
 
 use bytes::Bytes;
+use hyper::{Method, StatusCode};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::calls::{Called, Calls, QUESTION, decoded};
-use super::messages::{FlightData, FlightDescriptor, PutResult, all_framed};
+use super::messages::{FlightData, FlightDescriptor, PutResult, SERVICE, all_framed};
 use super::target::target_of;
+use crate::audit::AuditLine;
 use crate::ingest::{Destination, Passed, lost};
 use crate::outgoing::{Step, Steps};
 use crate::query::Query;
@@ -309,6 +311,20 @@ fn size_of(data: &FlightData) -> usize {
     data.header.len() + data.body.len()
 }
 
+/// Logs that a call appends rows, or why batches are refused after its answer has begun.
+pub(super) fn audit(session: &Session, call: &str, refusal: Option<&Refusal>) {
+    session.shared.audit.write(&AuditLine {
+        peer: session.peer.address,
+        token: session.caller.name(),
+        method: &Method::POST,
+        path: &format!("/{SERVICE}/{call}"),
+        status: refusal.map_or(StatusCode::OK, Refusal::status).as_u16(),
+        rows: None,
+        code: refusal.map(Refusal::code),
+        log: refusal.and_then(Refusal::log).as_deref(),
+    });
+}
+
 impl Steps for Put {
     async fn step(mut self) -> Step<Put> {
         match self.next().await {
@@ -317,7 +333,10 @@ impl Steps for Put {
                 Step::Data(self, vec![all_framed(&results.collect::<Vec<_>>())])
             }
             Ok(None) => Step::End(Vec::new()),
-            Err(refusal) => Step::Failed(io::Error::other(refusal)),
+            Err(refusal) => {
+                audit(&self.session, "DoPut", Some(&refusal));
+                Step::Failed(io::Error::other(refusal))
+            }
         }
     }
 }

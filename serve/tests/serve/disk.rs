@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
-use arrowwood::simulate::{Medium, pretend_boot};
+use arrowwood::simulate::{Medium, pretend_boot, pretend_mount};
 use arrowwood::{Value, open};
 use arrowwood_serve::Options;
 
@@ -28,6 +28,12 @@ const SCHEMA: &[u8] = b"producer: int not null, epoch: int not null, sequence: i
 fn another_boot() {
     static BOOTS: AtomicU64 = AtomicU64::new(1);
     pretend_boot(Some(u128::from(BOOTS.fetch_add(1, Ordering::Relaxed)).to_be_bytes()));
+}
+
+/// The file system is mounted again, and the machine stays up.
+fn another_mount() {
+    static MOUNTS: AtomicU64 = AtomicU64::new(1);
+    pretend_mount(Some(MOUNTS.fetch_add(1, Ordering::Relaxed)));
 }
 
 /// A server over a disk that is watched, with an empty table `t`.
@@ -285,14 +291,14 @@ impl Run {
         }
     }
 
-    /// Cuts the power at each moment of the run.
-    fn judge(mut self, dice: &mut Dice) -> (u64, u64) {
+    /// Loses what is in memory at each moment of the run.
+    fn judge(mut self, lose: fn(), dice: &mut Dice) -> (u64, u64) {
         self.served.stop();
         let all = rows_of(&self.served.path("t")).unwrap();
         let from = self.served.path("").canonicalize().unwrap();
         let mut log = std::mem::take(&mut *self.log.lock().unwrap());
         log.extend(self.recorder.take().into_iter().map(Entry::Done));
-        let mut judged = Judged { all, from, acknowledged: Vec::new(), is_made: false, images: 0, resumed: 0 };
+        let mut judged = Judged { all, from, lose, acknowledged: Vec::new(), is_made: false, images: 0, resumed: 0 };
         let mut disk = Disk::default();
         for (number, entry) in log.into_iter().enumerate() {
             match entry {
@@ -317,6 +323,7 @@ struct Judged {
     /// The rows at its end.
     all: Vec<[i64; 4]>,
     from: PathBuf,
+    lose: fn(),
     acknowledged: Vec<(Sent, Option<u64>)>,
     is_made: bool,
     images: u64,
@@ -326,7 +333,7 @@ struct Judged {
 impl Judged {
     /// Looks at what the disk may hold: all there may be, or one by turns at each store.
     fn cut(&mut self, disk: &Disk, number: usize, is_store: bool, dice: &mut Dice) {
-        another_boot();
+        (self.lose)();
         let turn = number % Luck::ALL.len();
         for &luck in if is_store { &Luck::ALL[turn..=turn] } else { &Luck::ALL[..] } {
             let image = disk.image(luck, dice);
@@ -417,16 +424,14 @@ impl Judged {
     }
 }
 
-/// The power is cut at each moment of a run of a server with producers over HTTP and Flight: what was acknowledged as durable is
-/// there, each commit as a whole, with the positions of its producers, who go on and double nothing.
-#[test]
-fn a_power_cut_costs_no_acknowledged_batch_and_no_position() {
-    alone!();
+/// Runs a server with producers over HTTP and Flight, and loses what is in memory at each moment: what was acknowledged as
+/// durable is there, each commit as a whole, with the positions of its producers, who go on and double nothing.
+fn lose_at_each_moment(lose: fn()) {
     another_boot();
     let runs: u64 = std::env::var("ARROWWOOD_SERVE_CUTS").map_or(1, |runs| runs.parse().unwrap());
     let first: u64 = std::env::var("ARROWWOOD_SERVE_SEED").map_or(0, |first| first.parse().unwrap());
     for seed in first..first + runs {
-        another_boot();
+        lose();
         let run = Run::start();
         std::thread::scope(|scope| {
             for producer in 0..PRODUCERS {
@@ -434,11 +439,70 @@ fn a_power_cut_costs_no_acknowledged_batch_and_no_position() {
                 scope.spawn(move || run.produce(producer, 10, Dice::new(PRODUCERS as u64 * seed + producer as u64)));
             }
         });
-        let (images, resumed) = run.judge(&mut Dice::new(seed));
+        let (images, resumed) = run.judge(lose, &mut Dice::new(seed));
         eprintln!("  seed {seed}: {images} images, {resumed} of which a server went on with");
         assert!(images > 200 && resumed > 0);
     }
     pretend_boot(None);
+    pretend_mount(None);
+}
+
+#[test]
+fn a_power_cut_costs_no_acknowledged_batch_and_no_position() {
+    alone!();
+    lose_at_each_moment(another_boot);
+}
+
+#[test]
+fn a_lost_page_cache_costs_no_acknowledged_batch_and_no_position() {
+    alone!();
+    lose_at_each_moment(another_mount);
+}
+
+/// Rows that are nowhere any more are no reason to take their batch for a duplicate: it is told so only where its rows are.
+#[test]
+fn a_batch_whose_rows_were_lost_with_the_page_cache_is_appended_when_it_is_sent_again() {
+    alone!();
+    another_boot();
+    another_mount();
+    let (mut served, recorder) = watched();
+    make_table(&served);
+    let mut client = served.client();
+    let batch = |sequence: u64| Sent { producer: 0, epoch: 0, sequence };
+    assert_eq!(batch(0).by_http(&mut client, "durable").status, 200);
+    // From now on nothing is certain to reach the disk.
+    recorder.fail_syncs(true);
+    assert_eq!(batch(1).by_http(&mut client, "visible").status, 200);
+    let mut disk = Disk::default();
+    recorder.take().iter().for_each(|event| disk.apply(event));
+    served.stop();
+    let mut kept = 0;
+    for (number, &luck) in Luck::ALL.iter().cycle().take(10 * Luck::ALL.len()).enumerate() {
+        another_mount();
+        let home = folder_in_memory();
+        std::fs::create_dir(home.path().join("data")).unwrap();
+        let from = served.path("").canonicalize().unwrap();
+        disk.image(luck, &mut Dice::new(number as u64)).write(&from, &home.path().join("data"));
+        let before = rows_of(&home.path().join("data/t")).unwrap().len();
+        let after = Served::over(home, options());
+        let mut client = after.client();
+        for is_flight in [true, false] {
+            let told = if is_flight {
+                batch(1).by_flight(&after, "durable").unwrap()
+            } else {
+                batch(1).by_http(&mut client, "durable").json()
+            };
+            let is_there = before == 3 || !is_flight;
+            assert_eq!(told["duplicate"], is_there, "{luck:?}, {before} rows, and then {told}");
+            assert_eq!(told["durable"], 3, "{told}");
+        }
+        let expected: Vec<_> = (0..2).flat_map(|sequence| batch(sequence).rows()).collect();
+        assert_eq!(rows_of(&after.path("t")).unwrap(), expected, "{luck:?}");
+        kept += usize::from(before == 3);
+    }
+    assert!(kept > 0 && kept < 10 * Luck::ALL.len(), "{kept}");
+    pretend_boot(None);
+    pretend_mount(None);
 }
 
 /// A producer that takes over and repeats the last batch adds no row: its epoch alone must reach the disk before it is told so,
@@ -456,6 +520,6 @@ fn who_was_replaced_stays_so_after_a_power_cut() {
     // Not the first to learn of its epoch, but the first who waits for the disk.
     run.send(Sent { epoch: 3, ..first }, &mut client, true, true);
     drop(client);
-    assert!(run.judge(&mut Dice::new(1)).0 > 20);
+    assert!(run.judge(another_boot, &mut Dice::new(1)).0 > 20);
     pretend_boot(None);
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::support::flight::{Data, Descriptor, METHODS, SERVICE, call, frame, framed};
 use crate::support::{Served, flight, options, values};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use arrowwood::{Dataset, open};
+use arrowwood::{Dataset, NUMBERING, Value, Writer, WriterOptions, open};
 use arrowwood_serve::{Limits, Options};
 use proptest::prelude::*;
 use prost::Message;
@@ -101,6 +101,38 @@ fn answers(ended: &flight::Ended) -> Vec<serde_json::Value> {
 fn numbered(served: &Served, sequence: usize, batches: &[RecordBatch]) -> flight::Ended {
     let command = Descriptor::command(&format!("t?producer=p&sequence={sequence}"));
     call(served, "DoPut", framed(&flight::put(command, batches)))
+}
+
+/// A replica does not know how far the producers of its rows were.
+#[test]
+fn a_replica_takes_no_numbered_batches_until_it_is_promoted() {
+    let mut served = Served::start();
+    let mut writer = served.writer("t", "n: int, word: text");
+    writer.append_row(&[Value::Int(0), Value::Null]).unwrap();
+    writer.commit_with(&[(NUMBERING, 1)]).unwrap();
+    writer.close().unwrap();
+    let command = Descriptor::command("t?producer=p&sequence=4&follow=false");
+    let exchanged = |served: &Served| call(served, "DoExchange", framed(&flight::put(command.clone(), &[batch(4, 1)])));
+    for ended in [numbered(&served, 4, &[batch(4, 1)]), numbered(&served, 0, &[batch(0, 1)]), exchanged(&served)] {
+        assert_eq!((ended.status, ended.answers.len()), (9, 0), "{}", ended.message);
+        assert!(ended.message.starts_with("replica: ") && ended.message.contains("arrowwood promote"), "{ended:?}");
+    }
+    assert_eq!(table(&served).len(), 1);
+    // Rows without a number are nobody's resent ones.
+    let plain = call(&served, "DoPut", framed(&put(&[batch(1, 2)])));
+    assert_eq!((plain.status, table(&served).len()), (0, 3), "{}", plain.message);
+    served.stop();
+    let mut writer = Writer::open(served.path("t"), None, &WriterOptions::default()).unwrap();
+    writer.promote(&[("producer:p", 4)]).unwrap();
+    writer.close().unwrap();
+    let served = served.restarted();
+    for (sequence, is_duplicate) in [(4, true), (5, false)] {
+        let ended = numbered(&served, sequence, &[batch(sequence as i64, 1)]);
+        assert_eq!(ended.status, 0, "{}", ended.message);
+        assert_eq!(answers(&ended)[0]["duplicate"], is_duplicate, "{sequence}");
+    }
+    assert_eq!(numbered(&served, 7, &[batch(7, 1)]).status, 9, "one is missing");
+    assert_eq!(table(&served).len(), 4);
 }
 
 /// Batches that arrive together are committed together, and yet each is one: with its number, its answer, its rows.

@@ -9,11 +9,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrowwood::simulate::{Act, Medium, Witness};
 use arrowwood_serve::{Limits, Options};
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 
+use crate::simulated_disk::Recorder;
+use crate::support::flight::{Descriptor, call, framed, put};
 use crate::support::*;
+use crate::tables::folder_in_memory;
 
 /// Silent connections, as many as may be open and more, shut out neither whoever asks how the server is nor, for long, the
 /// others.
@@ -61,6 +65,65 @@ fn a_server_whose_disk_is_full_is_alive_and_not_ready() {
     full.0.store(false, Ordering::Relaxed);
     // It is tried without rows.
     wait_until("the server is ready", || served.get("/readyz").status == 200);
+}
+
+/// Writes to a server, and returns whether that was refused, and what was said.
+type Write = fn(&Served) -> (bool, String);
+
+const WRITES: [Write; 5] = [
+    |served| of_reply(&served.send("PUT", "/v1/tables/new", &[], b"n: int not null")),
+    |served| of_reply(&served.post_json("closed", "{\"n\":1}")),
+    // Into several segments.
+    |served| of_reply(&served.post_json("open", &"{\"n\":1}\n".repeat(100))),
+    |served| {
+        let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100));
+        let batch = RecordBatch::try_from_iter([("n", numbers)]).unwrap();
+        let ended = call(served, "DoPut", framed(&put(Descriptor::path("open"), &[batch])));
+        (ended.status != 0, format!("{}: {}", ended.status, ended.message))
+    },
+    |served| of_reply(&served.send("POST", "/write", &[], b"fresh x=1 1\nmeasured x=2 2")),
+];
+
+fn of_reply(reply: &Reply) -> (bool, String) {
+    (reply.status >= 400, format!("{}: {}", reply.status, reply.text()))
+}
+
+/// Whichever act of a write it is that the disk refuses, and whatever is written.
+#[test]
+fn a_write_that_the_disk_refuses_shows_in_readiness() {
+    for (number, write) in WRITES.iter().enumerate() {
+        for (errno, problem) in [(libc::ENOSPC, "the disk is full"), (libc::EIO, "the disk fails")] {
+            let mut told = 0;
+            // A disk that is full stays so.
+            for after in 0.. {
+                let recorder = Arc::new(Recorder::default());
+                let folder = folder_in_memory();
+                fs::create_dir(folder.path().join("data")).unwrap();
+                let served = Served::over(folder, Options { medium: Medium::watched(recorder.clone()), ..options() });
+                for name in ["open", "closed"] {
+                    let path = format!("/v1/tables/{name}?segment_rows=24");
+                    assert_eq!(served.send("PUT", &path, &[], b"n: int not null").status, 201);
+                }
+                assert_eq!(served.post_json("open", "{\"n\":0}").status, 200);
+                assert_eq!(served.send("POST", "/write", &[], b"measured x=1 1").status, 204);
+                assert_eq!(served.post_json("open", "{\"n\":\"x\"}").status, 400);
+                assert_eq!(served.get("/readyz").status, 200);
+                recorder.fail(after, errno, errno == libc::ENOSPC);
+                let (is_refused, said) = write(&served);
+                let ready = served.get("/readyz");
+                if is_refused {
+                    // Of a sync that failed in the background no more is known than that.
+                    let is_told = ready.status == 503 && ready.text().contains("the disk");
+                    assert!(is_told, "write {number}, act {after}: {said}, and then {}", ready.text());
+                    told += usize::from(ready.text().contains(problem));
+                }
+                if !recorder.heal() {
+                    break;
+                }
+            }
+            assert!(told > 3, "write {number}: {told} times {problem}");
+        }
+    }
 }
 
 /// While answers that have begun go on, nobody waits for a server that takes no more requests.

@@ -4,11 +4,15 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::slice;
 use std::sync::Arc;
 
+use arrow_array::{ArrayRef, Int8Array, Int64Array, RecordBatch, StringArray};
 use arrowwood::ErrorKind;
 use arrowwood_serve::{Options, Rights, Server, add_token, revoke_token};
+use prost::Message;
 
+use crate::support::flight::{Descriptor, Ticket};
 use crate::support::*;
 
 const JSON: (&str, &str) = ("content-type", "application/x-ndjson");
@@ -154,6 +158,71 @@ fn the_log_has_no_value_of_a_row() {
         refused += 1;
     }
     wait_until("the lines of the log", || served.audit().len() == refused + 2);
+    let audit = served.audit().join("\n");
+    assert!(!audit.contains("alice") && !audit.contains("example"), "{audit}");
+}
+
+/// The same by Flight, where a refusal may come after the head of the answer: it has a line of its own.
+#[test]
+fn the_log_has_no_value_of_a_row_that_came_by_flight() {
+    let served = Served::start();
+    let made = served.send("PUT", "/v1/tables/t?sorted_by=email", &[], b"email: text not null, n: int8");
+    assert_eq!(made.status, 201, "{}", made.text());
+    assert_eq!(served.post_json("t", "{\"email\":\"x@example.org\"}").status, 200);
+    let texts = |texts: &[&str]| -> ArrayRef { Arc::new(StringArray::from(texts.to_vec())) };
+    let secret = "alice@example.org";
+    let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+    let rows = |emails: &[&str]| {
+        let small: ArrayRef = Arc::new(Int8Array::from_iter(emails.iter().map(|_| Some(1))));
+        RecordBatch::try_from_iter_with_nullable([("email", texts(emails), false), ("n", small, true)]).unwrap()
+    };
+    let late = rows(&[secret]);
+    let second_is_late = rows(&["y", secret]);
+    let no_number = RecordBatch::try_from_iter([("email", texts(&["z"])), ("n", texts(&[secret]))]).unwrap();
+    let no_column = RecordBatch::try_from_iter([("email", texts(&["z"])), (secret, numbers)]).unwrap();
+    let sent = |command: &str, batch: &RecordBatch| flight::put(Descriptor::command(command), slice::from_ref(batch));
+    let mut no_text = sent("t", &late);
+    for message in &mut no_text {
+        if let Some(at) = message.body.windows(secret.len()).position(|part| part == secret.as_bytes()) {
+            message.body[at] = 0xff;
+        }
+    }
+    let mut cut = sent("t", &late);
+    cut[1].body.truncate(64);
+    let mut calls = Vec::new();
+    for method in ["DoPut", "DoExchange"] {
+        let suffix = if method == "DoPut" { "" } else { "?follow=false" };
+        for batch in [&late, &second_is_late, &no_number, &no_column] {
+            calls.push((method, sent(&format!("t{suffix}"), batch)));
+        }
+        for messages in [&no_text, &cut] {
+            let mut messages = messages.clone();
+            messages[0].descriptor = Some(Descriptor::command(&format!("t{suffix}")));
+            calls.push((method, messages));
+        }
+        let numbered = suffix.replace('?', "&");
+        calls.push((method, sent(&format!("t?sequence=1&producer={secret}{numbered}"), &late)));
+        calls.push((method, sent(&format!("t?ack={secret}{numbered}"), &late)));
+    }
+    for (number, (method, messages)) in calls.iter().enumerate() {
+        let ended = flight::call(&served, method, flight::framed(messages));
+        assert_ne!(ended.status, 0, "{method}, call {number}");
+        // Whoever sent it is told which row it is.
+        assert!(!number.is_multiple_of(8) || ended.message.contains(secret), "{ended:?}");
+        let lines = || {
+            let is_refused = |line: &&String| line.contains(method) && line.contains("\"code\":");
+            served.audit().iter().filter(is_refused).count()
+        };
+        let expected = calls[..=number].iter().filter(|(other, _)| other == method).count();
+        wait_until("the line of a refusal", || lines() == expected);
+    }
+    for ticket in ["t?where=alice%40example.org%20%3D%201", "t?where=n%20%3D%20%27alice%40example.org%27", "t?alice=1"]
+    {
+        let ticket = Ticket { ticket: ticket.into() }.encode_to_vec();
+        assert_ne!(flight::call(&served, "DoGet", flight::frame(&ticket)).status, 0);
+    }
+    let is_get = |line: &&String| line.contains("DoGet");
+    wait_until("the lines of the log", || served.audit().iter().filter(is_get).count() == 3);
     let audit = served.audit().join("\n");
     assert!(!audit.contains("alice") && !audit.contains("example"), "{audit}");
 }

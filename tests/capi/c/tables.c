@@ -432,6 +432,22 @@ static void a_damaged_file_is_mended(const char *path) {
   arrowwood_dataset_free(rows);
 }
 
+/* What is no Arrow data stays as it is, and where it is. */
+static void what_is_no_arrow_data_is_not_repaired(const char *path) {
+  static const char text[] = "symbol,price\nAAPL,1\n";
+  arrowwood_report report = ARROWWOOD_REPORT_INIT;
+  char found[sizeof text], aside[1024];
+  FILE *file = fopen(path, "wb");
+  CHECK(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0);
+  FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "does not begin as an Arrow file",
+        arrowwood_repair(path, NULL, NULL, &report, NULL, NULL, &error));
+  file = fopen(path, "rb");
+  CHECK(file != NULL && fread(found, 1, sizeof found, file) == strlen(text) && memcmp(found, text, strlen(text)) == 0);
+  fclose(file);
+  snprintf(aside, sizeof aside, "%s.damaged", path);
+  CHECK(fopen(aside, "rb") == NULL);
+}
+
 static void write_numbers(const char *path) {
   arrowwood_builder *builder;
   arrowwood_dataset *rows;
@@ -539,6 +555,7 @@ int main(int count_, char **arguments) {
   tables_are_kept_in_order(in(folder, "kept"));
   rows_are_followed(in(folder, "followed"));
   a_damaged_file_is_mended(in(folder, "damaged.arrow"));
+  what_is_no_arrow_data_is_not_repaired(in(folder, "prices.csv"));
   a_file_is_truncated_under_a_reader(in(folder, "cut.arrow"));
   CHECK(end_of(arguments[0], in(folder, "ended.arrow"), "handled", NULL) == 3);
   CHECK(end_of(arguments[0], in(folder, "ended.arrow"), "alone", NULL) == 11);

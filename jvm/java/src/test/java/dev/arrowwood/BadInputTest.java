@@ -40,6 +40,22 @@ class BadInputTest {
     }
 
     @Test
+    void repairLeavesWhatIsNoArrowData() throws Exception {
+        Path path = folder.resolve("prices.csv");
+        String text = "symbol,price\nAAPL,1\n";
+        Files.writeString(path, text);
+        fails(
+                IllegalArgumentException.class,
+                Failure.Code.INVALID_ARGUMENT,
+                () -> Arrowwood.repair(path),
+                "does not begin as an Arrow file");
+        assertEquals(text, Files.readString(path));
+        try (Stream<Path> files = Files.list(folder)) {
+            assertEquals(List.of(path), files.toList());
+        }
+    }
+
+    @Test
     void files() throws Exception {
         Path missing = folder.resolve("missing.arrow");
         fails(NoSuchFileException.class, Failure.Code.NOT_FOUND, () -> Arrowwood.open(missing), "missing.arrow");
