@@ -450,9 +450,15 @@ def test_a_writer_keeps_rows_by_time(path, keep):
 
 def test_a_refresh_has_none_of_the_rows_that_a_writer_has_not_kept(path):
     fill(path)
-    before, board = aw.open(path), aw.aggregation(path, rows="count", oldest=("n", "first"))
-    assert board.refresh().to_pylist() == [{"rows": 1000, "oldest": 0}]
-    unread = aw.aggregation(path, rows="count", oldest=("n", "first"))
+    with aw.writer(path, keep="5min") as writer:
+        before, board = aw.open(path), aw.aggregation(path, rows="count", oldest=("n", "first"))
+        unread = aw.aggregation(path, rows="count", oldest=("n", "first"))
+        assert board.refresh().to_pylist() == [{"rows": 1000, "oldest": 0}]
+        # It drops rows, and appends none.
+        writer.commit()
+        kept = aw.open(path)["n"].to_pylist()
+        assert kept[0] > 0 and before.refresh()["n"].to_pylist() == kept
+        assert board.refresh().to_pylist() == [{"rows": len(kept), "oldest": kept[0]}]
     with aw.writer(path, keep="5min") as writer:
         writer.append([{"ts": START + dt.timedelta(seconds=1000), "n": 1000}])
         writer.commit()
