@@ -560,7 +560,10 @@ impl Case<'_> {
         }
         if end > 0 && !self.ends.contains(&end) {
             let files = records_of(dataset.path().unwrap_or(Path::new("")));
-            return Err(format!("rows {first} .. {end} are a part of a commit, which end at {:?}, of{files}", self.ends));
+            return Err(format!(
+                "rows {first} .. {end} are a part of a commit, which end at {:?}, of{files}",
+                self.ends
+            ));
         }
         let positions = dataset.positions().map_err(failed)?;
         let expected = (self.has_positions && end > 0).then_some(end as i64);

@@ -135,6 +135,21 @@ impl Growing {
     /// Opens the segment to continue from its newest commit. Restores bytes that a system crash has left only in its
     /// log, and the footer for other Arrow readers that one has lost.
     pub fn open(medium: &Medium, plan: &Arc<Plan>, segment: &Segment, record: &Record) -> Result<Growing> {
+        Growing::open_at(medium, plan, (segment, record), false)
+    }
+
+    /// As [`Growing::open`], to append. Visible records that don't count never will: neither that of a commit which a killed
+    /// writer did not finish, nor those of commits whose rows are lost.
+    pub fn resume(medium: &Medium, plan: &Arc<Plan>, segment: &Segment, record: &Record) -> Result<Growing> {
+        Growing::open_at(medium, plan, (segment, record), true)
+    }
+
+    fn open_at(
+        medium: &Medium,
+        plan: &Arc<Plan>,
+        (segment, record): (&Segment, &Record),
+        is_resumed: bool,
+    ) -> Result<Growing> {
         let failed = opening_failed;
         let path = segment.path();
         let header = segment.header.clone();
@@ -157,14 +172,7 @@ impl Growing {
         // What is stored to, and not written, and has its space: last, to leave none that is needed to what has not.
         store.make_ready(header.live, header.durable(0) - header.live).map_err(failed)?;
         store.make_ready(header.tail, 4).map_err(failed)?;
-        if let Some(number) = segment.given_up(record)? {
-            // Otherwise it would become valid again if equal rows were appended.
-            store.write(header.durable(number), &vec![0; header.record as usize]).map_err(failed)?;
-            store.sync().map_err(failed)?;
-        }
-        for (piece, bytes) in segment.replayed.iter().flat_map(|left| &left.entries).flat_map(LogEntry::parts) {
-            store.write(header.regions[piece.region].offset + piece.at, bytes).map_err(failed)?;
-        }
+        go_back_to(&store, (segment, record), is_resumed)?;
         let durable = last_durable(segment, record)?;
         let mut sequence = store.load64(header.live + SEQUENCE).max(record.sequence);
         if durable.sequence > sequence + 1 {
@@ -188,27 +196,6 @@ impl Growing {
         growing.note_writer().map_err(|e| failed(e).at(path))?;
         if segment.may_lack_bytes(record) && !growing.shared.is_published(&record.counters)? {
             growing.shared.publish_ahead(&record.counters, growing.sequence)?;
-        }
-        Ok(growing)
-    }
-
-    /// As [`Growing::open`], to append. Visible records that don't count never will: neither that of a commit which a killed
-    /// writer did not finish, nor those of commits whose rows are lost.
-    pub fn resume(medium: &Medium, plan: &Arc<Plan>, segment: &Segment, record: &Record) -> Result<Growing> {
-        let growing = Growing::open(medium, plan, segment, record)?;
-        let Shared { store, header, .. } = &*growing.shared;
-        let mut has_others = false;
-        for other in segment.whole_records()? {
-            // Of another boot, none counts whatever its rows are.
-            if other.boot == boot_id() && (record.boot == NO_BOOT || other.sequence > record.sequence) {
-                // With its checksum: the next record may begin with the same number.
-                SharedWords::store_words(store, header.page().record(other.sequence), &[0; 64]);
-                has_others = true;
-            }
-        }
-        // If a page cache is lost later, the disk may have the record that is written next as it was before.
-        if has_others {
-            store.sync().map_err(opening_failed)?;
         }
         Ok(growing)
     }
@@ -537,11 +524,12 @@ fn after_note(
     if let Some(unsynced) = Unsynced::of(store.load64(header.live + UNSYNCED)) {
         write_again(store, header, plan, &record.counters)?;
         if let Some(number) = unsynced.record {
-            let noted = segment.durable(number)?.filter(|found| segment.is_doubtful() && is_within(found, record));
+            let noted = segment.durable(number)?.filter(|found| is_within(found, record));
             if let Some(noted) = noted
                 && segment.has_delta_of(&noted)?
             {
-                // In a page cache that may not be that of the note, the record may be durable. It becomes so as it is.
+                // It may be on the disk, and earlier segments may rely on it: a page cache that was lost leaves notes of
+                // syncs that ended. It becomes durable as it is.
                 let mut bytes = Vec::new();
                 noted.encode(&mut bytes);
                 store.write(header.durable(number), &bytes).map_err(failed)?;
@@ -556,6 +544,41 @@ fn after_note(
         }
     }
     Ok(durable)
+}
+
+/// Erases the records that don't count beside `record`, those of visible commits only where rows are to be appended, and puts
+/// the bytes of the log in place that belong to it.
+fn go_back_to(store: &Store, (segment, record): (&Segment, &Record), is_resumed: bool) -> Result<()> {
+    let header = &segment.header;
+    if let Some(number) = segment.given_up(record)? {
+        // Otherwise it would become valid again if equal rows were appended.
+        store.write(header.durable(number), &vec![0; header.record as usize]).map_err(opening_failed)?;
+        store.sync().map_err(opening_failed)?;
+    }
+    if is_resumed {
+        // First: with the bytes of the log, the proof of rows that are lost may hold again.
+        forget_others(store, segment, record)?;
+    }
+    for (piece, bytes) in segment.replayed.iter().flat_map(|left| &left.entries).flat_map(LogEntry::parts) {
+        store.write(header.regions[piece.region].offset + piece.at, bytes).map_err(opening_failed)?;
+    }
+    Ok(())
+}
+
+/// Erases the visible records beside that of `record`, the commit that counts.
+fn forget_others(store: &Store, segment: &Segment, record: &Record) -> Result<()> {
+    let mut others = segment.whole_records()?;
+    // Of another boot, none counts whatever its rows are.
+    others.retain(|other| other.boot == boot_id() && (record.boot == NO_BOOT || other.sequence > record.sequence));
+    // The newer one tells that the older one does not count.
+    others.sort_by_key(|other| other.sequence);
+    for other in others {
+        // With its checksum: the next record may begin with the same number.
+        SharedWords::store_words(store, segment.header.page().record(other.sequence), &[0; 64]);
+        // If a page cache is lost later, the disk may have the record that is written next as it was before.
+        store.sync().map_err(opening_failed)?;
+    }
+    Ok(())
 }
 
 /// Whether a durable record has no more than `record`.
