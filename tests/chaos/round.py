@@ -269,6 +269,15 @@ class Round:
             return
         self.bury(hand, status)
 
+    def wait_for_end(self, hand):
+        """Waits until a process is dead that was killed."""
+        end = time.monotonic() + PATIENCE
+        while not hand.is_dead:
+            if time.monotonic() > end:
+                raise Wrong(f"{hand.number} has a writer, and another process has one")
+            self.look_after(hand)
+            time.sleep(0.001)
+
     def receive(self, hand):
         try:
             reply = hand.connection.recv()

@@ -179,6 +179,10 @@ class TableRound(Round):
 
     def done_open_writer(self, hand, call, reply):
         model, state = self.model, reply["writer"]
+        for other in self.hands:
+            # It was killed behind its last answer: nobody else opens the table before.
+            if other is not hand and other.has_writer and other.call is None:
+                self.wait_for_end(other)
         hand.has_writer, hand.is_poisoned, hand.may_fail = True, False, self.is_full
         keep = call.arguments["options"].get("keep")
         hand.keeps = int(keep.split()[0]) if keep else None
