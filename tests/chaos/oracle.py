@@ -53,8 +53,8 @@ class Model:
     born: dict = field(default_factory=dict)
     # The next id. Ids are never used again.
     fresh: int = 0
-    # Whether the table is there for certain; whether a writer has said that it made or opened it, so that it survives the loss of
-    # the page cache; whether its making was tried.
+    # Whether the table is there for certain; whether a writer has said that it made or opened it, so that it survives
+    # the loss of the page cache; whether its making was tried.
     exists: bool = False
     made: bool = False
     tried: bool = False

@@ -4,9 +4,9 @@ error, and never absence, damage, the end of a file, or zeros.
     python tests/failing_calls/operations.py [OPERATION ...] [--every N] [--seed SEED] [--rebooted] [--json]
 
 Each operation is done with a fresh copy of a table or file, and its first call fails, then its second, until none is
-left to fail: once, and from then on; or from that call on no page of files can be read that are mapped. Afterwards all rows that were there are there, and all that were acknowledged
-since, in order and with their values; `check` finds nothing; and a writer goes on. `--every 20` fails a twentieth of
-the calls, chosen by the seed.
+left to fail: once, and from then on; or from that call on no page of files can be read that are mapped. Afterwards all
+rows that were there are there, and all that were acknowledged since, in order and with their values; `check` finds
+nothing; and a writer goes on. `--every 20` fails a twentieth of the calls, chosen by the seed.
 What fails are calls that the package makes, in all of its threads, and none of Python's own.
 """
 
