@@ -87,6 +87,15 @@ impl Frontier {
         self.distance(self.next, used) < self.group
     }
 
+    /// Goes on behind those of the messages at `used` that leave the most room, if one leaves room for a group.
+    fn go_around(&mut self, used: &[u64]) {
+        let is_free = |&next: &u64| used.iter().all(|&messages| self.distance(messages, next) >= self.group);
+        let room = |&next: &u64| used.iter().map(|&messages| self.distance(next, messages)).min();
+        let behind = used.iter().map(|messages| (messages + self.group) % self.lap).filter(is_free).max_by_key(room);
+        let behind = behind.filter(|next| room(next) >= Some(self.group));
+        self.next = behind.unwrap_or(self.next);
+    }
+
     /// Gives the next messages blocks. Where the file system is full, they go over the oldest ones.
     fn prepare(&mut self, store: &Store, ring: u64) -> io::Result<()> {
         if self.ready >= self.group.max(self.step / 2) {
@@ -288,6 +297,12 @@ impl PublishedFooter {
         if let Some((frontier, (_, newest))) = footer.frontier.as_mut().zip(newest) {
             frontier.next = (newest.messages + frontier.group) % frontier.lap;
             frontier.from = oldest.unwrap_or(*newest).messages;
+            if footer.current.is_some_and(|current| frontier.reaches(current.messages)) {
+                // A lost page cache left an older footer published, whose messages stand behind those of the newest.
+                let resting = footer.resting.iter().rev().map(|(place, _)| place.messages);
+                frontier
+                    .go_around(&footer.current.iter().map(|place| place.messages).chain(resting).collect::<Vec<_>>());
+            }
         }
         footer.prepare(header, store)?;
         Ok(footer)
@@ -519,6 +534,19 @@ mod tests {
             frontier.advance();
         }
         assert_eq!(seen.len() as u64, frontier.lap / LINE);
+    }
+
+    /// A lost page cache may leave an older footer published, behind whose messages those of the newest end.
+    #[test]
+    fn messages_go_around_those_that_are_published() {
+        let header = Header { slot: 288, slots: 4096, shared: 1, ..Header::default() };
+        let mut frontier = Frontier::new(256, &header);
+        frontier.next = 256;
+        frontier.go_around(&[256, 512]);
+        assert_eq!(frontier.next, 768);
+        frontier.go_around(&[256, 600, 1000]);
+        assert_eq!(frontier.next, 1256, "there is no room between");
+        assert!(!frontier.reaches(1000));
     }
 
     /// Where the file system was full, messages are written over old ones: those that are new are not given back with them.
