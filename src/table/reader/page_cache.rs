@@ -64,6 +64,11 @@ impl Segment {
         !matches!(self.page_cache.0.load(Ordering::Relaxed), UNKNOWN | SAME)
     }
 
+    /// Whether the page cache is known to be that of the writer of the newest commit.
+    pub fn is_same(&self) -> bool {
+        self.page_cache.0.load(Ordering::Relaxed) == SAME
+    }
+
     /// Whether bytes beside the rows of `record`, the newest commit, may be lost, as they were written to a page cache that may
     /// be gone.
     pub fn may_lack_bytes(&self, record: &Record) -> bool {

@@ -524,7 +524,7 @@ fn after_note(
     if let Some(unsynced) = Unsynced::of(store.load64(header.live + UNSYNCED)) {
         write_again(store, header, plan, &record.counters)?;
         if let Some(number) = unsynced.record {
-            let noted = segment.durable(number)?.filter(|found| is_within(found, record));
+            let noted = segment.durable(number)?.filter(|found| !segment.is_same() && is_within(found, record));
             if let Some(noted) = noted
                 && segment.has_delta_of(&noted)?
             {
