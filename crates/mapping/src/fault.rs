@@ -65,9 +65,9 @@ impl MappedOrigin {
         }
     }
 
-    /// The error of the system because of which byte `offset` of the file could not be touched, or that of asking for it. `None` if the file
-    /// has become shorter, if another one or none has its path, or if all is well now, as after it was truncated and has grown
-    /// again.
+    /// The system's error for byte `offset` of the file, which could not be touched, or the error of asking for it. `None` if
+    /// the file has become shorter, if another file or none has its path, or if all is well now, as after it was truncated
+    /// and has grown again.
     pub fn cause(&self, offset: u64) -> Option<io::Error> {
         self.find_cause(offset).unwrap_or_else(Some)
     }

@@ -195,7 +195,12 @@ impl Registered {
     #[cold]
     pub(crate) fn failure(&self) -> Option<Error> {
         let offset = self.slot.lost.load(Ordering::Acquire);
-        if offset == usize::MAX { None } else { failure(&self.origin()?, offset) }
+        if offset == usize::MAX {
+            return None;
+        }
+        let origin = self.origin()?;
+        let (file, offset) = origin.file_of(offset as u64);
+        failure(file, offset)
     }
 
     /// The file of the region.
@@ -392,15 +397,12 @@ fn error_of(fault: Fault) -> Error {
 }
 
 fn error_at(origin: &MappedOrigin, offset: usize) -> Error {
-    failure(origin, offset).unwrap_or_else(|| {
-        let (file, offset) = origin.file_of(offset as u64);
-        truncated(Some(offset)).at(&file.path)
-    })
+    let (file, offset) = origin.file_of(offset as u64);
+    failure(file, offset).unwrap_or_else(|| truncated(Some(offset)).at(&file.path))
 }
 
-/// The error of the system because of which byte `offset` of a region could not be touched.
-fn failure(origin: &MappedOrigin, offset: usize) -> Option<Error> {
-    let (file, offset) = origin.file_of(offset as u64);
+/// The system's error for byte `offset` of a file, which could not be touched.
+fn failure(file: &MappedOrigin, offset: u64) -> Option<Error> {
     let cause = file.cause(offset)?;
     let doing = format!("touching byte {offset} of the mapped file, which has to be opened again");
     Some(Error::io(&doing, &cause).at(&file.path))
