@@ -65,6 +65,7 @@ static int mapping_count;
 static Identity bad_files[MOST];
 static int bad_count;
 static bool all_are_bad;
+// Held while memory is mapped and unmapped, so that what fails is never the pages of another file, which came to their place.
 static pthread_mutex_t of_mappings = PTHREAD_MUTEX_INITIALIZER;
 
 static bool identify(int file, Identity *into) {
@@ -91,11 +92,13 @@ static void spoil(int mapping) {
     if (empty < 0) {
         empty = syscall(SYS_memfd_create, "", 0);
     }
+    // Before any of its pages fails, so that whoever finds such a page can't read the file.
+    if (!is_bad(mappings[mapping].file) && bad_count < MOST) {
+        bad_files[bad_count] = mappings[mapping].file;
+        __atomic_add_fetch(&bad_count, 1, __ATOMIC_SEQ_CST);
+    }
     size_t pages = (mappings[mapping].length + 4095) / 4096 * 4096;
     syscall(SYS_mmap, mappings[mapping].at, pages, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, empty, 0);
-    if (!is_bad(mappings[mapping].file) && bad_count < MOST) {
-        bad_files[bad_count++] = mappings[mapping].file;
-    }
 }
 
 static void spoil_files(bool all) {
@@ -124,7 +127,6 @@ static void forget_mapping(uintptr_t at, size_t length) {
 
 static void note_mapping(void *at, size_t length, Identity file) {
     int error = errno;
-    pthread_mutex_lock(&of_mappings);
     forget_mapping((uintptr_t)at, length);
     if (mapping_count < MOST) {
         mappings[mapping_count].at = (uintptr_t)at;
@@ -134,7 +136,6 @@ static void note_mapping(void *at, size_t length, Identity file) {
             spoil(mapping_count - 1);
         }
     }
-    pthread_mutex_unlock(&of_mappings);
     errno = error;
 }
 
@@ -280,11 +281,11 @@ void *mremap(void *old, size_t from, size_t to, int flags, ...) {
     if (FAILS(MAP, "mremap")) {
         return MAP_FAILED;
     }
+    pthread_mutex_lock(&of_mappings);
     void *mapped = next(old, from, to, flags, place);
     if (mapped != MAP_FAILED) {
         Identity file;
         bool is_of_file = false;
-        pthread_mutex_lock(&of_mappings);
         for (int i = 0; i < mapping_count; i++) {
             if ((uintptr_t)old - mappings[i].at < mappings[i].length) {
                 file = mappings[i].file;
@@ -292,11 +293,11 @@ void *mremap(void *old, size_t from, size_t to, int flags, ...) {
             }
         }
         forget_mapping((uintptr_t)old, from);
-        pthread_mutex_unlock(&of_mappings);
         if (is_of_file) {
             note_mapping(mapped, to, file);
         }
     }
+    pthread_mutex_unlock(&of_mappings);
     return mapped;
 }
 
@@ -304,8 +305,9 @@ int munmap(void *at, size_t length) {
     NEXT(munmap)
     pthread_mutex_lock(&of_mappings);
     forget_mapping((uintptr_t)at, length);
+    int done = next(at, length);
     pthread_mutex_unlock(&of_mappings);
-    return next(at, length);
+    return done;
 }
 
 // A populated page takes space; other advice is none that anybody relies on.
@@ -327,11 +329,17 @@ int madvise(void *at, size_t length, int advice) {
         if (file >= 0 && FAILS(MAP, #name)) { \
             return MAP_FAILED; \
         } \
-        void *mapped = next(at, length, protection, flags, file, from); \
         Identity found; \
-        if (file >= 0 && mapped != MAP_FAILED && is_of_code(__builtin_return_address(0)) && identify(file, &found)) { \
+        bool is_noted = file >= 0 && is_of_code(__builtin_return_address(0)) && identify(file, &found); \
+        if (!is_noted) { \
+            return next(at, length, protection, flags, file, from); \
+        } \
+        pthread_mutex_lock(&of_mappings); \
+        void *mapped = next(at, length, protection, flags, file, from); \
+        if (mapped != MAP_FAILED) { \
             note_mapping(mapped, length, found); \
         } \
+        pthread_mutex_unlock(&of_mappings); \
         return mapped; \
     }
 
