@@ -35,7 +35,7 @@ TABLE = "tests/campaigns.toml"
 DATA = "docs/campaigns.json"
 PAGE = "docs/reliability.md"
 BEGIN, END = "<!-- campaigns: made by tests/campaigns.py -->", "<!-- end of campaigns -->"
-SHOWN_OF_A_FAILURE = 60
+SHOWN_OF_A_FAILURE = 130
 
 
 class Refused(Exception):

@@ -83,6 +83,8 @@ class Play:
             except (Refused, OSError) as why:
                 print(f"volume: left out, {why}")
         self.counts, self.done, self.begun, self.said = {}, 0, time.monotonic(), 0.0
+        # What was found.
+        self.wrong = None
 
     def run(self, args):
         if args.regressions:
@@ -103,6 +105,8 @@ class Play:
             for place in self.places.values():
                 place.close()
         self.show()
+        if self.wrong:
+            print(self.wrong)
         return status
 
     def place_of(self, seed):
@@ -118,9 +122,7 @@ class Play:
         try:
             kind(seed, self.places[place], self.counts, bool(os.environ.get(MARK))).play()
         except Wrong as e:
-            print(
-                f"\nseed {seed}: {e}\nagain: tests/chaos/chaos.py --seed {seed} --rounds 1 --only {place}", flush=True
-            )
+            self.wrong = f"\nseed {seed}: {e}\nagain: tests/chaos/chaos.py --seed {seed} --rounds 1 --only {place}"
             return False
         self.places[place].clean()
         self.done += 1

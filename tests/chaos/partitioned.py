@@ -102,7 +102,7 @@ class PartitionedRound(Round):
             (10, self.op_commit),
             (2, self.op_sync),
             (1, self.op_rollback),
-            (1, self.op_close),
+            (3, self.op_close),
             (2, self.op_open),
         ]
         return self.roll(ops)(hand)
@@ -110,7 +110,7 @@ class PartitionedRound(Round):
     def choose_change(self, hand):
         ops = [(10, self.op_open_writer)]
         if self.exists() and self.is_certain():
-            ops += [(3, self.op_compact), (1, self.op_alter), (1, self.op_drop_rows), (1, self.op_drop_partition)]
+            ops += [(6, self.op_compact), (6, self.op_alter), (6, self.op_drop_rows), (6, self.op_drop_partition)]
         return self.roll(ops)(hand)
 
     def choose_read(self, hand):
