@@ -10,8 +10,8 @@ use crate::ipc::{SegmentProbe, empty_metadata, probe_segment, schema_metadata};
 use crate::map::{Medium, SharedWords, Store, boot_id};
 use crate::rows::{ALIGNMENT, Mark, Plan, Region, RowSink, ZONE, ZoneMap, read_rows};
 use crate::table::format::{
-    HEADER, Header, MINOR, NO_BOOT, OWN_FILE, PAGE, Proof, Record, SEQUENCE, Settings, State, TAIL, UNSYNCED, WRITER,
-    check_sequence, record_len,
+    HEADER, Header, MINOR, NO_BOOT, OWN_FILE, PAGE, Proof, RECORD, Record, SEQUENCE, Settings, State, TAIL, UNSYNCED,
+    WRITER, check_sequence, record_len,
 };
 use crate::table::placement;
 use crate::table::protocol::log::LogEntry;
@@ -555,9 +555,12 @@ fn go_back_to(store: &Store, (segment, record): (&Segment, &Record), is_resumed:
         store.write(header.durable(number), &vec![0; header.record as usize]).map_err(opening_failed)?;
         store.sync().map_err(opening_failed)?;
     }
-    if is_resumed {
-        // First: with the bytes of the log, the proof of rows that are lost may hold again.
-        forget_others(store, segment, record)?;
+    // First: with the bytes of the log, the proof of rows that are lost may hold again.
+    for place in others_of(store, (segment, record), is_resumed)? {
+        // With its checksum: the next record may begin with the same number.
+        SharedWords::store_words(store, place, &[0; RECORD]);
+        // If a page cache is lost later, the disk may have the record that is written next as it was before.
+        store.sync().map_err(opening_failed)?;
     }
     for (piece, bytes) in segment.replayed.iter().flat_map(|left| &left.entries).flat_map(LogEntry::parts) {
         store.write(header.regions[piece.region].offset + piece.at, bytes).map_err(opening_failed)?;
@@ -565,20 +568,30 @@ fn go_back_to(store: &Store, (segment, record): (&Segment, &Record), is_resumed:
     Ok(())
 }
 
-/// Erases the visible records beside that of `record`, the commit that counts.
-fn forget_others(store: &Store, segment: &Segment, record: &Record) -> Result<()> {
-    let mut others = segment.whole_records()?;
-    // Of another boot, none counts whatever its rows are.
-    others.retain(|other| other.boot == boot_id() && (record.boot == NO_BOOT || other.sequence > record.sequence));
-    // The newer one tells that the older one does not count.
-    others.sort_by_key(|other| other.sequence);
-    for other in others {
-        // With its checksum: the next record may begin with the same number.
-        SharedWords::store_words(store, segment.header.page().record(other.sequence), &[0; 64]);
-        // If a page cache is lost later, the disk may have the record that is written next as it was before.
-        store.sync().map_err(opening_failed)?;
+/// The places of the visible records to erase beside that of `record`, the commit that counts, in the order in which they are:
+/// those that are torn, and, where rows are to be appended, those of commits that never count.
+fn others_of(store: &Store, (segment, record): (&Segment, &Record), is_resumed: bool) -> Result<Vec<u64>> {
+    let places = [0, 1].map(|number| segment.header.page().record(number));
+    let mut others = Vec::new();
+    for (place, other) in places.into_iter().zip(segment.records_at(places)?) {
+        match other {
+            // Of another boot, none counts whatever its rows are.
+            Some(other) if other.boot == boot_id() => {
+                let is_over = record.boot == NO_BOOT || other.sequence > record.sequence;
+                others.extend((is_resumed && is_over).then_some((other.sequence, place)));
+            }
+            Some(_) => (),
+            None => {
+                // The number of one record and the rest of another, which the number of the next record may make whole.
+                let mut start = [0; RECORD];
+                store.read(place, &mut start).map_err(opening_failed)?;
+                others.extend((start != [0; RECORD]).then_some((0, place)));
+            }
+        }
     }
-    Ok(())
+    // The newer one tells that the older one does not count.
+    others.sort_unstable();
+    Ok(others.into_iter().map(|(_, place)| place).collect())
 }
 
 /// Whether a durable record has no more than `record`.

@@ -767,3 +767,31 @@ fn rows_that_were_told_as_lost_do_not_come_back() {
         });
     }
 }
+
+/// Records were being written over when the page cache was lost: each had its next number already, and the rest was that of a
+/// commit before. The next writer began with the number that one of these had had, which made its record whole until the rest was
+/// written, too: rows came back that a writer had gone on without.
+#[test]
+fn a_torn_record_does_not_become_whole_again() {
+    alone!();
+    let mut story = Story::new();
+    story.commit(2);
+    story.sync();
+    story.commit(1);
+    story.lose_twice(|events| {
+        let record = |events: &[Event]| match events {
+            // The number, the rest, and that it is the newest.
+            [Event::Put(file, place, one), Event::Put(_, rest, _), Event::Put(_, live, number)]
+                if *rest == place + 8 && one == number =>
+            {
+                Some((*file, *place, *live, u64::from_le_bytes(number[..].try_into().unwrap())))
+            }
+            _ => None,
+        };
+        let put = |file, at, number: u64| Event::Put(file, at, number.to_le_bytes().to_vec());
+        let mut records = events.windows(3).rev().filter_map(record);
+        let (file, place, live, newest) = records.next().unwrap();
+        let (_, other, _, number) = records.next().unwrap();
+        vec![put(file, place, newest + 2), put(file, other, number + 2), put(file, live, number)]
+    });
+}
