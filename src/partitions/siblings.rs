@@ -52,6 +52,8 @@ pub fn partition_writer(
             Some(others.iter().try_fold(given, fit)?)
         }
         (Some(given), None) => Some(given),
+        // It keeps its own columns, of which others may lack some, as where changing them failed half way.
+        (None, _) if holds_table(&path)? => None,
         (None, sibling) => sibling.map(|(_, there)| there),
     };
     if stored.is_some() && !holds_table(&path)? {

@@ -109,6 +109,28 @@ fn writers_of_several_hosts_make_one_dataset() {
     assert_eq!(shown(&Open::new().places(&places).unwrap()), shown(&newer.slice(19, 4).unwrap()));
 }
 
+/// `alter` had changed one of two partitions when the disk was full. A writer without a schema took that of the other one, and
+/// was refused.
+#[test]
+fn a_partition_keeps_its_own_columns_where_others_lack_some() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path();
+    for host in ["a", "b"] {
+        append(&mut writer(table, &[("host", Value::Str(host))]), 0..2);
+    }
+    let more = parse_schema("more: int64").unwrap();
+    for changed in ["a", "b"] {
+        alter(table.join(format!("host={changed}")), &more, &Schema::empty(), &[]).unwrap();
+        for host in ["a", "b"] {
+            let writer =
+                partition_writer(table, &[("host", Value::Str(host))], None, &WriterOptions::default()).unwrap();
+            let has_more = writer.schema().field_with_name("more").is_ok();
+            assert_eq!(has_more, host <= changed, "{host} of {changed}");
+        }
+    }
+    assert_eq!(open(table).unwrap().len().unwrap(), 4);
+}
+
 #[test]
 fn dropped_partitions_are_gone_with_the_next_refresh() {
     let folder = tempfile::tempdir().unwrap();
