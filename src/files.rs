@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 #[cfg(feature = "glob")]
 use glob::Pattern;
 
-use crate::directory::{exists, is_directory};
+use crate::directory::{exists, is_directory, metadata_at};
 use crate::error::{Error, ErrorKind, Result};
 use crate::visible::visible;
 
@@ -95,7 +95,7 @@ fn percent_decoded(text: &[u8]) -> Vec<u8> {
 pub(crate) fn arrow_files(directory: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     find_named(directory, directory, |name| name.as_bytes().ends_with(b".arrow"), &mut found)?;
-    let files = only_files(found);
+    let files = only_files(found)?;
     if files.is_empty() {
         let mut message = String::from("the directory has no file that ends in .arrow; name its files, or a glob");
         let inside = directories_with_arrow_files(directory);
@@ -137,7 +137,7 @@ pub(crate) fn expand(pattern: &Path) -> Result<Vec<PathBuf>> {
         }
         found = next;
     }
-    let files = only_files(found);
+    let files = only_files(found)?;
     if files.is_empty() {
         return Err(Error::new(ErrorKind::NotFound, "no file matches the pattern").at(pattern));
     }
@@ -155,7 +155,7 @@ pub(crate) fn expand(pattern: &Path) -> Result<Vec<PathBuf>> {
 fn step(base: PathBuf, component: Component<'_>, found: &mut Vec<Named>) -> Result<()> {
     let name = component.as_os_str();
     let literal = base.join(name);
-    if !has_wildcards(name) || literal.symlink_metadata().is_ok() {
+    if !has_wildcards(name) || exists(&literal)? || literal.is_symlink() {
         found.push(Named { path: literal, is_file: false });
         return Ok(());
     }
@@ -230,13 +230,24 @@ fn find_named(base: &Path, directory: &Path, is_wanted: impl Fn(&OsStr) -> bool,
 }
 
 /// The files among `named`, in order. A broken link is kept, so that opening it fails with an error.
-fn only_files(named: Vec<Named>) -> Vec<PathBuf> {
-    let is_file = |path: &Path| fs::metadata(path).map_or_else(|_| path.is_symlink(), |data| data.is_file());
-    let files = named.into_iter().filter(|named| named.is_file || is_file(&named.path));
-    let mut paths: Vec<PathBuf> = files.map(|named| named.path).collect();
+///
+/// # Errors
+/// `Io`: what can't be looked at may be a file.
+fn only_files(named: Vec<Named>) -> Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for Named { path, is_file } in named {
+        let is_wanted = is_file
+            || match metadata_at(&path)? {
+                Some(data) => data.is_file(),
+                None => path.is_symlink(),
+            };
+        if is_wanted {
+            paths.push(path);
+        }
+    }
     paths.sort_unstable_by(|a, b| in_order(a, b));
     paths.dedup_by(|a, b| a.as_os_str() == b.as_os_str());
-    paths
+    Ok(paths)
 }
 
 /// The order of the names that two paths consist of, if a single slash stands between these. Comparing paths of the standard

@@ -273,6 +273,19 @@ def open_file(path, _, rows):
     check_rows(aw.open(path), rows, "opened")
 
 
+def link_to(path):
+    """A link, of which a listing does not tell that it leads to a file."""
+    link = f"{path}.linked.arrow"
+    if not os.path.lexists(link):
+        os.symlink(path, link)
+    return f"{path}.l*"
+
+
+@operation("file", lambda path, rows: link_to(path))
+def open_pattern(path, pattern, rows):
+    check_rows(aw.open(pattern), rows, "opened")
+
+
 @operation("file")
 def open_part_of_a_file(path, _, rows):
     check_rows(aw.open(path, partial=True), rows, "opened")

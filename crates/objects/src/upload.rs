@@ -205,20 +205,19 @@ impl Target {
         let files = LocalFileSystem::new();
         let from = files.path_to_filesystem(&self.path())?;
         let to = files.path_to_filesystem(&self.name.path)?;
-        let linked = match std::fs::hard_link(&from, &to) {
+        let linked = std::fs::hard_link(&from, &to).or_else(|e| match e.kind() {
             // Some file systems have no links.
-            Err(e)
-                if matches!(e.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported) && !to.exists() =>
-            {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported if !to.try_exists()? => {
                 std::fs::rename(&from, &to)
             }
-            linked => linked,
-        };
+            io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported => Err(io::ErrorKind::AlreadyExists.into()),
+            _ => Err(e),
+        });
         // Gone if it was renamed.
         let _ = std::fs::remove_file(&from);
         match linked {
             Ok(()) => Ok(Sent::Whole),
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists || to.exists() => Ok(Sent::Taken),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(Sent::Taken),
             Err(e) => Err(object_store::Error::Generic { store: "file", source: Box::new(e) }),
         }
     }
