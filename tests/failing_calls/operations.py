@@ -11,9 +11,11 @@ What fails are calls that the package makes, in all of its threads, and none of 
 """
 
 import argparse
+import atexit
 import collections
 import ctypes
 import errno
+import functools
 import json
 import os
 import random
@@ -319,6 +321,48 @@ def rewrite_file(path, data, rows):
     aw.write(data, path)
 
 
+@functools.cache
+def served():
+    """The URL of a table with the rows that operations begin with. Its server ends with this process."""
+    home = tempfile.mkdtemp()
+    with aw.writer(f"{home}/table", SCHEMA) as writer:
+        append(writer, Rows.empty(), ROWS, durable=True)
+    command = [sys.executable, "-m", "arrowwood", "serve", "--listen", "127.0.0.1:0", home]
+    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    server = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    atexit.register(lambda: (server.kill(), server.wait(), shutil.rmtree(home)))
+    return f"{server.stdout.readline().strip()}/table"
+
+
+def pull_rows(path, url):
+    """Runs `arrowwood pull` in this process, and raises its error."""
+    with tempfile.TemporaryFile() as told:
+        stderr = os.dup(2)
+        os.dup2(told.fileno(), 2)
+        try:
+            status = aw._arrowwood._run_cli(["arrowwood", "pull", url, path])
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
+        told.seek(0)
+        text = told.read().decode()
+    # Where nothing can be written, the error is not told either.
+    assert status == 0 or not text or "os error" in text or "memory" in text, f"status {status}: {text}"
+    if status:
+        raise OSError(text)
+
+
+def begin_replica(path, rows):
+    rows.acknowledged = 0
+    return served()
+
+
+@operation("replica", begin_replica)
+def pull(path, url, rows):
+    pull_rows(path, url)
+    rows.acknowledge()
+
+
 def more(path, rows):
     with aw.writer(path) as writer:
         append(writer, rows, 30)
@@ -364,6 +408,17 @@ def is_of_the_system(e):
 
 def check_after(path, begins_with, rows, what, is_unfinished):
     """What must be true once calls no longer fail; the next writer may finish a commit that is unfinished."""
+    if begins_with == "replica":
+        try:
+            check_rows(aw.open(path), rows, what)
+        except aw.NotFound:
+            assert rows.acknowledged == 0, f"{what}: there is no table"
+        pull_rows(path, served())
+        rows.acknowledge()
+        check_rows(aw.open(path), rows, f"{what}, and pulled again")
+        report = aw.check(path)
+        assert report.is_good, f"{what}: {report}"
+        return
     if begins_with == "nothing" and rows.acknowledged == 0 and not os.path.exists(path):
         return
     if begins_with == "partitions":
@@ -401,7 +456,7 @@ def check_after(path, begins_with, rows, what, is_unfinished):
 def try_operation(libc, name, original, path, when, fault, lasts):
     """Does an operation of which a call fails. Returns the name of the call; `None` if there are no more."""
     begins_with, before, act = OPERATIONS[name]
-    if begins_with != "nothing":
+    if begins_with not in ("nothing", "replica"):
         copy(original, path)
     rows = Rows()
     prepared = before(path, rows)
