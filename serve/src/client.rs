@@ -103,7 +103,7 @@ impl Client {
         self.runtime.block_on(async {
             let answer = self.ask("").await?;
             let body = Limited::new(answer.into_body(), SMALL).collect().await;
-            let bytes = body.map_err(|e| self.broken(&e.to_string()))?.to_bytes();
+            let bytes = body.map_err(|e| self.broken(&causes(&*e)))?.to_bytes();
             let told = serde_json::from_slice::<Json>(&bytes).ok().filter(Json::is_object);
             told.ok_or_else(|| Failed::ForGood(self.error("the answer is no object of JSON; is it `arrowwood serve`?")))
         })
@@ -159,7 +159,7 @@ impl Client {
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let shaken = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
-        let (mut sender, connection) = shaken.map_err(|e| self.broken(&e.to_string()))?;
+        let (mut sender, connection) = shaken.map_err(|e| self.broken(&causes(&e)))?;
         // Its errors are those of the answer.
         tokio::spawn(async move { drop(connection.await) });
         let mut request = Request::get(format!("{}{below}", self.table))
@@ -170,7 +170,7 @@ impl Client {
         }
         let request = request.body(Empty::<Bytes>::new());
         let request = request.map_err(|e| Failed::ForGood(self.error(&e.to_string())))?;
-        let answer = sender.send_request(request).await.map_err(|e| self.broken(&e.to_string()))?;
+        let answer = sender.send_request(request).await.map_err(|e| self.broken(&causes(&e)))?;
         if answer.status().is_success() { Ok(answer) } else { Err(self.refused(answer).await) }
     }
 
@@ -195,6 +195,12 @@ impl Client {
     }
 }
 
+/// An error and what caused it, such as the system's error below that of a connection.
+fn causes(e: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(e), |e| e.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
 /// Passes on pieces of an answer, then its end or an error.
 async fn pass_on(mut body: Incoming, sender: mpsc::Sender<io::Result<Bytes>>, waiting: Arc<AtomicUsize>) {
     loop {
@@ -206,7 +212,7 @@ async fn pass_on(mut body: Incoming, sender: mpsc::Sender<io::Result<Bytes>>, wa
                 // Trailers.
                 Err(_) => continue,
             },
-            Some(Err(e)) => Err(io::Error::other(e)),
+            Some(Err(e)) => Err(io::Error::other(causes(&e))),
         };
         let is_over = piece.is_err();
         waiting.fetch_add(1, Ordering::AcqRel);
