@@ -126,8 +126,10 @@ class Model:
         times = [seconds(row, self.kind.late) for row in order]
         if times:
             newest = max(times[self.first :], default=0)
-            kept = (number for number in range(self.first, len(times)) if times[number] >= newest - keeps)
-            self.first_most = max(self.first_most, next(kept, self.first))
+            # Whatever rows were dropped before.
+            first = self.first_most
+            kept = (number for number in range(first, len(times)) if times[number] >= newest - keeps)
+            self.first_most = next(kept, first)
 
     def settle(self, index):
         """The newest commit is this one."""

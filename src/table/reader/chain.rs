@@ -147,6 +147,9 @@ thread_local! {
     /// What another process does to the table when this thread has listed its segments, or looked into the file of one.
     pub(in crate::table) static MEANWHILE: std::cell::Cell<Option<Box<dyn FnOnce()>>>
         = const { std::cell::Cell::new(None) };
+    /// The same when it has opened a segment, and has not read the newest commit.
+    pub(in crate::table) static BEFORE_READING: std::cell::Cell<Option<Box<dyn FnOnce()>>>
+        = const { std::cell::Cell::new(None) };
 }
 
 /// The number of repeated listings while a commit crosses the end of a segment.
@@ -196,11 +199,12 @@ impl Chain {
     }
 
     /// Whether the commit that sealed the last segment continues in another one, which did not exist or was not valid
-    /// when it was looked for: segments get their names before the previous one is sealed.
+    /// when it was looked for: segments get their names before the previous one is sealed. The other one may be gone
+    /// again, and then the last one is, too, as segments are dropped in the order of their rows.
     fn is_passed(&self, folder: &Path) -> Result<bool> {
-        let sealed = self.last.as_ref().filter(|(_, record)| record.sealed);
-        let end = sealed.and_then(|(segment, record)| segment.header.first_row.checked_add(record.rows()));
-        end.map_or(Ok(false), |end| exists(&path(folder, end)))
+        let Some((segment, record)) = self.last.as_ref().filter(|(_, record)| record.sealed) else { return Ok(false) };
+        let Some(end) = segment.header.first_row.checked_add(record.rows()) else { return Ok(false) };
+        Ok(exists(&path(folder, end))? || segment.is_removed()?)
     }
 
     /// Whether another directory has replaced the listed one: the last segment may belong to the new one.

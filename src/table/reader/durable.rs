@@ -490,6 +490,8 @@ pub(in crate::table) fn open_mapping(mapping: Mapping) -> Result<Option<Segment>
 pub(in crate::table) fn open_newest(path: &Path) -> Result<Option<(Segment, Record)>> {
     loop {
         let Some(segment) = open_segment(path)? else { return Ok(None) };
+        #[cfg(test)]
+        super::chain::BEFORE_READING.take().into_iter().for_each(|act| act());
         let record = segment.newest()?;
         if !segment.is_outdated(&record) {
             return Ok(Some((segment, record)));

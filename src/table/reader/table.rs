@@ -750,7 +750,7 @@ pub(super) fn can_grow(dataset: &Dataset) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::table::reader::chain::MEANWHILE;
+    use crate::table::reader::chain::{BEFORE_READING, MEANWHILE};
     use crate::table::{Compaction, Writer, WriterOptions, compact, compact_with};
     use crate::{Value, open, parse_schema};
 
@@ -786,5 +786,23 @@ mod tests {
             };
             assert_eq!((found.unwrap().len().unwrap(), files()), (8, 1), "{number}");
         }
+    }
+
+    /// A reader had listed the only segment when a commit went over the ends of many, and the first of them were dropped: the
+    /// next one's name was not there any more, and the rows up to the end of the first were taken for the table.
+    #[test]
+    fn a_commit_whose_first_rows_are_dropped_at_once_is_not_seen_in_part() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = folder.path().join("t");
+        let schema = std::sync::Arc::new(parse_schema("n: int64").unwrap());
+        let options = WriterOptions { segment_rows: Some(1), ..WriterOptions::default() };
+        let mut writer = Writer::open(&table, Some(schema), &options).unwrap();
+        BEFORE_READING.set(Some(Box::new(move || {
+            (0..8).for_each(|number| writer.append_row(&[Value::Int(number)]).unwrap());
+            writer.commit().unwrap();
+            assert_eq!(writer.drop_before(5).unwrap(), 5);
+        })));
+        let found = open(&table).unwrap();
+        assert_eq!((found.first_row(), found.len().unwrap()), (5, 3));
     }
 }
