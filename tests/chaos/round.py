@@ -70,6 +70,8 @@ class Call:
     is_unsent: bool = False
     other: bool = False
     first_was_certain: bool = False
+    # Whether what other Arrow readers see may be lost, as no writer has opened the table since.
+    may_lack_footers: bool = False
 
 
 class Hand:

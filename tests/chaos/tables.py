@@ -72,8 +72,10 @@ class TableRound(Round):
                 self.wait_for([hand])
 
     def was_overtaken(self, hand, call, name):
-        """Whether rows that a reader has in hand were dropped or sorted meanwhile."""
+        """Whether rows that a reader has in hand were dropped or sorted meanwhile, or other readers find none."""
         model, arguments = self.model, call.arguments
+        if call.may_lack_footers and name == "InvalidData" and arguments.get("look") == ("messages",):
+            return True
         if call.label in ("read", "refresh", "open"):
             held = hand.datasets.get(arguments["name"])
             first = held.first if held and call.label != "open" else call.since.first
@@ -103,6 +105,8 @@ class TableRound(Round):
             call = self.choose_change(hand)
         else:
             call = self.choose_read(hand)
+        if call:
+            call.may_lack_footers = self.may_drop
         weight = 0.8 if call and self.may_drop and call.label == "open_writer" else self.weight
         if call and self.can_trap and call.label != "abandon" and self.dice.random() < weight:
             self.set_trap(call)
