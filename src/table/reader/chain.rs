@@ -147,9 +147,6 @@ thread_local! {
     /// What another process does to the table when this thread has listed its segments, or looked into the file of one.
     pub(in crate::table) static MEANWHILE: std::cell::Cell<Option<Box<dyn FnOnce()>>>
         = const { std::cell::Cell::new(None) };
-    /// The same when it has opened a segment, and has not read the newest commit.
-    pub(in crate::table) static BEFORE_READING: std::cell::Cell<Option<Box<dyn FnOnce()>>>
-        = const { std::cell::Cell::new(None) };
 }
 
 /// The number of repeated listings while a commit crosses the end of a segment.

@@ -486,12 +486,19 @@ pub(in crate::table) fn open_mapping(mapping: Mapping) -> Result<Option<Segment>
     }
 }
 
+#[cfg(test)]
+thread_local! {
+    /// What another process does to the table when this thread has opened a segment, and has not read its newest commit.
+    pub(in crate::table) static BEFORE_READING: std::cell::Cell<Option<Box<dyn FnOnce()>>>
+        = const { std::cell::Cell::new(None) };
+}
+
 /// Opens the segment at `path`, with its newest commit.
 pub(in crate::table) fn open_newest(path: &Path) -> Result<Option<(Segment, Record)>> {
     loop {
         let Some(segment) = open_segment(path)? else { return Ok(None) };
         #[cfg(test)]
-        super::chain::BEFORE_READING.take().into_iter().for_each(|act| act());
+        BEFORE_READING.take().into_iter().for_each(|act| act());
         let record = segment.newest()?;
         if !segment.is_outdated(&record) {
             return Ok(Some((segment, record)));

@@ -750,7 +750,8 @@ pub(super) fn can_grow(dataset: &Dataset) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::table::reader::chain::{BEFORE_READING, MEANWHILE};
+    use crate::table::reader::chain::MEANWHILE;
+    use crate::table::reader::durable::BEFORE_READING;
     use crate::table::{Compaction, Writer, WriterOptions, compact, compact_with};
     use crate::{Value, open, parse_schema};
 
