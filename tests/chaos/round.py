@@ -247,6 +247,9 @@ class Round:
         while waiting := [hand for hand in hands if hand.call and not hand.is_stopped]:
             ready = wait([hand.connection for hand in waiting], timeout=0.002 if self.can_trap else 1)
             for hand in waiting:
+                if not hand.call or hand.is_stopped:
+                    # Its answer was waited for by what came of another one.
+                    continue
                 if hand.connection in ready:
                     self.receive(hand)
                 else:

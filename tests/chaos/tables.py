@@ -184,8 +184,12 @@ class TableRound(Round):
     def done_open_writer(self, hand, call, reply):
         model, state = self.model, reply["writer"]
         for other in self.hands:
-            # It was killed behind its last answer: nobody else opens the table before.
-            if other is not hand and other.has_writer and other.call is None:
+            if other is hand or not other.has_writer:
+                continue
+            # What it has answered before comes first; then it was killed, as nobody else opens the table before.
+            if other.call:
+                self.wait_for([other])
+            if other.has_writer and other.call is None and not other.is_dead:
                 self.wait_for_end(other)
         hand.has_writer, hand.is_poisoned, hand.may_fail = True, False, self.is_full
         keep = call.arguments["options"].get("keep")
