@@ -155,7 +155,12 @@ pub(crate) fn expand(pattern: &Path) -> Result<Vec<PathBuf>> {
 fn step(base: PathBuf, component: Component<'_>, found: &mut Vec<Named>) -> Result<()> {
     let name = component.as_os_str();
     let literal = base.join(name);
-    if !has_wildcards(name) || exists(&literal)? || literal.is_symlink() {
+    if !has_wildcards(name) {
+        found.push(Named { path: literal, is_file: false });
+        return Ok(());
+    }
+    let is_literal = exists(&literal).map(|there| there || literal.is_symlink());
+    if let Ok(true) = is_literal {
         found.push(Named { path: literal, is_file: false });
         return Ok(());
     }
@@ -163,11 +168,14 @@ fn step(base: PathBuf, component: Component<'_>, found: &mut Vec<Named>) -> Resu
         return Ok(());
     }
     if name == "**" {
-        return walk(base, &mut HashSet::new(), found);
+        walk(base, &mut HashSet::new(), found)?;
+    } else {
+        let pattern = Pattern::new(&name.to_string_lossy()).map_err(|e| Error::argument(format!("not a glob: {e}")))?;
+        // Bytes of a name that are not UTF-8 are matched as one character each.
+        find_named(&base, here(&base), |name| pattern.matches(&name.to_string_lossy()), found)?;
     }
-    let pattern = Pattern::new(&name.to_string_lossy()).map_err(|e| Error::argument(format!("not a glob: {e}")))?;
-    // Bytes of a name that are not UTF-8 are matched as one character each.
-    find_named(&base, here(&base), |name| pattern.matches(&name.to_string_lossy()), found)
+    // Of a directory that can't be read, its own error says more.
+    is_literal.map(drop)
 }
 
 /// `base` and all directories below it; one that is among its own parents, through a link, is not entered again.
