@@ -198,6 +198,25 @@ impl Story {
         count
     }
 
+    /// The same where some acts were applied to the disk before.
+    #[track_caller]
+    fn judge_rest(mut self) -> Count {
+        self.kill();
+        let from = std::fs::canonicalize(self.run.home.path()).unwrap();
+        let (events, mut count) = (self.run.recorder.take(), Count::default());
+        let orders = self.run.twin.orders();
+        for loss in [Loss::PageCache, Loss::Power] {
+            let case = self.case(&from, &orders, loss);
+            // A machine that is booted again stays so: what was written in its boot is asked first.
+            let judged = cut_everywhere(&case, self.disk.clone(), &events, &mut count, self.depth);
+            judged.unwrap_or_else(|e| panic!("{loss:?}: {e}"));
+        }
+        pretend_boot(None);
+        pretend_mount(None);
+        assert!(count.images > 20, "{count:?}");
+        count
+    }
+
     /// Loses the page cache, and once more at each act of the writer that goes on then. The first time the disk has all of the
     /// acts, and what `spoil` makes of them.
     #[track_caller]
@@ -206,15 +225,7 @@ impl Story {
         let events = self.run.recorder.take();
         events.iter().chain(&spoil(&events)).for_each(|event| self.disk.apply(event));
         let (from, orders) = (std::fs::canonicalize(self.run.home.path()).unwrap(), self.run.twin.orders());
-        let case = Case {
-            width: self.run.width,
-            orders: &orders,
-            ends: self.run.twin.ends.clone(),
-            has_positions: self.run.has_positions,
-            options: &self.run.options,
-            from: &from,
-            loss: Loss::PageCache,
-        };
+        let case = self.case(&from, &orders, Loss::PageCache);
         let (mut dice, mut count) = (Dice::new(1), Count::default());
         let image = self.disk.image(Luck::Everything, &mut dice);
         let mark = Mark { committed: 0, ..self.disk.mark };
@@ -224,31 +235,16 @@ impl Story {
         assert!(count.twice > 50, "{count:?}");
     }
 
-    /// The same where some acts were applied to the disk before.
-    #[track_caller]
-    fn judge_rest(mut self) -> Count {
-        self.kill();
-        let from = std::fs::canonicalize(self.run.home.path()).unwrap();
-        let (events, mut count) = (self.run.recorder.take(), Count::default());
-        let orders = self.run.twin.orders();
-        for loss in [Loss::PageCache, Loss::Power] {
-            let case = Case {
-                width: self.run.width,
-                orders: &orders,
-                ends: self.run.twin.ends.clone(),
-                has_positions: self.run.has_positions,
-                options: &self.run.options,
-                from: &from,
-                loss,
-            };
-            // A machine that is booted again stays so: what was written in its boot is asked first.
-            let judged = cut_everywhere(&case, self.disk.clone(), &events, &mut count, self.depth);
-            judged.unwrap_or_else(|e| panic!("{loss:?}: {e}"));
+    fn case<'a>(&'a self, from: &'a Path, orders: &'a [Vec<u64>], loss: Loss) -> Case<'a> {
+        Case {
+            width: self.run.width,
+            orders,
+            ends: self.run.twin.ends.clone(),
+            has_positions: self.run.has_positions,
+            options: &self.run.options,
+            from,
+            loss,
         }
-        pretend_boot(None);
-        pretend_mount(None);
-        assert!(count.images > 20, "{count:?}");
-        count
     }
 }
 
