@@ -418,8 +418,9 @@ fn check_records(segment: &Segment, is_live: bool, footer: Option<&FooterCheck>,
     let records = Records::of(segment)?;
     // Whether the page cache is that of the writer is known when the newest commit is.
     let newest = segment.newest();
-    // Where only a comparison says that its rows are there, what was written beside them may be lost as by a crash.
-    let is_of_today = !segment.is_compared() && records.all().any(|record| segment.is_there(record));
+    // Where only a comparison says that its rows are there, or no record is whole that says so, what was written beside them may
+    // be lost as by a crash.
+    let is_of_today = segment.is_same() && records.all().any(|record| segment.is_there(record));
     let header = &segment.header;
     let word = records.word;
     let [current, other] = &records.visible;

@@ -75,11 +75,6 @@ impl Segment {
         record.boot != boot_id() || self.is_doubtful()
     }
 
-    /// Whether the rows of the newest commit are there by their proof, and nothing is known of the rest of the page cache.
-    pub fn is_compared(&self) -> bool {
-        self.page_cache.0.load(Ordering::Relaxed) == HAS_ROWS
-    }
-
     #[cold]
     fn find_page_cache(&self, record: &Record) -> Result<bool> {
         let mount = self.mapping.mounted()?.mount;
