@@ -1,6 +1,7 @@
 """``arrowwood serve``, as stock clients see it: pyarrow over urllib, curl, a socket."""
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import arrowwood as aw
-from waits import PATIENCE
+from waits import PATIENCE, join
 
 
 @pytest.fixture
@@ -179,3 +180,54 @@ def test_a_client_that_goes_while_it_is_answered_does_not_end_the_server(tmp_pat
         status = Path(f"/proc/{server._running._process.pid}/status").read_text()
         ignored = int(re.search(r"^SigIgn:\s*(\w+)$", status, re.M)[1], 16)
         assert ignored >> (signal.SIGPIPE - 1) & 1
+
+
+@pytest.fixture
+def control_group():
+    """A control group of 128 MiB: the file that takes its processes."""
+    mount = Path("/sys/fs/cgroup")
+    is_second = not (mount / "memory").is_dir()
+    group = (mount if is_second else mount / "memory") / f"arrowwood-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError as e:
+        pytest.skip(f"no control group can be made: {e}")
+    try:
+        (group / ("memory.max" if is_second else "memory.limit_in_bytes")).write_text(str(128 << 20))
+        yield group / "cgroup.procs"
+    except OSError as e:
+        pytest.skip(f"control groups have no limit of memory: {e}")
+    finally:
+        group.rmdir()
+
+
+def test_what_looks_at_rows_leaves_a_server_within_its_control_group(tmp_path, control_group):
+    (tmp_path / "data").mkdir()
+    rows = np.arange(2_000_000)
+    aw.write(pa.table({"n": rows * 7919, "few": rows % 7}), tmp_path / "data/t.arrow")
+    shell = ["sh", "-c", f'echo $$ > {control_group} && exec "$@"', "sh"]
+    command = [sys.executable, "-m", "arrowwood._cli", "serve", tmp_path / "data", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(shell + command, text=True, stdout=subprocess.PIPE) as process:
+        url = process.stdout.readline().strip()
+        answers = []
+
+        def ask(asked):
+            try:
+                with urlopen(f"{url}/v1/tables/t.arrow/groups?{asked}", timeout=PATIENCE) as answer:
+                    answers.append((asked, answer.read().decode()))
+            except HTTPError as e:
+                answers.append((asked, e.read().decode()))
+
+        much, little = ["at=0&of=sum:1", "of=n_unique:0", "at=1&of=n_unique:0"], "at=1&of=sum:0"
+        threads = [threading.Thread(target=ask, args=[asked]) for asked in [*much, little] * 4]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            join(thread)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+    assert len(answers) == 16
+    # A quarter of the group's memory, and none that waits for others is refused for that.
+    for asked, answer in answers:
+        expected = '"groups":7' if asked == little else f"more than {32 << 20} bytes"
+        assert expected in answer, f"{asked}: {answer[:300]}"

@@ -1,7 +1,7 @@
-"""A server whose volume fails, is copied as it is, or loses its machine, while producers send numbered batches.
+"""A server whose volume fails, does not answer, is copied as it is, or loses its machine, while producers send batches.
 
-Rows that were acknowledged as durable must be there behind it, and each batch whole and once: what is sent again is
-no duplicate of rows that were lost. A program of its own, as mounts need root and a namespace: `--seed 7 --rounds 1`
+Rows that were acknowledged as durable must be there behind it, and each numbered batch whole and once: what is sent
+again is no duplicate of rows that were lost. A program of its own, as mounts need root and a namespace: `--seed 7 --rounds 1`
 plays round 7, as far as threads and the disk do the same.
 """
 
@@ -32,7 +32,9 @@ from places import EXT4_IOC_SHUTDOWN, NO_LOG_FLUSH, Refused, Volume, own_mounts
 # Those with even numbers wait for durable rows, the others for visible ones.
 PRODUCERS = 4
 SCHEMA = "producer: int64 not null, sequence: int64 not null, copy: int64 not null"
-LOSSES = ["shutdown", "shutdown in service", "snapshot", "reboot"]
+LOSSES = ["shutdown", "shutdown in service", "snapshot", "reboot", "frozen"]
+# Whoever writes waits until the volume is thawed.
+FIFREEZE, FITHAW = 0xC0045877, 0xC0045878
 # Reads a table in a process that was started behind the loss: each has its own boot.
 LOOK = """
 import json, sys
@@ -45,7 +47,7 @@ print(json.dumps({"damage": [str(it) for it in report.findings if it.is_damage],
 
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="file systems are mounted")
 def test_a_volume_that_is_lost_costs_no_acknowledged_batch():
-    command = [sys.executable, __file__, "--seed", "1", "--rounds", "4"]
+    command = [sys.executable, __file__, "--seed", "1", "--rounds", "5"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=10 * PATIENCE)
     assert done.returncode == 0, done.stdout[-20000:] + done.stderr[-5000:]
     if "left out" in done.stdout:
@@ -176,14 +178,17 @@ class Play:
     def lose(self):
         """The volume loses what was not written back, and another server goes on."""
         self.volume.write_back("served/t", self.dice)
+        if self.how == "frozen":
+            self.tell_volume(FIFREEZE, 0)
+            try:
+                self.serve_without_disk()
+            finally:
+                self.tell_volume(FITHAW, 0)
+            return
         if self.how == "shutdown in service":
             # The server goes on, and must not say of anything that it is durable.
-            place = os.open(self.volume.one, os.O_RDONLY)
-            try:
-                fcntl.ioctl(place, EXT4_IOC_SHUTDOWN, struct.pack("i", NO_LOG_FLUSH))
-            finally:
-                os.close(place)
-            self.go_on_refused()
+            self.tell_volume(EXT4_IOC_SHUTDOWN, NO_LOG_FLUSH)
+            self.serve_without_disk()
             self.server.end(signal.SIGKILL)
             self.volume.unmount()
             self.volume.mount()
@@ -193,17 +198,25 @@ class Play:
         self.judge(is_closed=False)
         self.server = Server(self.folder)
 
-    def go_on_refused(self):
-        """Waits until the server says that its disk refuses writes; producers go on to send."""
-        connection = http.client.HTTPConnection(self.server.address, timeout=PATIENCE)
-        with contextlib.closing(connection):
-            wait_until(lambda: not self.is_ready(connection), "the server says that its disk fails")
+    def tell_volume(self, request, argument):
+        place = os.open(self.volume.one, os.O_RDONLY)
+        try:
+            fcntl.ioctl(place, request, struct.pack("i", argument))
+        finally:
+            os.close(place)
 
-    def is_ready(self, connection):
-        connection.request("GET", "/readyz")
+    def serve_without_disk(self):
+        """What a server does whose disk takes no writes, while producers go on to send."""
+        with contextlib.closing(http.client.HTTPConnection(self.server.address, timeout=PATIENCE)) as connection:
+            wait_until(lambda: self.get(connection, "/readyz") == 503, "the server says that its disk takes no rows")
+            for path in ["/healthz", "/v1/tables", "/v1/tables/t/rows?limit=1"]:
+                assert self.get(connection, path) == 200, path
+
+    def get(self, connection, path):
+        connection.request("GET", path)
         answer = connection.getresponse()
         answer.read()
-        return answer.status == 200
+        return answer.status
 
     def judge(self, is_closed):
         done = subprocess.run(
