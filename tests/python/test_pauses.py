@@ -1,12 +1,16 @@
-"""pyarrow and Polars at a table that is being written, with pauses between any two of their reads.
+"""pyarrow, Polars and Arrow Java at a table that is being written, with pauses between any two of their reads.
 
 Time is simulated: the writer publishes as often as it may, with the constants that are real. `ARROWWOOD_PAUSES=minute`
-makes the pauses real.
+makes the pauses real. Arrow Java is there in the campaign only, which builds tests/interop/java.
 """
 
 import io
+import json
 import os
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -149,6 +153,44 @@ def test_a_reader_that_pauses_for_longer_gets_an_error_or_the_right_rows(tmp_pat
             else:
                 busy.is_right(table)
     assert errors >= 1, "the reader was not late"
+
+
+@pytest.mark.skipif("ARROWWOOD_ARROW_JAVA" not in os.environ, reason="in the campaign: it builds Arrow Java's reader")
+@pytest.mark.parametrize(("columns", "of"), [(1, number), (10, number), (3, text)])
+def test_arrow_java_may_pause_for_a_minute_at_any_of_its_reads(tmp_path, columns, of):
+    sys.path.append(str(Path(__file__).parents[1] / "interop"))
+    from run import make_java
+
+    command, _ = make_java(tmp_path)
+    busy = Busy(tmp_path, columns, of)
+    busy.write_for(10 if IS_REAL else PAUSE)
+    at, reads = 0, 1
+    while at < reads:
+        before = busy.rows
+        reads, table = read_by_java([*command, "paused", busy.path], at, lambda: busy.write_for(PAUSE - 0.5))
+        rows = busy.is_right(table)
+        assert before - 64 <= rows <= busy.rows or IS_REAL
+        # Each read where there are few.
+        at = at + 1 if columns == 1 or at < 3 else 3 * at + 1
+    assert reads >= 3, f"{reads} reads"
+
+
+def read_by_java(command, at, pause):
+    """How many reads there were, and what they have read; `pause` is called before read `at`."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, **pipes) as reader:
+        reads = 0
+        while (line := reader.stdout.readline()) == "read\n":
+            if reads == at:
+                pause()
+            reads += 1
+            reader.stdin.write("\n")
+            reader.stdin.flush()
+    said = json.loads(line)
+    assert "rows" in said, said
+    # Numbers are spelled as text.
+    columns = [[cell if ":" in cell else int(cell) for cell in column] for column in zip(*said["rows"])]
+    return reads, pa.table(columns, names=[f"column {n}" for n in range(len(columns))])
 
 
 def test_a_mapped_file_that_was_opened_a_minute_ago_is_read(tmp_path):

@@ -18,7 +18,7 @@ import org.apache.arrow.vector.ipc.ArrowStreamReader;
 
 /**
  * Reads and writes Arrow with Arrow Java for run.py: {@code read FOLDER} or {@code write FOLDER}; {@code live} for
- * tests/live/live.py.
+ * tests/live/live.py, {@code paused FILE} for tests/python/test_pauses.py.
  */
 public final class Interop {
     public static void main(String[] arguments) throws Exception {
@@ -31,34 +31,41 @@ public final class Interop {
             Writer.writeBoth(folder);
             return;
         }
+        if (arguments[0].equals("paused")) {
+            PausedChannel file = new PausedChannel(Files.newByteChannel(folder));
+            say(line(folder, new ArrowFileReader(file, new RootAllocator())));
+            return;
+        }
         List<Path> paths;
         try (Stream<Path> all = Files.list(folder)) {
             paths = all.filter(path -> path.toString().matches(".*\\.(arrow|stream)"))
                     .sorted()
                     .toList();
         }
-        ObjectMapper json = new ObjectMapper();
         for (Path path : paths) {
-            System.out.println(json.writeValueAsString(line(path)));
+            // An allocator that is closed complains of what a failed read leaked, and would hide why it failed.
+            say(line(path, reader(path, new RootAllocator())));
         }
     }
 
-    private static Map<String, Object> line(Path path) {
+    private static void say(Map<String, Object> line) throws Exception {
+        System.out.println(new ObjectMapper().writeValueAsString(line));
+    }
+
+    private static Map<String, Object> line(Path path, ArrowReader reader) {
         Map<String, Object> line = new LinkedHashMap<>();
         line.put("file", path.getFileName().toString());
-        // An allocator that is closed complains of what a failed read leaked, and would hide why it failed.
-        BufferAllocator allocator = new RootAllocator();
         try {
-            line.put("rows", rows(path, allocator));
+            line.put("rows", rows(reader));
         } catch (Throwable e) {
             line.put("error", e.toString());
         }
         return line;
     }
 
-    private static List<Object> rows(Path path, BufferAllocator allocator) throws Exception {
+    private static List<Object> rows(ArrowReader reader) throws Exception {
         List<Object> rows = new ArrayList<>();
-        try (ArrowReader reader = reader(path, allocator)) {
+        try (reader) {
             VectorSchemaRoot root = reader.getVectorSchemaRoot();
             while (reader.loadNextBatch()) {
                 Spelling spelling = new Spelling(reader);
