@@ -72,10 +72,8 @@ class TableRound(Round):
                 self.wait_for([hand])
 
     def was_overtaken(self, hand, call, name):
-        """Whether rows that a reader has in hand were dropped or sorted meanwhile, or other readers find none."""
+        """Whether rows that a reader has in hand were dropped or sorted meanwhile."""
         model, arguments = self.model, call.arguments
-        if call.may_lack_footers and name == "InvalidData" and arguments.get("look") == ("messages",):
-            return True
         if call.label in ("read", "refresh", "open"):
             held = hand.datasets.get(arguments["name"])
             first = held.first if held and call.label != "open" else call.since.first
