@@ -134,9 +134,7 @@ impl Open {
     /// in two of them, as in the table and in objects that were pushed from it.
     pub fn paths<P: AsRef<Path>>(self, paths: &[P]) -> Result<Dataset> {
         let paths: Vec<&Path> = paths.iter().map(AsRef::as_ref).collect();
-        let opened = self.each(&paths, paths.len())?;
-        check_overlaps(&paths, &opened)?;
-        joined(&opened)
+        concat_opened(&paths, &self.each(&paths, paths.len())?)
     }
 
     /// Opens each of `paths`, of a dataset of `count` files: each of many is mapped when its values are read.
@@ -306,6 +304,16 @@ fn check_overlaps(paths: &[&Path], opened: &[Dataset]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Concatenates what was opened one by one, with these names for errors.
+///
+/// # Errors
+/// As [`Open::paths`], but those of opening.
+#[doc(hidden)]
+pub fn concat_opened(names: &[&Path], opened: &[Dataset]) -> Result<Dataset> {
+    check_overlaps(names, opened)?;
+    joined(opened)
 }
 
 fn joined(opened: &[Dataset]) -> Result<Dataset> {

@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, IsTerminal, Read, StdoutLock, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use arrowwood::{Bytes, Dataset, Error, Open, bytes_text, metadata_at, plural, visible, visible_json};
+use arrowwood::{Bytes, Dataset, Error, Open, bytes_text, concat_opened, metadata_at, plural, visible, visible_json};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// The result of a verb.
@@ -97,10 +97,8 @@ impl Write for Stdout {
 /// All `paths` as one dataset.
 pub(crate) fn open(paths: &[PathBuf]) -> Outcome<Dataset> {
     let opened = paths.iter().map(|path| open_one(path)).collect::<Outcome<Vec<_>>>()?;
-    match &opened[..] {
-        [only] => Ok(only.clone()),
-        several => Ok(Dataset::concat(several)?),
-    }
+    let names: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+    Ok(concat_opened(&names, &opened)?)
 }
 
 pub(crate) fn open_one(path: &Path) -> Outcome<Dataset> {

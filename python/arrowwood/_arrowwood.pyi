@@ -143,6 +143,7 @@ def open(
         PermissionDenied: reading the file is not permitted.
         InvalidData: the bytes are not Arrow IPC data; the message says what they look like instead.
         SchemaMismatch: several files have different schemas; the message names two and the first difference.
+        InvalidArgument: rows of a table are in two sources, as in the table and in objects that were pushed from it.
         Unsupported: valid Arrow data that this version cannot read.
     """
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use arrowwood::{Bytes, Open, guard, is_url, local_path};
+use arrowwood::{Bytes, Open, concat_opened, guard, is_url, local_path};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 
@@ -37,6 +37,7 @@ use crate::recipe::{How, Place, place_of};
 ///     PermissionDenied: reading the file is not permitted.
 ///     InvalidData: the bytes are not Arrow IPC data; the message says what they look like instead.
 ///     SchemaMismatch: several files have different schemas; the message names two and the first difference.
+///     InvalidArgument: rows of a table are in two sources, as in the table and in objects that were pushed from it.
 ///     Unsupported: valid Arrow data that this version cannot read.
 #[pyfunction]
 #[pyo3(signature = (source, *, validate = "lazy", copy = false, strict = false, partial = false, partitioning = None))]
@@ -67,22 +68,38 @@ pub fn _open_places(py: Python<'_>, places: Vec<Place>, how: (String, bool, bool
 
 fn any(source: &Bound<'_, PyAny>, how: Open, copy: bool) -> Result<arrowwood::Dataset> {
     let py = source.py();
-    if let Some(path) = url_of(source).map_or_else(|| path_of(source), |url| Ok(Some(url)))? {
+    if let Some(path) = name_of(source)? {
         return Ok(py.detach(|| how.path(path))?);
     }
     if source.is_instance_of::<PyList>() || source.is_instance_of::<PyTuple>() {
-        let parts = source.try_iter()?.map(|part| any(&part?, how, copy)).collect::<Result<Vec<_>>>()?;
-        return Ok(arrowwood::Dataset::concat(&parts)?);
+        return each(&source.try_iter()?.collect::<Result<Vec<_>, _>>()?, how, copy);
     }
     let bytes = memory::bytes_of(source)?;
     // They may be those of a mapping of ours.
     Ok(py.detach(|| guard(|| how.bytes(if copy { Bytes::from(copied(&bytes)?) } else { bytes })))?)
 }
 
+/// The rows of all `sources`.
+fn each(sources: &[Bound<'_, PyAny>], how: Open, copy: bool) -> Result<arrowwood::Dataset> {
+    let names = sources.iter().map(name_of).collect::<Result<Vec<_>>>()?;
+    if let (Some(paths), Some(source)) = (names.iter().cloned().collect::<Option<Vec<_>>>(), sources.first()) {
+        return Ok(source.py().detach(|| how.paths(&paths))?);
+    }
+    let opened = sources.iter().map(|source| any(source, how, copy)).collect::<Result<Vec<_>>>()?;
+    let named = |(number, name): (usize, Option<PathBuf>)| name.unwrap_or_else(|| format!("source[{number}]").into());
+    let names: Vec<PathBuf> = names.into_iter().enumerate().map(named).collect();
+    Ok(concat_opened(&names.iter().map(PathBuf::as_path).collect::<Vec<_>>(), &opened)?)
+}
+
 fn copied(bytes: &Bytes) -> Result<Vec<u8>, arrowwood::Error> {
     let mut copy = vec![0; bytes.len()];
     bytes.read_at(0, &mut copy)?;
     Ok(copy)
+}
+
+/// The path or the URL that `source` is; `None` for bytes and lists.
+fn name_of(source: &Bound<'_, PyAny>) -> Result<Option<PathBuf>> {
+    url_of(source).map_or_else(|| path_of(source), |url| Ok(Some(url)))
 }
 
 /// The URL that `source` is, if it is one of an object that can be opened.

@@ -218,6 +218,29 @@ def test_another_table_of_the_same_columns_is_refused(bucket, tmp_path):
     assert len(aw.open(url)) == ROWS
 
 
+def test_rows_that_are_in_the_bucket_and_in_the_table_are_refused_in_one_dataset(bucket, tmp_path):
+    table, url = table_of(tmp_path / "ticks"), f"s3://{bucket}/ticks"
+    # The rows from the last object on stay in the table alone.
+    end = push(table, url)["end"]
+    assert 0 < end < ROWS
+    first = f"{url}/{0:020}.arrow"
+    for sources in [[url, table], [table, f"{url}/"], [first, table]]:
+        with pytest.raises(ValueError, match=r"rows 0 to \d+ of one table are in"):
+            aw.open(sources)
+    push(table, f"file://{tmp_path}/copies")
+    copy = next((tmp_path / "copies").iterdir()).read_bytes()
+    with pytest.raises(ValueError, match=r"of one table are in source\[0\]"):
+        aw.open([copy, table])
+    done = arrowwood("cat", url, table)
+    assert done.returncode == 1 and "of one table are in" in done.stderr, done.stderr
+    # Others have rows of the same numbers.
+    assert len(aw.open([url, table_of(tmp_path / "other", start=7)])) == end + ROWS
+    with aw.writer(table) as writer:
+        writer.drop_before(end)
+    rows = aw.open([url, table])
+    assert rows["n"].to_pylist() == aw.open(url)["n"].to_pylist() + aw.open(table)["n"].to_pylist()
+
+
 def test_what_is_refused(bucket, endpoint, tmp_path, monkeypatch):
     with pytest.raises(aw.NotFound, match="no such object|no objects"):
         aw.open(f"s3://{bucket}/nothing.arrow")
