@@ -182,10 +182,10 @@ class TableRound(Round):
     def done_open_writer(self, hand, call, reply):
         model, state = self.model, reply["writer"]
         for other in self.hands:
-            if other is hand or not other.has_writer:
+            if other is hand:
                 continue
             # What it has answered before comes first; then it was killed, as nobody else opens the table before.
-            if other.call:
+            if other.call and (other.has_writer or "kill" in other.call.faults):
                 self.wait_for([other])
             if other.has_writer and other.call is None and not other.is_dead:
                 self.wait_for_end(other)
