@@ -12,13 +12,19 @@ use std::sync::Arc;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_data::ArrayData;
+use arrow_schema::ffi::Flags;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
-use crate::array::{aligned, settled, struct_of};
+use crate::array::{Unchecked, aligned, struct_of};
 use crate::dataset::{Column, Dataset, Part};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::ChangeCheck;
+use crate::types::layout::children;
 use crate::types::{Role, layout, type_name};
+
+mod foreign;
+
+use foreign::{array_of, field_of, taken};
 
 /// Options for exporting arrays: by default values are checked and buffers stay in place.
 #[derive(Clone, Copy, Debug, Default)]
@@ -106,32 +112,43 @@ impl Dataset {
     }
 
     /// Imports a C stream as a dataset that shares its buffers: a struct's members become columns, any other type one
-    /// column called `values`. The producer vouches for the values.
+    /// column called `values`. Values are checked when they are first used, as those of a file.
     ///
     /// # Errors
-    /// `InvalidArgument` for a stream that was imported before, for a failure of the producer, with its message, and
-    /// for struct arrays with null rows.
+    /// `InvalidArgument` for a stream that was imported before, for a failure of the producer, with its message, and as
+    /// [`import_array`](Dataset::import_array).
     ///
     /// # Safety
     /// `stream` must follow the C stream interface: its functions, which are called, are those of a live producer, or it
-    /// has none because it was released; each array is of the stream's schema and valid, as for
+    /// has none because it was released; each array is as for
     /// [`import_array`](Dataset::import_array).
     pub unsafe fn import_stream(stream: FFI_ArrowArrayStream) -> Result<Dataset> {
         // SAFETY: the caller's promise.
-        let (field, arrays) = unsafe { import_arrays(stream) }?;
-        dataset_of(&field, &arrays)
+        let (field, arrays) = unsafe { arrays_of(stream) }?;
+        dataset_of(&field, arrays)
     }
 }
 
-/// Returns all arrays of a C stream, of any type, and their field. The producer vouches for the values.
+/// Returns all arrays of a C stream, of any type, with checked values, and their field.
 ///
 /// # Safety
 /// Those of [`Dataset::import_stream`].
 ///
 /// # Errors
-/// `InvalidArgument` for a stream that was imported before, or fails.
+/// As `import_stream`, and `InvalidData` for damaged values.
 #[doc(hidden)]
-pub unsafe fn import_arrays(mut stream: FFI_ArrowArrayStream) -> Result<(Field, Vec<ArrayData>)> {
+pub unsafe fn import_arrays(stream: FFI_ArrowArrayStream) -> Result<(Field, Vec<ArrayData>)> {
+    // SAFETY: the caller's promise.
+    let (field, arrays) = unsafe { arrays_of(stream) }?;
+    let arrays = arrays.into_iter().map(|array| Ok(aligned(array.checked(&[])?)));
+    Ok((field, arrays.collect::<Result<_>>()?))
+}
+
+/// Returns all arrays of a C stream, and their field.
+///
+/// # Safety
+/// Those of [`Dataset::import_stream`].
+unsafe fn arrays_of(mut stream: FFI_ArrowArrayStream) -> Result<(Field, Vec<Unchecked>)> {
     let (Some(get_schema), Some(get_next)) = (stream.get_schema, stream.get_next) else {
         return Err(taken("stream"));
     };
@@ -152,31 +169,28 @@ pub unsafe fn import_arrays(mut stream: FFI_ArrowArrayStream) -> Result<(Field, 
         if array.is_released() {
             return Ok((field, arrays));
         }
-        // SAFETY: the stream gave the array with this very schema, and its producer vouches for it.
-        arrays.push(unsafe { array_of(array, &field) }?);
+        // SAFETY: the stream gave the array with this very schema.
+        let array = unsafe { array_of(array, field.data_type()) }?;
+        // There may be any number of those that have no rows.
+        if arrays.is_empty() || !array.is_empty() {
+            arrays.push(array);
+        }
     }
 }
 
-/// Returns one array of any type passed through the C data interface, and its field.
+/// Returns one array of any type passed through the C data interface, with checked values, and its field.
 ///
 /// # Safety
 /// Those of [`Dataset::import_array`].
 ///
 /// # Errors
-/// `InvalidArgument` for an array or a schema that was imported before.
+/// As `import_array`, and `InvalidData` for damaged values.
 #[doc(hidden)]
 pub unsafe fn import_one(array: FFI_ArrowArray, schema: &FFI_ArrowSchema) -> Result<(Field, ArrayData)> {
     let field = field_of(schema)?;
-    if array.is_released() {
-        return Err(taken("array"));
-    }
     // SAFETY: the caller's promise.
-    let data = unsafe { array_of(array, &field) }?;
-    Ok((field, data))
-}
-
-fn taken(what: &str) -> Error {
-    Error::argument(format!("importing an Arrow C {what}: it was taken before; export it anew"))
+    let array = unsafe { array_of(array, field.data_type()) }?;
+    Ok((field, aligned(array.checked(&[])?)))
 }
 
 /// Converts the `code` of the stream's last call to an error.
@@ -193,17 +207,6 @@ unsafe fn check_code(stream: &mut FFI_ArrowArrayStream, code: c_int) -> Result<(
     let text = text.map(|text| unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().into_owned());
     let text = text.unwrap_or_else(|| format!("error {code}"));
     Err(Error::argument(format!("importing an Arrow C stream: {text}")))
-}
-
-/// Imports the field `schema`.
-pub(crate) fn field_of(schema: &FFI_ArrowSchema) -> Result<Field> {
-    // SAFETY: the struct begins with the pointer to its format (Arrow C Data Interface, *Structure definitions*), which
-    // is initialised, and null after release or move; arrow-rs takes it for granted.
-    let format = unsafe { std::ptr::from_ref(schema).cast::<*const c_char>().read() };
-    if format.is_null() {
-        return Err(taken("schema"));
-    }
-    Field::try_from(schema).map_err(|e| Error::argument(format!("importing an Arrow C schema: {e}")))
 }
 
 /// Imports a schema whose columns are the members of the struct type `schema`.
@@ -224,28 +227,19 @@ pub fn import_schema(schema: &FFI_ArrowSchema) -> Result<Schema> {
     }
 }
 
-/// # Safety
-/// The array must be of this field's type, and valid by the C data interface.
-unsafe fn array_of(array: FFI_ArrowArray, field: &Field) -> Result<ArrayData> {
-    // SAFETY: the caller's promise.
-    let data = unsafe { arrow_array::ffi::from_ffi_and_data_type(array, field.data_type().clone()) };
-    let data = data.map_err(|e| Error::argument(format!("importing an Arrow C array: {e}")))?;
-    settled(&data).map_err(|e| e.context("importing an Arrow C array"))
-}
-
 /// The arrays of `field` as a dataset, a batch each.
-fn dataset_of(field: &Field, arrays: &[ArrayData]) -> Result<Dataset> {
+fn dataset_of(field: &Field, arrays: Vec<Unchecked>) -> Result<Dataset> {
     let DataType::Struct(fields) = field.data_type() else {
         let schema = Schema::new(vec![field.clone().with_name("values")]);
-        let batches = arrays.iter().map(|array| (array.len(), vec![array.clone()])).collect();
-        return Ok(Dataset::of_arrays(Arc::new(schema), batches));
+        let batches = arrays.into_iter().map(|array| (array.len(), vec![array])).collect();
+        return Ok(Dataset::of_unchecked(Arc::new(schema), batches));
     };
-    if arrays.iter().any(|array| array.null_count() > 0) {
+    if arrays.iter().any(|array| array.nulls().is_some_and(|nulls| nulls.declared() > 0)) {
         return Err(Error::argument("a struct array with null rows can't become a table; flatten it first"));
     }
     let schema = Schema::new_with_metadata(fields.clone(), field.metadata().clone());
     let batches = arrays.iter().map(|array| (array.len(), array.child_data().to_vec())).collect();
-    Ok(Dataset::of_arrays(Arc::new(schema), batches))
+    Ok(Dataset::of_unchecked(Arc::new(schema), batches))
 }
 
 impl Column {
@@ -327,11 +321,37 @@ fn plain_role(data_type: &DataType) -> Option<Role> {
 }
 
 fn export_schema(schema: &SchemaRef) -> Result<FFI_ArrowSchema> {
-    FFI_ArrowSchema::try_from(schema.as_ref()).map_err(|e| Error::unsupported(format!("exporting the schema: {e}")))
+    let unfit = |e| Error::unsupported(format!("exporting the schema: {e}"));
+    export_type(&DataType::Struct(schema.fields().clone()))?.with_metadata(schema.metadata()).map_err(unfit)
 }
 
+/// As arrow-rs does, but with the flags of maps.
 fn export_field(field: &Field) -> Result<FFI_ArrowSchema> {
-    FFI_ArrowSchema::try_from(field).map_err(|e| Error::unsupported(format!("exporting the field: {e}")))
+    let unfit = |e| Error::unsupported(format!("exporting the field '{}': {e}", field.name().escape_debug()));
+    let mut flags = if field.is_nullable() { Flags::NULLABLE } else { Flags::empty() };
+    flags.set(Flags::DICTIONARY_ORDERED, field.dict_is_ordered() == Some(true));
+    flags.set(Flags::MAP_KEYS_SORTED, matches!(field.data_type(), DataType::Map(_, true)));
+    export_type(field.data_type())?
+        .with_name(field.name())
+        .and_then(|schema| schema.with_flags(flags)?.with_metadata(field.metadata()))
+        .map_err(unfit)
+}
+
+fn export_type(data_type: &DataType) -> Result<FFI_ArrowSchema> {
+    let unfit = |e| Error::unsupported(format!("exporting the type {}: {e}", type_name(data_type)));
+    if !data_type.is_nested() {
+        return FFI_ArrowSchema::try_from(data_type).map_err(unfit);
+    }
+    let format = match data_type {
+        DataType::Struct(_) => "+s".to_owned(),
+        nested => FFI_ArrowSchema::try_from(nested).map_err(unfit)?.format().to_owned(),
+    };
+    let below = children(data_type).into_iter().map(|child| export_field(child)).collect::<Result<_>>()?;
+    let dictionary = match data_type {
+        DataType::Dictionary(_, values) => Some(export_type(values)?),
+        _ => None,
+    };
+    FFI_ArrowSchema::try_new(&format, below, dictionary).map_err(unfit)
 }
 
 /// Whether a stream's arrays are structs of all columns, or one column itself.
@@ -495,16 +515,18 @@ impl Dataset {
     /// one column called `values`.
     ///
     /// # Errors
-    /// `InvalidArgument` with arrow-rs's message about the array, for an array that was imported before, and for a
-    /// struct array with null rows.
+    /// `InvalidArgument` for an array or a schema that was imported before, whose counts, lengths or offsets can't be those of
+    /// its type, and for a struct array with null rows; `Unsupported` for a dictionary of values of an extension type. Wrong
+    /// values are errors of whoever reads them, as in a file.
     ///
     /// # Safety
-    /// `array` and `schema` must belong together and follow the C data interface: pointers must be valid, buffers as
-    /// long as type and length require, values valid.
+    /// Pointers of `array` and `schema` must be those of the C data interface: valid, and to buffers that are as long as type,
+    /// length and offsets say.
     pub unsafe fn import_array(array: FFI_ArrowArray, schema: &FFI_ArrowSchema) -> Result<Dataset> {
+        let field = field_of(schema)?;
         // SAFETY: the caller's promise.
-        let (field, data) = unsafe { import_one(array, schema) }?;
-        dataset_of(&field, &[data])
+        let array = unsafe { array_of(array, field.data_type()) }?;
+        dataset_of(&field, vec![array])
     }
 }
 

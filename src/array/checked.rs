@@ -196,6 +196,19 @@ impl CheckedOnce {
     }
 }
 
+/// Trusted arrays are checked already.
+impl From<ArrayData> for CheckedOnce {
+    fn from(array: ArrayData) -> CheckedOnce {
+        CheckedOnce { array: array.into(), is_checked: OnceLock::from(()) }
+    }
+}
+
+impl From<Unchecked> for CheckedOnce {
+    fn from(array: Unchecked) -> CheckedOnce {
+        CheckedOnce::new(array)
+    }
+}
+
 /// The number of checked rows of a growing column: its arrays share their bytes, and each extends the previous one, so
 /// that only new rows are checked.
 #[derive(Debug, Default)]

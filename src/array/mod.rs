@@ -33,7 +33,7 @@ pub(crate) use checked::{CheckedOnce, CheckedUpTo, struct_of};
 pub use fetch::Fetch;
 pub(crate) use prefetch::{load_soon, load_text_soon, prefetch};
 pub(crate) use steady::Steady;
-pub(crate) use unchecked::{Parts, Unchecked, bytes_of};
+pub(crate) use unchecked::{Parts, Unchecked, bytes_of, span};
 pub(crate) use validate::{check_null_counts, is_trivial};
 #[doc(hidden)]
 pub use value::zone_advice;

@@ -284,7 +284,7 @@ fn nested_bytes(array: &Unchecked, rows: Range<usize>) -> u64 {
 }
 
 /// The range between offsets number `start` and `end` of `array`; empty if they are invalid.
-pub(super) fn span<const N: usize>(array: &Unchecked, start: usize, end: usize) -> Range<usize> {
+pub(crate) fn span<const N: usize>(array: &Unchecked, start: usize, end: usize) -> Range<usize> {
     let offset = |row: usize| {
         let bytes = array.buffers().first()?.get((array.offset() + row) * N..)?.first_chunk::<N>()?;
         let mut wide = [0; 8];

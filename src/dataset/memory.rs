@@ -10,26 +10,32 @@ use arrow_schema::SchemaRef;
 
 use super::dataset::{Dataset, schema_difference};
 use super::source::{Footprint, Source};
-use crate::array::Unchecked;
+use crate::array::{CheckedOnce, Unchecked};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Arrays in memory as a source.
 #[derive(Debug)]
 struct Arrays {
     schema: SchemaRef,
-    batches: Vec<Vec<ArrayData>>,
+    batches: Vec<Vec<CheckedOnce>>,
     /// The row after each batch's last.
     ends: Vec<u64>,
 }
 
 impl Arrays {
-    fn new(schema: SchemaRef, batches: Vec<(usize, Vec<ArrayData>)>) -> Arrays {
+    fn new<A: Into<CheckedOnce>>(schema: SchemaRef, batches: Vec<(usize, Vec<A>)>) -> Arrays {
         let ends = batches.iter().scan(0, |end, (rows, _)| {
             *end += *rows as u64;
             Some(*end)
         });
         let ends = ends.collect();
-        Arrays { schema, batches: batches.into_iter().map(|(_, columns)| columns).collect(), ends }
+        let columns = |(_, columns): (usize, Vec<A>)| columns.into_iter().map(Into::into).collect();
+        Arrays { schema, batches: batches.into_iter().map(columns).collect(), ends }
+    }
+
+    fn array(&self, batch: usize, column: usize) -> Result<&CheckedOnce> {
+        let found = self.batches.get(batch).and_then(|columns| columns.get(column));
+        found.ok_or_else(|| Error::argument(format!("batch {batch}, column {column}")))
     }
 }
 
@@ -58,15 +64,17 @@ impl Source for Arrays {
     }
 
     fn column(&self, batch: usize, column: usize) -> Result<&Unchecked> {
-        self.checked(batch, column).map(Unchecked::of)
+        Ok(self.array(batch, column)?.unchecked())
     }
 
     fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData> {
-        let found = self.batches.get(batch).and_then(|columns| columns.get(column));
-        found.ok_or_else(|| Error::argument(format!("batch {batch}, column {column}")))
+        // Those of our own are right; others were given.
+        let given =
+            |e: Error| Error::argument(format!("column '{}': {}", self.schema.field(column).name(), e.message()));
+        self.array(batch, column)?.checked(|| Ok(Vec::new())).map_err(given)
     }
 
-    /// The arrays' creator vouches for them; an explicit check is still made.
+    /// An explicit check is made whoever vouches for the arrays.
     fn check(&self, batch: usize, column: usize) -> Result<()> {
         self.column(batch, column)?.check(&[])
     }
@@ -83,6 +91,11 @@ impl Source for Arrays {
 impl Dataset {
     /// Batches of `schema` as a dataset: each with its number of rows and columns, whose values are checked.
     pub(crate) fn of_arrays(schema: SchemaRef, batches: Vec<(usize, Vec<ArrayData>)>) -> Dataset {
+        Dataset::of_source(Arc::new(Arrays::new(schema, batches)))
+    }
+
+    /// As `of_arrays`, with values that are checked when they are first used.
+    pub(crate) fn of_unchecked(schema: SchemaRef, batches: Vec<(usize, Vec<Unchecked>)>) -> Dataset {
         Dataset::of_source(Arc::new(Arrays::new(schema, batches)))
     }
 }

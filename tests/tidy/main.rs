@@ -56,6 +56,7 @@ const FENCES: &[&str] = &[
     "src/array/checked.rs",
     "src/rows/builder.rs",
     "src/cdata.rs",
+    "src/cdata/foreign.rs",
     "python/src/export.rs",
     "python/src/memory.rs",
     "python/src/exchange.rs",

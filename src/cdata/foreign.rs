@@ -1,0 +1,660 @@
+//! What another library passes by the Arrow C data interface, checked before it is believed: schemas and arrays whose counts,
+//! lengths, offsets and pointers are those of their types. Values are left unchecked.
+//!
+//! Whoever passes a pointer that leads nowhere, or a buffer that is shorter than its array says, can't be told from
+//! others: the interface has no lengths of buffers.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_char, c_void};
+use std::ptr::NonNull;
+use std::slice;
+use std::sync::Arc;
+
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
+use arrow_data::{ArrayData, ArrayDataBuilder};
+use arrow_schema::ffi::Flags;
+use arrow_schema::{
+    DECIMAL32_MAX_PRECISION, DECIMAL64_MAX_PRECISION, DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION,
+};
+use arrow_schema::{DataType, Field};
+
+use crate::array::{Unchecked, settled};
+use crate::error::{Error, Result};
+use crate::types::layout::children;
+use crate::types::{Role, layout, type_name};
+
+/// How deep types may be nested, as in a file.
+const MAX_DEPTH: usize = 64;
+/// The most entries of metadata, children and buffers that a struct may say it has.
+const MAX_COUNT: i64 = 1 << 24;
+/// The longest key or value of metadata.
+const MAX_TEXT: i32 = 1 << 30;
+const EXTENSION: &str = "ARROW:extension:name";
+
+/// `ArrowSchema` of the C data interface.
+#[repr(C)]
+struct RawSchema {
+    format: *const c_char,
+    name: *const c_char,
+    metadata: *const c_char,
+    flags: i64,
+    n_children: i64,
+    children: *const *const RawSchema,
+    dictionary: *const RawSchema,
+    release: *const c_void,
+    private_data: *const c_void,
+}
+
+/// `ArrowArray` of the C data interface.
+#[repr(C)]
+struct RawArray {
+    length: i64,
+    null_count: i64,
+    offset: i64,
+    n_buffers: i64,
+    n_children: i64,
+    buffers: *const *const u8,
+    children: *const *const RawArray,
+    dictionary: *const RawArray,
+    release: *const c_void,
+    private_data: *const c_void,
+}
+
+const _: () = assert!(size_of::<RawSchema>() == size_of::<FFI_ArrowSchema>());
+const _: () = assert!(size_of::<RawArray>() == size_of::<FFI_ArrowArray>());
+
+fn wrong(what: &str, why: impl std::fmt::Display) -> Error {
+    Error::argument(format!("importing an Arrow C {what}: {why}"))
+}
+
+fn wrong_schema(why: impl std::fmt::Display) -> Error {
+    wrong("schema", why)
+}
+
+pub(super) fn taken(what: &str) -> Error {
+    wrong(what, "it was taken before; export it anew")
+}
+
+// ---- schemas ----
+
+/// Returns the field that `schema` describes. Metadata that is not UTF-8 is left out.
+///
+/// # Errors
+/// `InvalidArgument` for a schema that was released, or is none; `Unsupported` for a type that we don't have, and for a
+/// dictionary whose values have an extension type, which would be lost.
+pub(super) fn field_of(schema: &FFI_ArrowSchema) -> Result<Field> {
+    // SAFETY: both are the struct of the interface, and as large.
+    let raw = unsafe { &*std::ptr::from_ref(schema).cast::<RawSchema>() };
+    // arrow-rs reads names, formats and metadata as it finds them, and panics over those of others.
+    let copy = copy_of(raw, 0)?;
+    let field = Field::try_from(&copy).map_err(wrong_schema)?;
+    check_type(field.data_type())?;
+    Ok(field)
+}
+
+fn copy_of(raw: &RawSchema, depth: usize) -> Result<FFI_ArrowSchema> {
+    if depth > MAX_DEPTH {
+        return Err(wrong_schema(format_args!("types are nested deeper than {MAX_DEPTH} levels")));
+    }
+    if raw.release.is_null() || raw.format.is_null() {
+        return Err(taken("schema"));
+    }
+    let format = text_of(raw.format).ok_or_else(|| wrong_schema("the format is not UTF-8"))?;
+    let name = if raw.name.is_null() { Some("") } else { text_of(raw.name) };
+    let name = name.ok_or_else(|| wrong_schema("a name is not UTF-8"))?;
+    let below = children_of(raw.n_children, raw.children, || taken("schema"))?;
+    let count = below.len();
+    if count_of(format).is_some_and(|expected| expected != count) {
+        return Err(wrong_schema(format_args!("the format {format:?} with {count} children")));
+    }
+    let below = below.into_iter().map(|child| copy_of(child, depth + 1));
+    let below = below.collect::<Result<Vec<_>>>()?;
+    // SAFETY: null, or a struct that lives as long as this one (Arrow C Data Interface, *Structure definitions*).
+    let dictionary = unsafe { raw.dictionary.as_ref() };
+    let dictionary = dictionary.map(|values| copy_of(values, depth + 1)).transpose()?;
+    if let Some(extension) = dictionary.as_ref().and_then(|values| values.metadata().ok()?.remove(EXTENSION)) {
+        return Err(Error::unsupported(format!(
+            "importing column '{}': the values of its dictionary are of the extension type '{extension}', which would be \
+             lost; decode the column first",
+            name.escape_debug()
+        )));
+    }
+    let metadata = metadata_of(raw.metadata)?;
+    FFI_ArrowSchema::try_new(format, below, dictionary)
+        .and_then(|schema| schema.with_name(name)?.with_flags(Flags::from_bits_truncate(raw.flags)))
+        .and_then(|schema| schema.with_metadata(metadata))
+        .map_err(wrong_schema)
+}
+
+/// How many children a format has; `None` if it may have any number.
+fn count_of(format: &str) -> Option<usize> {
+    match format {
+        "+s" => None,
+        "+r" => Some(2),
+        _ if format.starts_with("+u") => None,
+        _ => Some(usize::from(format.starts_with('+'))),
+    }
+}
+
+/// The text that `start` points to; `None` if it is not UTF-8.
+fn text_of<'a>(start: *const c_char) -> Option<&'a str> {
+    // SAFETY: not null, so text that ends in NUL and lives as long as its schema (*Structure definitions*), of which the callers
+    // have a reference.
+    unsafe { CStr::from_ptr(start) }.to_str().ok()
+}
+
+/// The structs that `start` points to, which are `count`; `missing` is the error for one that is not there.
+fn children_of<'a, T>(count: i64, start: *const *const T, missing: impl Fn() -> Error) -> Result<Vec<&'a T>> {
+    match usize::try_from(count) {
+        Ok(0) => Ok(Vec::new()),
+        Ok(len) if count <= MAX_COUNT && !start.is_null() => {
+            // SAFETY: pointers to as many structs, each of which lives as long as the one that has them, of which the callers have
+            // a reference (*Structure definitions*).
+            let all = unsafe { slice::from_raw_parts(start, len) };
+            // SAFETY: as above, or null.
+            all.iter().map(|&child| unsafe { child.as_ref() }.ok_or_else(&missing)).collect()
+        }
+        _ => Err(wrong("struct", format_args!("{count} children"))),
+    }
+}
+
+/// The metadata at `start`, without what is not UTF-8.
+fn metadata_of(start: *const c_char) -> Result<Vec<(String, String)>> {
+    if start.is_null() {
+        return Ok(Vec::new());
+    }
+    let mut metadata = Metadata(start.cast());
+    let count = metadata.number(MAX_COUNT as i32)?;
+    let mut all = Vec::new();
+    for _ in 0..count {
+        let (key, value) = (metadata.text()?, metadata.text()?);
+        all.extend(key.zip(value));
+    }
+    Ok(all)
+}
+
+/// The rest of a schema's metadata: a number of pairs, and each key and value behind its length (*ArrowSchema.metadata*).
+struct Metadata(*const u8);
+
+impl Metadata {
+    fn number(&mut self, most: i32) -> Result<usize> {
+        // SAFETY: called where the metadata has a number, as its counts say, which need not be aligned.
+        let number = i32::from_ne_bytes(unsafe { self.0.cast::<[u8; 4]>().read_unaligned() });
+        self.skip(4);
+        let len = usize::try_from(number).ok().filter(|_| number <= most);
+        len.ok_or_else(|| wrong_schema(format_args!("metadata with a length of {number}")))
+    }
+
+    /// The next text; `None` if it is not UTF-8.
+    fn text(&mut self) -> Result<Option<String>> {
+        let len = self.number(MAX_TEXT)?;
+        // SAFETY: as many bytes follow as the number before says.
+        let bytes = unsafe { slice::from_raw_parts(self.0, len) }.to_vec();
+        self.skip(len);
+        Ok(String::from_utf8(bytes).ok())
+    }
+
+    fn skip(&mut self, len: usize) {
+        // SAFETY: behind a part of the metadata is another, or its end.
+        self.0 = unsafe { self.0.add(len) };
+    }
+}
+
+/// Checks what arrow-rs takes for granted of a type.
+fn check_type(data_type: &DataType) -> Result<()> {
+    use DataType::*;
+    let most = match data_type {
+        Decimal32(..) => DECIMAL32_MAX_PRECISION,
+        Decimal64(..) => DECIMAL64_MAX_PRECISION,
+        Decimal128(..) => DECIMAL128_MAX_PRECISION,
+        Decimal256(..) => DECIMAL256_MAX_PRECISION,
+        _ => 0,
+    };
+    let is_right = match data_type {
+        Decimal32(precision, _) | Decimal64(precision, _) | Decimal128(precision, _) | Decimal256(precision, _) => {
+            (1..=most).contains(precision)
+        }
+        FixedSizeBinary(size) | FixedSizeList(_, size) => *size >= 0,
+        Map(entries, _) => matches!(entries.data_type(), Struct(fields) if fields.len() == 2),
+        RunEndEncoded(run_ends, _) => matches!(run_ends.data_type(), Int16 | Int32 | Int64) && !run_ends.is_nullable(),
+        Dictionary(keys, _) => keys.is_integer(),
+        _ => true,
+    };
+    if !is_right {
+        return Err(wrong_schema(format_args!("there is no type {}", type_name(data_type))));
+    }
+    if let Dictionary(_, values) = data_type {
+        check_type(values)?;
+    }
+    children(data_type).into_iter().try_for_each(|child| check_type(child.data_type()))
+}
+
+// ---- arrays ----
+
+fn wrong_array(why: impl std::fmt::Display) -> Error {
+    wrong("array", why)
+}
+
+/// Returns the array as one of type `data_type`, whose values nobody has checked. It keeps the buffers where they are, and
+/// releases them with the last of its own.
+///
+/// # Errors
+/// `InvalidArgument` for an array that was released, or can't be of that type.
+///
+/// # Safety
+/// The pointers of the array, and of its children, must be those of the C data interface for this type: each leads to what
+/// the array says is there, and does so until it is released.
+pub(super) unsafe fn array_of(array: FFI_ArrowArray, data_type: &DataType) -> Result<Unchecked> {
+    let owner = Arc::new(array);
+    let raw = Arc::as_ptr(&owner).cast::<RawArray>();
+    // SAFETY: the struct of the interface, which the owner keeps.
+    let found = read_array(unsafe { &*raw }, data_type, &owner)?;
+    settled(&found).map(Unchecked::from).map_err(|e| e.context("importing an Arrow C array"))
+}
+
+fn read_array(raw: &RawArray, data_type: &DataType, owner: &Arc<FFI_ArrowArray>) -> Result<ArrayData> {
+    let context = |e: Error| e.context(format_args!("{} of {} rows", type_name(data_type), raw.length));
+    if raw.release.is_null() {
+        return Err(taken("array"));
+    }
+    let rows = Rows::of(raw).map_err(context)?;
+    let kinds = children(data_type);
+    let below = children_of(raw.n_children, raw.children, || taken("array"))?;
+    if below.len() != kinds.len() {
+        return Err(context(wrong_array(format_args!("{} children, expected {}", below.len(), kinds.len()))));
+    }
+    let below = below.into_iter().zip(kinds).map(|(child, field)| read_array(child, field.data_type(), owner));
+    let mut below = below.collect::<Result<Vec<_>>>()?;
+    // SAFETY: null, or a struct that lives as long as this one.
+    match (data_type, unsafe { raw.dictionary.as_ref() }) {
+        (DataType::Dictionary(_, values), Some(dictionary)) => below.push(read_array(dictionary, values, owner)?),
+        (DataType::Dictionary(..), None) => return Err(context(wrong_array("it has no dictionary"))),
+        (_, Some(_)) => return Err(context(wrong_array("it has a dictionary"))),
+        (_, None) => (),
+    }
+    let (nulls, buffers) = Buffers { raw, rows, owner }.read(data_type).map_err(context)?;
+    let builder = ArrayDataBuilder::new(data_type.clone()).len(rows.len).offset(rows.offset).nulls(nulls);
+    // SAFETY: the values are left unchecked, as an `Unchecked` permits: the caller makes one of it.
+    Ok(unsafe { builder.buffers(buffers).child_data(below).build_unchecked() })
+}
+
+/// Which rows an array has.
+#[derive(Clone, Copy)]
+struct Rows {
+    offset: usize,
+    len: usize,
+    /// How many are null, if it says so.
+    nulls: Option<usize>,
+}
+
+impl Rows {
+    fn of(raw: &RawArray) -> Result<Rows> {
+        let count = |what: &str, count: i64| {
+            usize::try_from(count).map_err(|_| wrong_array(format_args!("{what} of {count} rows")))
+        };
+        let len = count("a length", raw.length)?;
+        // Buffers of no rows may be missing, whatever the offset is.
+        let offset = if len == 0 { 0 } else { count("an offset", raw.offset)? };
+        let nulls = if raw.null_count == -1 { None } else { Some(count("a count of nulls", raw.null_count)?) };
+        if offset.checked_add(len).is_none_or(|end| isize::try_from(end).is_err()) {
+            return Err(wrong_array(format_args!("an offset of {offset} rows")));
+        }
+        if nulls.is_some_and(|nulls| nulls > len) {
+            return Err(wrong_array(format_args!("{} nulls", raw.null_count)));
+        }
+        Ok(Rows { offset, len, nulls })
+    }
+
+    fn end(self) -> usize {
+        self.offset + self.len
+    }
+}
+
+/// The buffers of one array.
+struct Buffers<'a> {
+    raw: &'a RawArray,
+    rows: Rows,
+    owner: &'a Arc<FFI_ArrowArray>,
+}
+
+impl Buffers<'_> {
+    fn read(&self, data_type: &DataType) -> Result<(Option<NullBuffer>, Vec<Buffer>)> {
+        if *data_type == DataType::Null {
+            // Some libraries have a bitmap for it.
+            return Ok((None, Vec::new()));
+        }
+        let layout = layout(data_type);
+        let roles: Vec<Role> = layout.roles().collect();
+        let places = self.places()?;
+        // The lengths of variadic buffers are in another one behind them.
+        let fixed = roles.len() + usize::from(layout.variadic);
+        if places.len() < fixed || places.len() > fixed && !layout.variadic {
+            return Err(wrong_array(format_args!("{} buffers, expected {fixed}", places.len())));
+        }
+        let mut nulls = None;
+        let mut buffers: Vec<Buffer> = Vec::with_capacity(places.len());
+        for (&role, &place) in roles.iter().zip(places) {
+            let len = match role {
+                Role::Data => buffers.last().map_or(Ok(0), |offsets| self.last_offset(offsets))?,
+                role => role.bytes_for(self.rows.end()).ok_or_else(|| wrong_array("more bytes than can be counted"))?,
+            };
+            if role != Role::Validity {
+                buffers.push(self.buffer(place, len, role.name())?);
+            } else if self.rows.nulls != Some(0) && !(place.is_null() && self.rows.nulls.is_none()) {
+                nulls = Some(self.nulls(self.buffer(place, len, role.name())?));
+            }
+        }
+        if let (true, Some((&lens, data))) = (layout.variadic, places[roles.len()..].split_last()) {
+            let lens = self.buffer(lens, 8 * data.len(), "lengths")?;
+            for (&place, len) in data.iter().zip(lens.chunks_exact(8)) {
+                let len = len.first_chunk().map_or(0, |len| i64::from_ne_bytes(*len));
+                let len = usize::try_from(len).map_err(|_| wrong_array(format_args!("a buffer of {len} bytes")))?;
+                buffers.push(self.buffer(place, len, "data")?);
+            }
+        }
+        Ok((nulls, buffers))
+    }
+
+    /// Where the buffers begin.
+    fn places(&self) -> Result<&[*const u8]> {
+        let count = self.raw.n_buffers;
+        match usize::try_from(count) {
+            Ok(0) => Ok(&[]),
+            // SAFETY: pointers to as many buffers, which live as long as the struct (*ArrowArray.buffers*).
+            Ok(len) if count <= MAX_COUNT && !self.raw.buffers.is_null() => unsafe {
+                Ok(slice::from_raw_parts(self.raw.buffers, len))
+            },
+            _ => Err(wrong_array(format_args!("{count} buffers"))),
+        }
+    }
+
+    fn buffer(&self, place: *const u8, len: usize, name: &str) -> Result<Buffer> {
+        if len == 0 {
+            return Ok(Buffer::default());
+        }
+        let start = NonNull::new(place.cast_mut()).filter(|_| isize::try_from(len).is_ok());
+        let start = start.ok_or_else(|| wrong_array(format_args!("no buffer of {len} bytes of {name}")))?;
+        // SAFETY: a buffer of this type has as many bytes, and lives until the array is released, which the owner does
+        // (*Buffers*; that pointers are right is promised to `array_of`).
+        Ok(unsafe { Buffer::from_custom_allocation(start, len, self.owner.clone()) })
+    }
+
+    fn nulls(&self, bits: Buffer) -> NullBuffer {
+        let bits = BooleanBuffer::new(bits, self.rows.offset, self.rows.len);
+        match self.rows.nulls {
+            // SAFETY: the count is left unchecked, like other values.
+            Some(count) => unsafe { NullBuffer::new_unchecked(bits, count) },
+            None => NullBuffer::new(bits),
+        }
+    }
+
+    /// The last of the offsets: the length of the data that they point to.
+    fn last_offset(&self, offsets: &Buffer) -> Result<usize> {
+        let width = offsets.len() / (self.rows.end() + 1);
+        let last = offsets.get(offsets.len() - width..).unwrap_or_default();
+        let last = match (last.first_chunk::<8>(), last.first_chunk::<4>()) {
+            (Some(last), _) => i64::from_ne_bytes(*last),
+            (None, Some(last)) => i32::from_ne_bytes(*last).into(),
+            // No rows have no offsets.
+            (None, None) => 0,
+        };
+        usize::try_from(last).map_err(|_| wrong_array(format_args!("a last offset of {last}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::dataset::Dataset;
+    use crate::error::ErrorKind;
+
+    thread_local! {
+        /// How many structs were released, of both kinds.
+        static RELEASED: Cell<usize> = const { Cell::new(0) };
+    }
+
+    unsafe extern "C" fn release_schema(_: *mut FFI_ArrowSchema) {
+        RELEASED.set(RELEASED.get() + 1);
+    }
+
+    unsafe extern "C" fn release_array(_: *mut FFI_ArrowArray) {
+        RELEASED.set(RELEASED.get() + 1);
+    }
+
+    /// A schema and an array as a library in C makes them; the memory is never given back.
+    struct Given {
+        schema: &'static mut RawSchema,
+        array: &'static mut RawArray,
+    }
+
+    fn leaked<T>(value: T) -> &'static mut T {
+        Box::leak(Box::new(value))
+    }
+
+    fn text(text: &[u8]) -> *const c_char {
+        leaked([text, &[0]].concat()).as_ptr().cast()
+    }
+
+    fn numbers<T: Copy + 'static>(numbers: &[T]) -> *const u8 {
+        leaked(numbers.to_vec()).as_ptr().cast()
+    }
+
+    fn given(format: &str, length: i64, buffers: &[*const u8], below: Vec<Given>) -> Given {
+        let null = std::ptr::null();
+        let mut schemas: Vec<*const RawSchema> = Vec::new();
+        let mut arrays: Vec<*const RawArray> = Vec::new();
+        for child in below {
+            schemas.push(child.schema);
+            arrays.push(child.array);
+        }
+        let n_children = arrays.len() as i64;
+        let schema = RawSchema {
+            format: text(format.as_bytes()),
+            name: text(b"x"),
+            metadata: std::ptr::null(),
+            flags: 2,
+            n_children,
+            children: leaked(schemas).as_ptr(),
+            dictionary: std::ptr::null(),
+            release: release_schema as *const c_void,
+            private_data: null,
+        };
+        let array = RawArray {
+            length,
+            null_count: 0,
+            offset: 0,
+            n_buffers: buffers.len() as i64,
+            n_children,
+            buffers: leaked(buffers.to_vec()).as_ptr(),
+            children: leaked(arrays).as_ptr(),
+            dictionary: std::ptr::null(),
+            release: release_array as *const c_void,
+            private_data: null,
+        };
+        Given { schema: leaked(schema), array: leaked(array) }
+    }
+
+    const NONE: *const u8 = std::ptr::null();
+
+    fn ints() -> Given {
+        given("l", 8, &[NONE, numbers(&[1_i64, 2, 3, 4, 5, 6, 7, 8])], vec![])
+    }
+
+    fn texts(offsets: [i32; 9]) -> Given {
+        given("u", 8, &[NONE, numbers(&offsets), text(b"abcdefgh").cast()], vec![])
+    }
+
+    fn with(given: Given, change: impl FnOnce(&mut RawSchema, &mut RawArray)) -> Given {
+        change(given.schema, given.array);
+        given
+    }
+
+    impl Given {
+        fn imported(self) -> Result<Dataset> {
+            let schema: *const RawSchema = self.schema;
+            let array: *const RawArray = self.array;
+            // SAFETY: the structs of the interface, each read once.
+            let (schema, array) =
+                unsafe { (schema.cast::<FFI_ArrowSchema>().read(), array.cast::<FFI_ArrowArray>().read()) };
+            // SAFETY: all pointers of the tests lead to what the structs say, or are null.
+            unsafe { Dataset::import_array(array, &schema) }
+        }
+    }
+
+    const UP: [i32; 9] = [0, 1, 2, 3, 4, 5, 6, 7, 8];
+
+    /// What is no schema or array of its type: what it is, and what the error says.
+    fn lies() -> Vec<(Given, &'static str)> {
+        let nested = |format: &str, buffers: &[*const u8]| given(format, 2, buffers, vec![ints()]);
+        let array = |change: fn(&mut RawArray)| with(ints(), |_, array| change(array));
+        let schema = |change: fn(&mut RawSchema)| with(ints(), |schema, _| change(schema));
+        let dictionary = |keys: &str, change: fn(&mut RawSchema, &mut RawArray)| {
+            let words = texts(UP);
+            let given = given(keys, 2, &[NONE, numbers(&[0_i64, 1])], vec![]);
+            with(given, |schema, array| {
+                (schema.dictionary, array.dictionary) = (words.schema, words.array);
+                change(schema, array);
+            })
+        };
+        let uuids = |schema: &mut RawSchema| {
+            let pair = |text: &[u8]| [&(text.len() as i32).to_ne_bytes(), text].concat();
+            let metadata = [&1_i32.to_ne_bytes()[..], &pair(EXTENSION.as_bytes()), &pair(b"arrow.uuid")].concat();
+            let values = given("w:16", 0, &[NONE, NONE], vec![]).schema;
+            values.metadata = leaked(metadata).as_ptr().cast();
+            schema.dictionary = values;
+        };
+        vec![
+            (array(|array| array.n_buffers = 0), "0 buffers, expected 2"),
+            (array(|array| array.n_buffers = 1), "1 buffers, expected 2"),
+            (array(|array| array.n_buffers = i64::MAX), "9223372036854775807 buffers"),
+            (array(|array| array.n_buffers = -1), "-1 buffers"),
+            (array(|array| array.buffers = std::ptr::null()), "2 buffers"),
+            (given("l", 8, &[NONE, NONE], vec![]), "no buffer of 64 bytes of values"),
+            (given("l", 8, &[NONE, numbers(&[0; 8]), NONE], vec![]), "3 buffers, expected 2"),
+            (array(|array| array.length = -8), "a length of -8 rows"),
+            (array(|array| array.offset = -1), "an offset of -1 rows"),
+            (array(|array| array.offset = i64::MIN), "an offset of -9223372036854775808 rows"),
+            (array(|array| array.length = i64::MAX), "more bytes than can be counted"),
+            (array(|array| array.length = (1 << 61) + 1), "more bytes than can be counted"),
+            (array(|array| array.offset = i64::MAX), "an offset of 9223372036854775807 rows"),
+            (array(|array| array.null_count = 1000), "1000 nulls"),
+            (array(|array| array.null_count = -7), "a count of nulls of -7 rows"),
+            (array(|array| array.null_count = 3), "no buffer of 1 bytes of validity"),
+            (array(|array| array.release = std::ptr::null()), "taken before"),
+            (array(|array| (array.n_children, array.children) = (1, std::ptr::null())), "1 children"),
+            (schema(|schema| schema.release = std::ptr::null()), "taken before"),
+            (schema(|schema| schema.format = std::ptr::null()), "taken before"),
+            (schema(|schema| schema.format = text(b"")), "schema"),
+            (schema(|schema| schema.format = text(b"\xff\xfeqq:")), "the format is not UTF-8"),
+            (schema(|schema| schema.format = text(b"d:99,-200,7")), "decimal"),
+            (schema(|schema| schema.format = text(b"d:99,2")), "there is no type decimal128(99, 2)"),
+            (schema(|schema| schema.format = text(b"w:-1")), "there is no type"),
+            (schema(|schema| schema.format = text(b"+l")), "the format \"+l\" with 0 children"),
+            (schema(|schema| schema.format = text(b"+r")), "the format \"+r\" with 0 children"),
+            (schema(|schema| schema.format = text(b"+ud:0,1,300")), "type id"),
+            (schema(|schema| schema.name = text(b"\xff\xfe")), "a name is not UTF-8"),
+            (schema(|schema| schema.metadata = text(b"\xff\xff\xff\xff")), "metadata with a length of -1"),
+            (schema(|schema| schema.n_children = -1), "-1 children"),
+            (schema(|schema| schema.n_children = i64::MAX), "9223372036854775807 children"),
+            (with(nested("+s", &[NONE]), |_, array| array.length = 1_000_000), "a child too short"),
+            (with(nested("+s", &[NONE]), |_, array| array.n_children = 0), "0 children, expected 1"),
+            (with(nested("+s", &[NONE]), |_, array| array.children = std::ptr::null()), "1 children"),
+            (with(nested("+s", &[NONE]), |_, array| array.children = leaked(NONE.cast())), "taken before"),
+            (with(nested("+s", &[NONE]), |schema, _| schema.children = leaked(NONE.cast())), "taken before"),
+            (with(nested("+s", &[numbers(&[1_u8])]), |_, array| array.null_count = 1), "with null rows"),
+            (nested("+w:-3", &[NONE]), "there is no type"),
+            (nested("+m", &[NONE, numbers(&UP)]), "there is no type map"),
+            (texts([0, 1, 2, 3, 4, 5, 6, 7, -8]), "a last offset of -8"),
+            (given("u", 8, &[NONE, NONE, text(b"abcdefgh").cast()], vec![]), "no buffer of 36 bytes of offsets"),
+            (given("u", 8, &[NONE, numbers(&UP), NONE], vec![]), "no buffer of 8 bytes of data"),
+            (given("vu", 0, &[NONE, NONE, NONE, numbers(&[-1_i64])], vec![]), "a buffer of -1 bytes"),
+            (dictionary("l", |_, array| array.dictionary = std::ptr::null()), "it has no dictionary"),
+            (dictionary("l", |schema, _| schema.dictionary = std::ptr::null()), "it has a dictionary"),
+            (dictionary("g", |_, _| ()), "there is no type dictionary"),
+            (with(ints(), |schema, _| uuids(schema)), "'arrow.uuid', which would be lost"),
+            (
+                with(ints(), |schema, _| {
+                    let below = (0..100_000).fold(ints(), |below, _| given("+l", 0, &[NONE, NONE], vec![below]));
+                    (schema.format, schema.n_children) = (text(b"+l"), 1);
+                    schema.children = leaked(std::ptr::from_ref(below.schema));
+                }),
+                "nested deeper than 64 levels",
+            ),
+        ]
+    }
+
+    /// Half of these were crashes, or a panic inside of arrow-rs; a length of -1 gave 2⁶⁴ - 1 rows, an offset of -1 wrong sums.
+    #[test]
+    fn what_can_not_be_of_its_type_is_refused() {
+        for (number, (given, says)) in lies().into_iter().enumerate() {
+            let before = RELEASED.get();
+            let refused = given.imported().expect_err(says);
+            let kinds = [ErrorKind::InvalidArgument, ErrorKind::Unsupported];
+            assert!(
+                kinds.contains(&refused.kind()) && refused.to_string().contains(says),
+                "{number}: {refused}, {says}"
+            );
+            let released = RELEASED.get() - before;
+            assert!(released == 2 || says == "taken before", "{number}, {says}: {released} were released");
+        }
+    }
+
+    /// Values that are wrong were trusted, as those of whoever vouches for them: reads behind the end of a buffer.
+    #[test]
+    fn values_are_checked_when_they_are_used() {
+        let words = texts(UP);
+        let keys = given("l", 2, &[NONE, numbers(&[0_i64, 1000])], vec![]);
+        let keys = with(keys, |schema, array| (schema.dictionary, array.dictionary) = (words.schema, words.array));
+        let wrong = [
+            texts([0, 1, -5, 3, 4, 5, 6, 7, 8]),
+            texts([0, 1, 2, 3, 1_000_000_000, 5, 6, 7, 8]),
+            given("u", 8, &[NONE, numbers(&UP), text(b"\xff\xfe\xfd\xfc\xfb\xfa\xf9\xf8").cast()], vec![]),
+            given("vu", 1, &[NONE, numbers(&[100, 0, 77, 1 << 30]), numbers::<i64>(&[])], vec![]),
+            given("+l", 2, &[NONE, numbers(&[0, 1, 9])], vec![ints()]),
+            given("+vl", 2, &[NONE, numbers(&[0, -5]), numbers(&[1, 1_000_000_000])], vec![ints()]),
+            with(ints(), |_, array| {
+                (array.null_count, array.buffers) = (4, leaked([numbers(&[!0_u8]), numbers(&[0_i64; 8])]).as_ptr())
+            }),
+            keys,
+        ];
+        for (number, given) in wrong.into_iter().enumerate() {
+            let rows = given.imported().unwrap();
+            assert_eq!(
+                rows.column("values").unwrap().chunks().unwrap_err().kind(),
+                ErrorKind::InvalidArgument,
+                "{number}"
+            );
+        }
+    }
+
+    /// Polars gives null columns a bitmap, and pyarrow none; a bitmap of nobody who counted its nulls; misaligned numbers.
+    #[test]
+    fn what_others_write_in_their_own_way_is_read() {
+        let shown = |given: Given| {
+            let rows = given.imported().unwrap();
+            rows.validate(|_, _| ()).unwrap();
+            rows.rows().map(|row| row.unwrap().get(0).unwrap().to_string()).collect::<Vec<_>>().join(" ")
+        };
+        for buffers in [&[][..], &[NONE]] {
+            assert_eq!(shown(given("n", 2, buffers, vec![])), "null null");
+            let list = given("+l", 1, &[NONE, numbers(&[0, 2])], vec![given("n", 2, buffers, vec![])]);
+            assert_eq!(shown(list), "[null, null]");
+        }
+        let values = numbers(&[1_i64, 2, 3, 4, 5, 6, 7, 8]);
+        let counted = |nulls| {
+            let ints = given("l", 3, &[numbers(&[0b1011_u8]), values], vec![]);
+            with(ints, |_, array| (array.null_count, array.offset) = (nulls, 1))
+        };
+        assert_eq!(shown(counted(-1)), "2 null 4");
+        assert_eq!(shown(counted(1)), "2 null 4");
+        let shifted = numbers(&[0_u8, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0]).wrapping_add(1);
+        assert_eq!(shown(given("l", 2, &[NONE, shifted], vec![])), "1 2");
+        // Buffers of no rows may be missing, whatever the offset is.
+        assert_eq!(shown(with(given("u", 0, &[NONE, NONE, NONE], vec![]), |_, array| array.offset = 5)), "");
+        let unnamed = with(ints(), |schema, _| schema.name = std::ptr::null());
+        assert_eq!(shown(unnamed), "1 2 3 4 5 6 7 8");
+    }
+}
