@@ -77,10 +77,36 @@ pub(in crate::ipc) fn read_footer(bytes: &Bytes, known: &KnownSchema) -> Result<
     let schema = known.parse(schema, metadata.len())?;
     let dictionaries = FooterBlocks::parse(table, 2)?;
     let batches = FooterBlocks::parse(table, 3)?;
+    check_is_one(bytes, &[&dictionaries, &batches], start)?;
     let rows = note(table, ROWS).and_then(|text| rows_of_batches(text, batches.len())).unwrap_or_default();
     let zones = note(table, ZONES).map(Into::into);
     let table = note(table, TABLE).and_then(PushedRows::parse);
     Ok((schema, Footer { dictionaries, batches, zones, rows, table }))
+}
+
+/// Checks that the file is not several, one behind the other: the footer at `start` is that of the last one then, and lists
+/// bytes of the first.
+fn check_is_one(bytes: &Bytes, blocks: &[&FooterBlocks], start: usize) -> Result<()> {
+    /// The end of a file, and the beginning of another.
+    const SEAM: &[u8; 12] = b"ARROW1ARROW1";
+    /// The most bytes between the last message and the footer: the marker of the end, and padding.
+    const PADDING: usize = 8 + 64;
+    let ends = blocks.iter().filter_map(|blocks| blocks.end_of_last());
+    let gap = start.saturating_sub(ends.max().unwrap_or(start));
+    if gap <= PADDING {
+        return Ok(());
+    }
+    // As far behind the first byte as the footer is behind the place at which it would be in a file of its own.
+    let from = (gap - PADDING).saturating_sub(SEAM.len() / 2);
+    let mut seen = vec![0; (PADDING + SEAM.len()).min(bytes.len() - from)];
+    bytes.read_at(from, &mut seen)?;
+    match seen.windows(SEAM.len()).position(|window| window == SEAM) {
+        Some(at) => Err(Error::invalid(format!(
+            "another file begins at byte {}, and the footer is of the last one: open each by itself",
+            from + at + SEAM.len() / 2
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// The note under `key` in the footer. Other metadata there, readable or not, is ignored.
@@ -142,6 +168,12 @@ impl FooterBlocks {
 
     pub(in crate::ipc) fn len(&self) -> usize {
         self.0.len()
+    }
+
+    /// The byte behind the last block; `None` if there is none.
+    fn end_of_last(&self) -> Option<usize> {
+        let [offset, metadata, body] = self.place(self.len().checked_sub(1)?);
+        usize::try_from(offset.checked_add(metadata)?.checked_add(body)?).ok()
     }
 
     /// Returns offset, length of prefix and metadata, and length of the body, as in the footer.

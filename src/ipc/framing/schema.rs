@@ -88,6 +88,8 @@ pub(crate) struct IpcSchema {
     pub schema: SchemaRef,
     pub columns: Vec<Node>,
     pub big_endian: bool,
+    /// The keys of metadata that is not UTF-8, and is not in the schema.
+    pub left_out: Vec<String>,
 }
 
 impl IpcSchema {
@@ -102,7 +104,8 @@ impl IpcSchema {
 
     /// Parses the Schema table; `size` is the size of the metadata it stands in.
     pub(in crate::ipc) fn parse(table: FlatTable<'_>, size: usize) -> Result<IpcSchema> {
-        let mut budget = SchemaBudget { fields: size / 8, text: size.saturating_mul(4).saturating_add(1 << 20) };
+        let text = size.saturating_mul(4).saturating_add(1 << 20);
+        let mut budget = SchemaBudget { fields: size / 8, text, left_out: Vec::new() };
         let big_endian = match table.i16(0)? {
             0 => false,
             1 => true,
@@ -113,7 +116,7 @@ impl IpcSchema {
         let metadata = parse_metadata(table, 2, &mut budget)?;
         let fields: Fields = columns.iter().map(|node| node.field.clone()).collect();
         let schema = Arc::new(Schema::new_with_metadata(fields, metadata));
-        let parsed = IpcSchema { schema, columns, big_endian };
+        let parsed = IpcSchema { schema, columns, big_endian, left_out: budget.left_out };
         parsed.check_shared_dictionaries()?;
         Ok(parsed)
     }
@@ -171,6 +174,7 @@ impl KnownSchema {
 struct SchemaBudget {
     fields: usize,
     text: usize,
+    left_out: Vec<String>,
 }
 
 impl SchemaBudget {
@@ -228,11 +232,16 @@ fn parse_metadata(table: FlatTable<'_>, field: usize, budget: &mut SchemaBudget)
     for pair in table.tables(field)? {
         let pair = pair?;
         budget.field()?;
-        let key = pair.string(0)?.unwrap_or_default();
-        let value = pair.string(1)?.unwrap_or_default();
-        budget.text(key)?;
-        budget.text(value)?;
-        metadata.insert(key.to_owned(), value.to_owned());
+        // Some libraries keep pickles there.
+        let text = |field| Ok::<_, Error>(pair.vector(field, 1)?.map_or(Ok(""), |text| str::from_utf8(text.bytes())));
+        match (text(0)?, text(1)?) {
+            (Ok(key), Ok(value)) => {
+                budget.text(key)?;
+                budget.text(value)?;
+                metadata.insert(key.to_owned(), value.to_owned());
+            }
+            (key, _) => budget.left_out.push(key.unwrap_or("?").to_owned()),
+        }
     }
     Ok(metadata)
 }

@@ -47,6 +47,9 @@ impl Ipc {
                 Sound { rows: 0, batches, good: batches, is_disputed: false }
             }
         };
+        for key in &self.data.schema.left_out {
+            found.note(None, format!("the metadata '{}' is not UTF-8, and is left out", key.escape_debug()));
+        }
         let batches = sound.batches;
         for start in (0..batches).step_by(STEP) {
             progress(start as u64, batches as u64);

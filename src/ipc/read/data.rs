@@ -120,6 +120,20 @@ impl IpcData {
         self.legacy || self.bytes.len() - at <= 8
     }
 
+    /// Checks that nothing follows the marker at byte `at`, the end of a stream, but zeros: memory is given in pages.
+    pub(super) fn check_end(&self, at: usize) -> Result<()> {
+        let end = (at + if self.legacy { 4 } else { 8 }).min(self.bytes.len());
+        let rest = self.bytes.len() - end;
+        let mut next = vec![0; rest.min(MOST_LOOKED_AT)];
+        self.bytes.read_at(end, &mut next)?;
+        if next.iter().all(|&byte| byte == 0) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "the stream ends at byte {end}, and {rest} bytes follow, perhaps of another stream: open each by itself"
+        )))
+    }
+
     /// The frames of all messages that belong to the data, in file order.
     pub(super) fn frames(&self) -> Result<Vec<MessageFrame>> {
         let mut window = Window::new();
@@ -256,6 +270,9 @@ pub(super) fn body_end(bytes: &Bytes, frame: MessageFrame, body_len: usize) -> R
         ))
     })
 }
+
+/// The bytes behind the end of a stream that are looked at.
+const MOST_LOOKED_AT: usize = 64 << 10;
 
 pub(super) fn never_written(at: usize) -> Error {
     Error::invalid(format!(

@@ -195,7 +195,10 @@ impl Ipc {
             let frame = match find(&self.data.bytes, &mut walk.window, walk.next)? {
                 NextMessage::Message(frame) => frame,
                 NextMessage::Zeros if !self.data.ends_with_zeros(walk.next) => return Err(never_written(walk.next)),
-                NextMessage::Zeros | NextMessage::End => return Ok(false),
+                NextMessage::Zeros | NextMessage::End => {
+                    self.data.check_end(walk.next)?;
+                    return Ok(false);
+                }
             };
             let message = self.data.look(frame, &mut walk.window)?;
             match message.kind {
@@ -285,11 +288,19 @@ impl Ipc {
         footer.batches.frame(batch, &self.data.bytes, &mut Window::new())
     }
 
-    /// Reads the header of a batch, whose rows must be those that the footer says it has, if it says anything.
+    /// Reads the header of a batch, of which the footer must not say anything else.
     fn read_header(&self, batch: usize, frame: MessageFrame) -> Result<Batch> {
         let header = self.data.header(frame)?;
-        let noted = self.data.footer.as_ref().and_then(|footer| footer.rows.get(batch));
-        match noted {
+        let Some(footer) = &self.data.footer else { return Ok(header) };
+        let [_, _, listed] = footer.batches.place(batch);
+        let (_, body) = header.body;
+        if usize::try_from(listed) != Ok(body) {
+            return Err(Error::invalid(format!(
+                "the file's footer says that its body has {listed} bytes, and its message {body}: damaged, or several files \
+                 one behind the other"
+            )));
+        }
+        match footer.rows.get(batch) {
             Some(&rows) if rows != header.header.rows as u64 => {
                 let got = header.header.rows;
                 Err(Error::invalid(format!("the file's footer says that it has {rows} rows, and its header {got}")))
