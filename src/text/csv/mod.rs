@@ -569,6 +569,10 @@ mod tests {
         invalid("a,b\n1,2\n3,\"4\n5,6\n", &["line 3", "closing quote"]);
         invalid("a\n\"\"\"", &["line 2", "closing quote"]);
         invalid("\"", &["line 1", "closing quote"]);
+        // Quotes that were forgotten, or not doubled, joined fields and lines.
+        invalid("id,name\n1,\"John\n2,\"Bob\"\n3,x\n", &["line 2", "behind a closing quote"]);
+        invalid("a,b\n1,\"x\" \n", &["line 2", "behind a closing quote"]);
+        invalid("a,b\n1,2\n\"a \"b\" c\",1\n", &["line 3", "behind a closing quote"]);
     }
 
     #[test]

@@ -242,6 +242,14 @@ impl CsvRecords<'_> {
         if is_open {
             return Err(self.error("expected a closing quote, got the end of the text; add it"));
         }
+        if let Some(quote) = quote
+            && self.has_quotes
+            && goes_on_behind_quote(rest.get(..end - self.start).unwrap_or(rest), self.text.options.delimiter, quote)
+        {
+            let message = "expected a delimiter or the end of the line behind a closing quote, got text; write quotes that \
+                           belong to a text twice";
+            return Err(self.error(message));
+        }
         self.check()
     }
 
@@ -261,6 +269,41 @@ impl CsvRecords<'_> {
     pub(super) fn error(&self, message: impl Display) -> Error {
         Error::invalid(format!("reading CSV, line {}: {message}", self.text.line(self.start)))
     }
+}
+
+/// Whether text follows the closing quote of a field: quotes are missing, or were not doubled, and the fields are not what
+/// was meant.
+fn goes_on_behind_quote(record: &[u8], delimiter: u8, quote: u8) -> bool {
+    let mut rest = record;
+    loop {
+        let end = if rest.first() == Some(&quote) {
+            let closing = closing_quote(rest, quote);
+            match rest.get(closing + 1) {
+                Some(&byte) if byte == delimiter => closing + 1,
+                None | Some(b'\n' | b'\r') => return false,
+                Some(_) => return true,
+            }
+        } else {
+            match memchr::memchr3(delimiter, b'\n', b'\r', rest) {
+                Some(at) if rest.get(at) == Some(&delimiter) => at,
+                _ => return false,
+            }
+        };
+        rest = rest.get(end + 1..).unwrap_or_default();
+    }
+}
+
+/// Where the quote is that closes the field that begins with one.
+fn closing_quote(field: &[u8], quote: u8) -> usize {
+    let mut from = 1;
+    while let Some(at) = memchr::memchr(quote, field.get(from..).unwrap_or_default()) {
+        let at = from + at;
+        if field.get(at + 1) != Some(&quote) {
+            return at;
+        }
+        from = at + 2;
+    }
+    field.len()
 }
 
 /// Adds the fields of the line at `start`.
