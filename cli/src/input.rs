@@ -157,7 +157,11 @@ impl Input {
             Found::Stream | Found::Packed => Input::Stream(read_stream(source).map_err(|e| e.at(shown(path)))?),
             Found::File => Input::Whole(file(&mut source).map_err(|e| e.at(shown(path)))?),
             Found::Csv => Input::Csv(source, form.csv(path)),
-            Found::Json => Input::Json(source, form.json()),
+            Found::Json => {
+                let mut options = form.json();
+                options.refuse_unknown = true;
+                Input::Json(source, options)
+            }
         };
         Ok(input)
     }

@@ -83,6 +83,7 @@ pub(crate) fn decode(body: Vec<u8>, form: BodyForm, schema: &SchemaRef, limits: 
         BodyForm::JsonLines => {
             let mut options = JsonOptions::default();
             options.schema = Some(schema.clone());
+            options.refuse_unknown = true;
             let (schema, batches) = read_json_from(&body[..], &options)?;
             Dataset::from_batches(schema, batches)?
         }

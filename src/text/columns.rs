@@ -9,8 +9,8 @@ use arrow_array::types::*;
 use arrow_array::{
     Array, ArrayRef, DictionaryArray, Int32Array, PrimitiveArray, RecordBatch, RecordBatchOptions, downcast_integer,
 };
-use arrow_buffer::ArrowNativeType;
-use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_buffer::{ArrowNativeType, IntervalDayTime, IntervalMonthDayNano};
+use arrow_schema::{DataType, Field, IntervalUnit, Schema, SchemaRef, TimeUnit};
 
 use super::scalar::*;
 use crate::error::{Error, ErrorKind, Result};
@@ -210,6 +210,7 @@ fn sink(field: &Field) -> Result<Box<dyn Sink>> {
         Time64(TimeUnit::Nanosecond) => {
             primitives(Time64NanosecondBuilder::new(), |value| time64(value, 1_000_000_000))
         }
+        Duration(_) | Interval(_) => span_sink(field)?,
         Decimal32(precision, scale) => decimals::<Decimal32Type>(*precision, *scale),
         Decimal64(precision, scale) => decimals::<Decimal64Type>(*precision, *scale),
         Decimal128(precision, scale) => decimals::<Decimal128Type>(*precision, *scale),
@@ -220,8 +221,50 @@ fn sink(field: &Field) -> Result<Box<dyn Sink>> {
         LargeBinary => {
             parsed(LargeBinaryBuilder::new(), |builder, value| append(builder, optionally(value, bytes)?.as_deref()))
         }
+        BinaryView => parsed(BinaryViewBuilder::new(), |builder, value| {
+            builder.append_option(optionally(value, bytes)?);
+            Some(())
+        }),
+        FixedSizeBinary(size) => parsed(FixedSizeBinaryBuilder::new(*size), |builder, value| {
+            match optionally(value, bytes_or_uuid)? {
+                Some(bytes) => builder.append_value(bytes).ok()?,
+                None => builder.append_null(),
+            }
+            Some(())
+        }),
         Null => parsed(NullBuilder::new(), |builder, value| value.is_none().then(|| builder.append_null())),
         Dictionary(key, value) if key.is_integer() && **value == Utf8 => TextEncoder::sink(Some(key.as_ref().clone())),
+        _ => return Err(unsupported(field)),
+    })
+}
+
+/// The sink of lengths of time.
+fn span_sink(field: &Field) -> Result<Box<dyn Sink>> {
+    use DataType::*;
+    Ok(match field.data_type() {
+        Duration(TimeUnit::Second) => primitives(DurationSecondBuilder::new(), |value| duration(value, 1)),
+        Duration(TimeUnit::Millisecond) => {
+            primitives(DurationMillisecondBuilder::new(), |value| duration(value, 1_000))
+        }
+        Duration(TimeUnit::Microsecond) => {
+            primitives(DurationMicrosecondBuilder::new(), |value| duration(value, 1_000_000))
+        }
+        Duration(TimeUnit::Nanosecond) => {
+            primitives(DurationNanosecondBuilder::new(), |value| duration(value, 1_000_000_000))
+        }
+        Interval(IntervalUnit::YearMonth) => primitives(IntervalYearMonthBuilder::new(), |value| {
+            let (months, days, nanos) = Span::parse(value)?.parts()?;
+            (days == 0 && nanos == 0).then_some(months)
+        }),
+        Interval(IntervalUnit::DayTime) => primitives(IntervalDayTimeBuilder::new(), |value| {
+            let (months, days, nanos) = Span::parse(value)?.parts()?;
+            let millis = i32::try_from(nanos / 1_000_000).ok().filter(|_| months == 0 && nanos % 1_000_000 == 0)?;
+            Some(IntervalDayTime::new(days, millis))
+        }),
+        Interval(IntervalUnit::MonthDayNano) => primitives(IntervalMonthDayNanoBuilder::new(), |value| {
+            let (months, days, nanos) = Span::parse(value)?.parts()?;
+            Some(IntervalMonthDayNano::new(months, days, nanos))
+        }),
         _ => return Err(unsupported(field)),
     })
 }

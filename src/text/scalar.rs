@@ -377,6 +377,83 @@ pub(crate) fn bytes(value: &str) -> Option<Vec<u8>> {
     rest.is_empty().then_some(bytes)
 }
 
+/// Bytes, also written as a UUID.
+pub(crate) fn bytes_or_uuid(value: &str) -> Option<Vec<u8>> {
+    let is_uuid = value.len() == 36
+        && value.bytes().enumerate().all(|(at, byte)| (byte == b'-') == [8, 13, 18, 23].contains(&at));
+    if is_uuid { bytes(&value.replace('-', "")) } else { bytes(value) }
+}
+
+/// A length of time as in ISO 8601: `P1DT2H3M4.5S`, each part with a sign of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Span {
+    months: i128,
+    days: i128,
+    nanos: i128,
+}
+
+impl Span {
+    pub(crate) fn parse(value: &str) -> Option<Span> {
+        let mut rest = value.strip_prefix('P')?;
+        let mut span = Span::default();
+        let mut is_time = false;
+        // Each unit at most once, in this order; one at least, and one behind the T.
+        let mut units = "YMD".chars();
+        while !rest.is_empty() {
+            if let Some(time) = rest.strip_prefix('T').filter(|_| !is_time) {
+                (rest, units, is_time) = (time, "HMS".chars(), true);
+                if rest.is_empty() {
+                    return None;
+                }
+            }
+            let len = rest.find(|c: char| c.is_ascii_alphabetic())?;
+            let (amount, unit) = (rest.get(..len)?, rest.get(len..)?.chars().next()?);
+            units.find(|&next| next == unit)?;
+            span.add(amount, unit, is_time)?;
+            rest = rest.get(len + 1..)?;
+        }
+        (value.len() > 1).then_some(span)
+    }
+
+    fn add(&mut self, amount: &str, unit: char, is_time: bool) -> Option<()> {
+        let (number, fraction) = match amount.split_once('.') {
+            Some((number, fraction)) if unit == 'S' => (number, fraction),
+            _ => (amount, ""),
+        };
+        let digits = number.strip_prefix('-').unwrap_or(number);
+        let is_number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
+        if digits.is_empty() || !is_number(digits) || !is_number(fraction) || fraction.len() > 9 {
+            return None;
+        }
+        // At most 2^64 of the longest unit: nothing overflows 128 bits.
+        let whole = i128::from(digits.parse::<u64>().ok()?);
+        let part: i128 = format!("{fraction:0<9}").parse().ok()?;
+        let sign = if number.starts_with('-') { -1 } else { 1 };
+        match (unit, is_time) {
+            ('Y', _) => self.months += sign * whole * 12,
+            ('M', false) => self.months += sign * whole,
+            ('D', _) => self.days += sign * whole,
+            ('H', _) => self.nanos += sign * whole * 3_600_000_000_000,
+            ('M', true) => self.nanos += sign * whole * 60_000_000_000,
+            _ => self.nanos += sign * (whole * 1_000_000_000 + part),
+        }
+        Some(())
+    }
+
+    /// Months, days and nanoseconds, as intervals have them.
+    pub(crate) fn parts(self) -> Option<(i32, i32, i64)> {
+        Some((self.months.try_into().ok()?, self.days.try_into().ok()?, self.nanos.try_into().ok()?))
+    }
+}
+
+/// A duration in units of which a second has `per_second`: as in ISO 8601, or a whole number of the units.
+pub(crate) fn duration(value: &str, per_second: i64) -> Option<i64> {
+    let Some(span) = Span::parse(value) else { return parse(value) };
+    let nanos = span.days * 86_400_000_000_000 + span.nanos;
+    let unit = i128::from(1_000_000_000 / per_second);
+    i64::try_from(nanos / unit).ok().filter(|_| span.months == 0 && nanos % unit == 0)
+}
+
 /// Shortens fields for messages: a field can be as long as the file.
 pub(crate) fn shorten(value: &str) -> String {
     let mut short: String = value.chars().take(60).collect();

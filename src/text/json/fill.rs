@@ -4,16 +4,19 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, GenericListArray, OffsetSizeTrait, StructArray};
+use arrow_array::{
+    ArrayRef, FixedSizeListArray, GenericListArray, GenericListViewArray, MapArray, OffsetSizeTrait, StructArray,
+};
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, FieldRef, Fields, SchemaRef};
 
+use super::JsonOptions;
 use super::infer::{CommonType, Shapes, is_word};
 use super::object::{Line, Refusal, each_item, each_member, quoted, string};
 use crate::error::{Error, Result};
 use crate::text::columns::*;
 use crate::text::scalar::*;
-use crate::types::type_name;
+use crate::types::{fixed_size, type_name};
 
 /// The columns by name.
 pub(super) struct JsonColumns {
@@ -26,12 +29,16 @@ struct MemberPlaces {
     numbers: HashMap<String, usize>,
     /// The column of each member of the last object, as those of the next are mostly the same.
     last: Vec<usize>,
+    /// Whether there must be no others.
+    refuse_unknown: bool,
 }
 
 /// Collects the values of a column.
 pub(super) enum Filler {
     Scalar { sink: Box<dyn Sink>, takes: Takes },
     List(ListFiller),
+    FixedList(FixedListFiller),
+    Map(MapFiller),
     Struct(StructFiller),
 }
 
@@ -49,7 +56,25 @@ pub(super) enum Takes {
 pub(super) struct ListFiller {
     item: Box<TextColumn<Filler>>,
     wide: bool,
+    is_view: bool,
     /// The end of each list's items.
+    ends: Vec<usize>,
+    valid: Vec<bool>,
+}
+
+pub(super) struct FixedListFiller {
+    item: Box<TextColumn<Filler>>,
+    size: usize,
+    valid: Vec<bool>,
+}
+
+/// Maps, as objects or as lists of `[key, value]`.
+pub(super) struct MapFiller {
+    entries: FieldRef,
+    is_sorted: bool,
+    /// Keys and values.
+    columns: Box<[TextColumn<Filler>; 2]>,
+    /// The end of each map's entries.
     ends: Vec<usize>,
     valid: Vec<bool>,
 }
@@ -61,25 +86,27 @@ pub(super) struct StructFiller {
 }
 
 impl JsonColumns {
-    /// For rows of `schema`, with the columns of `dictionary` dictionary-encoded. If lenient, text takes any JSON.
-    pub(super) fn new(
-        schema: &SchemaRef,
-        dictionary: &[String],
-        lenient: bool,
-        batch_rows: usize,
-    ) -> Result<JsonColumns> {
-        let makers = Makers { dictionary, takes: if lenient { Takes::Any } else { Takes::Typed } };
-        JsonColumns::of(schema, makers.columns(schema.fields())?, batch_rows)
+    /// For rows of `schema`, which was given or inferred: text takes any JSON then.
+    pub(super) fn new(schema: &SchemaRef, options: &JsonOptions) -> Result<JsonColumns> {
+        let takes = if options.schema.is_none() { Takes::Any } else { Takes::Typed };
+        let refuse_unknown = options.refuse_unknown || options.schema.is_none();
+        let makers = Makers { dictionary: &options.dictionary, takes, refuse_unknown };
+        JsonColumns::of(schema, makers.columns(schema.fields())?, refuse_unknown, options.batch_rows)
     }
 
     /// For rows of `schema`, inferred as `shapes`; refuses values that would change it.
     pub(super) fn exact(schema: &SchemaRef, shapes: &Shapes, batch_rows: usize) -> Result<JsonColumns> {
-        JsonColumns::of(schema, exact_columns(schema.fields(), shapes)?, batch_rows)
+        JsonColumns::of(schema, exact_columns(schema.fields(), shapes)?, true, batch_rows)
     }
 
-    fn of(schema: &SchemaRef, columns: Vec<TextColumn<Filler>>, batch_rows: usize) -> Result<JsonColumns> {
+    fn of(
+        schema: &SchemaRef,
+        columns: Vec<TextColumn<Filler>>,
+        refuse_unknown: bool,
+        batch_rows: usize,
+    ) -> Result<JsonColumns> {
         let filling = Filling::new(schema.clone(), columns, batch_rows);
-        Ok(JsonColumns { filling, members: MemberPlaces::of(schema.fields())? })
+        Ok(JsonColumns { filling, members: MemberPlaces::of(schema.fields(), refuse_unknown)? })
     }
 
     /// Adds a row; returns whether a batch is full.
@@ -96,6 +123,7 @@ struct Makers<'a> {
     /// The columns at the top to dictionary-encode.
     dictionary: &'a [String],
     takes: Takes,
+    refuse_unknown: bool,
 }
 
 impl Makers<'_> {
@@ -108,7 +136,11 @@ impl Makers<'_> {
         let node = match field.data_type() {
             DataType::List(item) => ListFiller::of(below.column(item)?, false),
             DataType::LargeList(item) => ListFiller::of(below.column(item)?, true),
-            DataType::Struct(fields) => StructFiller::of(fields, below.columns(fields)?)?,
+            DataType::ListView(item) => ListFiller::of_views(below.column(item)?, false),
+            DataType::LargeListView(item) => ListFiller::of_views(below.column(item)?, true),
+            DataType::FixedSizeList(item, size) => FixedListFiller::of(below.column(item)?, fixed_size(*size)?),
+            DataType::Map(entries, is_sorted) => MapFiller::of(entries, *is_sorted, &below)?,
+            DataType::Struct(fields) => StructFiller::of(fields, below.columns(fields)?, self.refuse_unknown)?,
             _ => Filler::Scalar { sink: sink_of(field, self.dictionary)?, takes: self.takes },
         };
         Ok(TextColumn::new(field.as_ref().clone(), node))
@@ -123,7 +155,7 @@ fn exact_column(field: &FieldRef, shape: &CommonType) -> Result<TextColumn<Fille
     let node = match (shape, field.data_type()) {
         (CommonType::List(shape), DataType::List(item)) => ListFiller::of(exact_column(item, shape)?, false),
         (CommonType::Struct(shapes), DataType::Struct(fields)) => {
-            StructFiller::of(fields, exact_columns(fields, shapes)?)?
+            StructFiller::of(fields, exact_columns(fields, shapes)?, true)?
         }
         (CommonType::Scalar(kinds), _) => Filler::Scalar { sink: exact_sink(*kinds), takes: Takes::Kinds(*kinds) },
         _ => return Err(Error::invalid("the schema is another one than that of the values")),
@@ -132,7 +164,7 @@ fn exact_column(field: &FieldRef, shape: &CommonType) -> Result<TextColumn<Fille
 }
 
 impl MemberPlaces {
-    fn of(fields: &Fields) -> Result<MemberPlaces> {
+    fn of(fields: &Fields, refuse_unknown: bool) -> Result<MemberPlaces> {
         let mut numbers = HashMap::new();
         for (number, field) in fields.iter().enumerate() {
             if numbers.insert(field.name().clone(), number).is_some() {
@@ -142,7 +174,7 @@ impl MemberPlaces {
                 )));
             }
         }
-        Ok(MemberPlaces { numbers, last: (0..fields.len()).collect() })
+        Ok(MemberPlaces { numbers, last: (0..fields.len()).collect(), refuse_unknown })
     }
 
     /// The column of the member at `place` of an object.
@@ -174,7 +206,7 @@ impl RowFiller<'_> {
         let number = members.find(self.place, name, self.columns);
         self.place += 1;
         let Some(column) = number.and_then(|number| self.columns.get_mut(number)) else {
-            return Err(unknown(name, self.columns));
+            return if members.refuse_unknown { Err(unknown(name, self.columns)) } else { Ok(()) };
         };
         let pushed = if column.rows == self.row { column.push(value) } else { Err(Refusal::new("given twice".into())) };
         pushed.map_err(|refusal| refusal.inside(name))
@@ -213,6 +245,8 @@ impl Filler {
         match (self, first) {
             (Filler::Scalar { sink, takes }, _) => push_scalar(expected, sink.as_mut(), *takes, json),
             (Filler::List(list), None | Some(b'[')) => list.push(json),
+            (Filler::FixedList(list), None | Some(b'[')) => list.push(json),
+            (Filler::Map(map), None | Some(b'{' | b'[')) => map.push(json),
             (Filler::Struct(members), None | Some(b'{')) => members.push(json),
             (_, _) => Err(misfit(expected, json.unwrap_or_default())),
         }
@@ -256,7 +290,7 @@ fn can_be(data_type: &DataType, json: &str) -> bool {
         Some(b'"') => *data_type != Boolean,
         Some(b't' | b'f') => *data_type == Boolean,
         Some(b'[' | b'{') => false,
-        _ => data_type.is_numeric() || matches!(data_type, Timestamp(..) | Time32(_) | Time64(_)),
+        _ => data_type.is_numeric() || matches!(data_type, Timestamp(..) | Time32(_) | Time64(_) | Duration(_)),
     }
 }
 
@@ -264,19 +298,40 @@ fn misfit(expected: &DataType, json: &str) -> Refusal {
     Refusal::new(format!("expected {}, got {}; correct the value", type_name(expected), quoted(json)))
 }
 
+/// Checks that 32 bits count the items of a batch.
+fn check_ends(item: &TextColumn<Filler>) -> Result<(), Refusal> {
+    if i32::try_from(item.rows).is_ok() {
+        return Ok(());
+    }
+    Err(Refusal::new("expected at most 2^31 items in a batch; use LargeList or a smaller batch_rows".into()))
+}
+
+/// The bitmap of a column's values, if any is null.
+fn nulls_of(valid: &mut Vec<bool>) -> Option<NullBuffer> {
+    Some(NullBuffer::from(std::mem::take(valid))).filter(|nulls| nulls.null_count() > 0)
+}
+
+fn invalid(e: arrow_schema::ArrowError) -> Error {
+    Error::invalid(e.to_string())
+}
+
 impl ListFiller {
     fn of(item: TextColumn<Filler>, wide: bool) -> Filler {
-        Filler::List(ListFiller { item: Box::new(item), wide, ends: Vec::new(), valid: Vec::new() })
+        let item = Box::new(item);
+        Filler::List(ListFiller { item, wide, is_view: false, ends: Vec::new(), valid: Vec::new() })
+    }
+
+    fn of_views(item: TextColumn<Filler>, wide: bool) -> Filler {
+        let item = Box::new(item);
+        Filler::List(ListFiller { item, wide, is_view: true, ends: Vec::new(), valid: Vec::new() })
     }
 
     fn push(&mut self, json: Option<&str>) -> Result<(), Refusal> {
         if let Some(json) = json {
             each_item(json, &mut |_, value| self.item.push(value).map_err(|refusal| refusal.inside("[]")))?;
         }
-        if !self.wide && i32::try_from(self.item.rows).is_err() {
-            return Err(Refusal::new(
-                "expected at most 2^31 items in a batch; use LargeList or a smaller batch_rows".into(),
-            ));
+        if !self.wide {
+            check_ends(&self.item)?;
         }
         self.ends.push(self.item.rows);
         self.valid.push(json.is_some());
@@ -285,24 +340,130 @@ impl ListFiller {
 
     fn finish(&mut self) -> Result<ArrayRef> {
         let ends = std::mem::take(&mut self.ends);
-        let nulls = NullBuffer::from(std::mem::take(&mut self.valid));
         let values = self.item.array(ends.last().copied().unwrap_or(0))?;
         let field = Arc::new(self.item.field.clone());
-        if self.wide { list::<i64>(field, &ends, values, nulls) } else { list::<i32>(field, &ends, values, nulls) }
+        let nulls = nulls_of(&mut self.valid);
+        match self.wide {
+            true => list::<i64>(field, &ends, values, nulls, self.is_view),
+            false => list::<i32>(field, &ends, values, nulls, self.is_view),
+        }
     }
 }
 
-fn list<O: OffsetSizeTrait>(item: FieldRef, ends: &[usize], values: ArrayRef, nulls: NullBuffer) -> Result<ArrayRef> {
-    let offsets = [0].iter().chain(ends).map(|&end| O::usize_as(end));
-    let offsets = OffsetBuffer::new(ScalarBuffer::from_iter(offsets));
-    let nulls = Some(nulls).filter(|nulls| nulls.null_count() > 0);
-    let array = GenericListArray::try_new(item, offsets, values, nulls);
-    array.map(|array| Arc::new(array) as ArrayRef).map_err(|e| Error::invalid(e.to_string()))
+fn offsets<O: OffsetSizeTrait>(ends: &[usize]) -> OffsetBuffer<O> {
+    OffsetBuffer::new(ScalarBuffer::from_iter([0].iter().chain(ends).map(|&end| O::usize_as(end))))
+}
+
+fn list<O: OffsetSizeTrait>(
+    item: FieldRef,
+    ends: &[usize],
+    values: ArrayRef,
+    nulls: Option<NullBuffer>,
+    is_view: bool,
+) -> Result<ArrayRef> {
+    let lists = GenericListArray::<O>::try_new(item, offsets(ends), values, nulls).map_err(invalid)?;
+    Ok(if is_view { Arc::new(GenericListViewArray::<O>::from(lists)) } else { Arc::new(lists) })
+}
+
+impl FixedListFiller {
+    fn of(item: TextColumn<Filler>, size: usize) -> Filler {
+        Filler::FixedList(FixedListFiller { item: Box::new(item), size, valid: Vec::new() })
+    }
+
+    fn push(&mut self, json: Option<&str>) -> Result<(), Refusal> {
+        let before = self.item.rows;
+        match json {
+            Some(json) => {
+                each_item(json, &mut |_, value| self.item.push(value).map_err(|refusal| refusal.inside("[]")))?
+            }
+            None => (0..self.size).try_for_each(|_| self.item.push_hidden())?,
+        }
+        let got = self.item.rows - before;
+        if got != self.size {
+            return Err(Refusal::new(format!("expected a list of {} items, got {got}", self.size)));
+        }
+        self.valid.push(json.is_some());
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<ArrayRef> {
+        let rows = self.valid.len();
+        let values = self.item.array(rows * self.size)?;
+        let field = Arc::new(self.item.field.clone());
+        let size = i32::try_from(self.size).map_err(|_| Error::internal("a size of more than 32 bits"))?;
+        let array = FixedSizeListArray::try_new_with_length(field, size, values, nulls_of(&mut self.valid), rows);
+        Ok(Arc::new(array.map_err(invalid)?))
+    }
+}
+
+impl MapFiller {
+    fn of(entries: &FieldRef, is_sorted: bool, makers: &Makers<'_>) -> Result<Filler> {
+        let DataType::Struct(fields) = entries.data_type() else {
+            return Err(Error::internal("a map without keys and values"));
+        };
+        let columns = makers.columns(fields)?;
+        let columns = columns.try_into().map_err(|_| Error::internal("a map without keys and values"))?;
+        let entries = entries.clone();
+        Ok(Filler::Map(MapFiller {
+            entries,
+            is_sorted,
+            columns: Box::new(columns),
+            ends: Vec::new(),
+            valid: Vec::new(),
+        }))
+    }
+
+    fn push(&mut self, json: Option<&str>) -> Result<(), Refusal> {
+        let [keys, values] = &mut *self.columns;
+        match json {
+            Some(json) if json.starts_with('{') => each_member(json, &mut |name, value| {
+                keys.push(&serde_json::Value::from(name).to_string()).map_err(|refusal| refusal.inside(name))?;
+                values.push(value).map_err(|refusal| refusal.inside(name))
+            })?,
+            Some(json) => each_item(json, &mut |_, pair| push_pair(pair, keys, values))?,
+            None => (),
+        }
+        check_ends(keys)?;
+        self.ends.push(keys.rows);
+        self.valid.push(json.is_some());
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<ArrayRef> {
+        let ends = std::mem::take(&mut self.ends);
+        let count = ends.last().copied().unwrap_or(0);
+        let arrays = self.columns.iter_mut().map(|column| column.array(count)).collect::<Result<_>>()?;
+        let fields = self.columns.iter().map(|column| column.field.clone()).collect();
+        let entries = StructArray::try_new_with_length(fields, arrays, None, count).map_err(invalid)?;
+        let nulls = nulls_of(&mut self.valid);
+        let map = MapArray::try_new(self.entries.clone(), offsets(&ends), entries, nulls, self.is_sorted);
+        Ok(Arc::new(map.map_err(invalid)?))
+    }
+}
+
+/// Adds an entry of a map, `[key, value]`.
+fn push_pair(pair: &str, keys: &mut TextColumn<Filler>, values: &mut TextColumn<Filler>) -> Result<(), Refusal> {
+    let wrong = || Refusal::new(format!("expected [key, value], got {}; correct the value", quoted(pair)));
+    if !pair.starts_with('[') {
+        return Err(wrong());
+    }
+    let mut count = 0;
+    each_item(pair, &mut |_, value| {
+        count += 1;
+        match count {
+            1 => keys.push(value),
+            2 => values.push(value),
+            _ => Err(wrong()),
+        }
+        .map_err(|refusal| refusal.inside("[]"))
+    })?;
+    if count == 2 { Ok(()) } else { Err(wrong()) }
 }
 
 impl StructFiller {
-    fn of(fields: &Fields, columns: Vec<TextColumn<Filler>>) -> Result<Filler> {
-        Ok(Filler::Struct(StructFiller { columns, members: MemberPlaces::of(fields)?, valid: Vec::new() }))
+    fn of(fields: &Fields, columns: Vec<TextColumn<Filler>>, refuse_unknown: bool) -> Result<Filler> {
+        let members = MemberPlaces::of(fields, refuse_unknown)?;
+        Ok(Filler::Struct(StructFiller { columns, members, valid: Vec::new() }))
     }
 
     fn push(&mut self, json: Option<&str>) -> Result<(), Refusal> {
@@ -321,12 +482,10 @@ impl StructFiller {
 
     fn finish(&mut self) -> Result<ArrayRef> {
         let rows = self.valid.len();
-        let nulls = NullBuffer::from(std::mem::take(&mut self.valid));
+        let nulls = nulls_of(&mut self.valid);
         let arrays = self.columns.iter_mut().map(|column| column.array(rows)).collect::<Result<_>>()?;
         let fields = self.columns.iter().map(|column| column.field.clone()).collect();
-        let nulls = Some(nulls).filter(|nulls| nulls.null_count() > 0);
-        let array = StructArray::try_new_with_length(fields, arrays, nulls, rows);
-        array.map(|array| Arc::new(array) as ArrayRef).map_err(|e| Error::invalid(e.to_string()))
+        Ok(Arc::new(StructArray::try_new_with_length(fields, arrays, nulls, rows).map_err(invalid)?))
     }
 }
 
@@ -344,6 +503,8 @@ impl Finish for Filler {
         match self {
             Filler::Scalar { sink, .. } => sink.finish(),
             Filler::List(list) => list.finish(),
+            Filler::FixedList(list) => list.finish(),
+            Filler::Map(map) => map.finish(),
             Filler::Struct(members) => members.finish(),
         }
     }

@@ -41,6 +41,8 @@ use crate::types::layout::children;
 pub struct JsonOptions {
     /// The columns and their types; `None` reads the columns of all lines, with types inferred from all values.
     pub schema: Option<SchemaRef>,
+    /// Whether a member that the schema does not have is an error. By default it is left out.
+    pub refuse_unknown: bool,
     /// The names of text columns to dictionary-encode, with the smallest sufficient keys of `Int8`, `Int16` and
     /// `Int32`, and one dictionary for all batches.
     pub dictionary: Vec<String>,
@@ -50,7 +52,7 @@ pub struct JsonOptions {
 
 impl Default for JsonOptions {
     fn default() -> Self {
-        JsonOptions { schema: None, dictionary: Vec::new(), batch_rows: 1 << 20 }
+        JsonOptions { schema: None, refuse_unknown: false, dictionary: Vec::new(), batch_rows: 1 << 20 }
     }
 }
 
@@ -139,7 +141,7 @@ impl Grammar for JsonGrammar<'_> {
     }
 
     fn rows(&self, chunk: &Chunk, schema: &SchemaRef) -> Result<Vec<RecordBatch>> {
-        columns_of(schema, self.0).and_then(|columns| self.fill(chunk, columns)).map_err(reading)
+        JsonColumns::new(schema, self.0).and_then(|columns| self.fill(chunk, columns)).map_err(reading)
     }
 
     fn rows_of(&self, chunk: &Chunk, schema: &SchemaRef, types: &Shapes) -> Option<Typed<Shapes>> {
@@ -158,7 +160,7 @@ fn parse_in_line(
     options: &JsonOptions,
     target: &mut dyn TextTarget,
 ) -> Result<SchemaRef> {
-    let mut columns = columns_of(schema, options).map_err(reading)?;
+    let mut columns = JsonColumns::new(schema, options).map_err(reading)?;
     for chunk in chunks {
         let chunk = chunk?;
         for line in Lines::of(&chunk.bytes, chunk.lines) {
@@ -197,10 +199,6 @@ impl RecordEnds for LineCut {
     }
 }
 
-fn columns_of(schema: &SchemaRef, options: &JsonOptions) -> Result<JsonColumns> {
-    JsonColumns::new(schema, &options.dictionary, options.schema.is_none(), options.batch_rows)
-}
-
 /// Reads rows of [`JsonOptions::schema`] from `input` as they arrive, in batches of at most [`JsonOptions::batch_rows`]
 /// rows. A batch is returned when it is full, at the end, or when no more input is available and its first row has
 /// waited for `patience`, so that `input` may be the output of `tail -f`.
@@ -216,7 +214,8 @@ fn columns_of(schema: &SchemaRef, options: &JsonOptions) -> Result<JsonColumns> 
 /// column, value and type.
 pub fn stream_json(input: impl Read + Send + 'static, options: &JsonOptions, patience: Duration) -> Result<Incoming> {
     let schema = given_schema(&options.schema, &options.dictionary).map_err(reading)?;
-    let columns = check_batch_rows(options.batch_rows).and_then(|()| columns_of(&schema, options));
+    let options = JsonOptions { refuse_unknown: true, ..options.clone() };
+    let columns = check_batch_rows(options.batch_rows).and_then(|()| JsonColumns::new(&schema, &options));
     let columns = columns.map_err(reading)?;
     Incoming::new(ArrayLines::new(input), schema, Box::new(JsonParser { columns, lines: 0 }), READING, patience)
 }
@@ -261,6 +260,7 @@ mod tests {
     use arrow_array::cast::AsArray;
     use arrow_array::types::*;
     use arrow_array::{Array, ArrayRef};
+    use arrow_schema::IntervalUnit::*;
     use arrow_schema::TimeUnit::*;
     use arrow_schema::{Field, Fields, Schema};
     use proptest::prelude::*;
@@ -471,12 +471,68 @@ mod tests {
         let options = with(vec![Field::new("a", Struct(vec![inner].into()), true)]);
         refused("\n\n{\"a\": {\"b\": [1, 300]}}", &options, &["line 3", "`a.b[]`", "int8", "300"]);
         refused("{\"a\": {}}", &options, &["line 1", "`a.b`", "without nulls"]);
-        refused("{\"a\": {\"c\": 1}}", &options, &["line 1", "`a`", "`c`", "columns `b`"]);
-        refused("{\"a\": null, \"c\": 1}", &options, &["line 1", "`c`", "columns `a`"]);
+        let strict = JsonOptions { refuse_unknown: true, ..options.clone() };
+        refused("{\"a\": {\"c\": 1}}", &strict, &["line 1", "`a`", "`c`", "columns `b`"]);
+        refused("{\"a\": null, \"c\": 1}", &strict, &["line 1", "`c`", "columns `a`"]);
         refused("{\"a\": null, \"a\": null}", &options, &["line 1", "`a`", "twice"]);
         assert!(read_json_from(&b"{\"a\": null}"[..], &options).is_ok());
-        refused("{}", &a(&Duration(Second)), &["duration[s]", "`a`"]);
+        refused("{}", &a(&Decimal256(50, 2)), &["decimal256(50, 2)", "`a`"]);
         refused("{}", &with(vec![Field::new("a", Int8, true), Field::new("a", Int8, true)]), &["`a` again"]);
+    }
+
+    #[test]
+    fn members_that_the_schema_does_not_have_are_left_out() {
+        let inner = Field::new("b", Int8, true);
+        let options = with(vec![Field::new("a", Struct(vec![inner].into()), true)]);
+        let text = "{\"z\": 1, \"a\": {\"c\": [1], \"b\": 2}}\n{\"a\": null, \"z\": {}}\n{\"z\": 0}\n";
+        let (schema, batches) = read_json_from(text.as_bytes(), &options).unwrap();
+        assert_eq!(rows(schema, batches), [json!({"a": {"b": 2}}), json!({"a": null}), json!({"a": null})]);
+    }
+
+    /// What is written as JSON is read back: the command and the server refused these types.
+    #[test]
+    fn all_that_is_written_is_read_back() {
+        let kinds: &[(DataType, &[&str])] = &[
+            (FixedSizeList(Arc::new(Field::new("item", Float32, true)), 2), &["[0.5,null]", "null", "[1.0,2.0]"]),
+            (FixedSizeList(Arc::new(Field::new("item", Int8, false)), 0), &["[]", "null"]),
+            (ListView(Arc::new(Field::new("item", Utf8, true))), &["[\"a\",null]", "null", "[]"]),
+            (LargeListView(Arc::new(Field::new("item", Int64, true))), &["[1]", "[]"]),
+            (map_of(Utf8, Int64), &["{\"a\":1,\"b\":null}", "{}", "null", "[[\"a\",1],[\"a\",2]]"]),
+            (map_of(Int32, Utf8), &["[[1,\"a\"],[2,null]]", "{}"]),
+            (Duration(Second), &["\"P1DT2H3M4S\"", "\"PT-1M-30S\"", "\"PT0S\"", "null"]),
+            (Duration(Millisecond), &["\"PT4.5S\"", "\"PT-0.5S\""]),
+            (Duration(Microsecond), &["\"PT0.000001S\"", "\"P106751991DT4H54.775807S\""]),
+            (Duration(Nanosecond), &["\"PT0.000000001S\"", "\"P-106751DT-23H-47M-16.854775808S\""]),
+            (Interval(YearMonth), &["\"P1Y2M\"", "\"P-1Y-2M\"", "\"PT0S\""]),
+            (Interval(DayTime), &["\"P3DT-0.5S\"", "\"P-1D\""]),
+            (Interval(MonthDayNano), &["\"P1Y2M-3DT1.000000001S\"", "\"P-178956970Y-8M\""]),
+            (FixedSizeBinary(3), &["\"00ff10\"", "null"]),
+            (BinaryView, &["\"00ff10\"", "\"\"", "null"]),
+        ];
+        for (data_type, values) in kinds {
+            let options = with(vec![Field::new("a", data_type.clone(), true)]);
+            let (schema, batches) = read_json_from(lines(values).as_bytes(), &options).unwrap();
+            let found: Vec<_> = rows(schema, batches).iter().map(|row| row["a"].to_string()).collect();
+            assert_eq!(&found, values, "{data_type}");
+            refused(lines(&["null", "true"]), &options, &["line 2", "`a`"]);
+        }
+        let a = |data_type: DataType| with(vec![Field::new("a", data_type, true)]);
+        let pairs = FixedSizeList(Arc::new(Field::new("item", Int8, true)), 2);
+        refused(lines(&["[1]"]), &a(pairs), &["line 1", "a list of 2 items, got 1"]);
+        refused(lines(&["[[1]]"]), &a(map_of(Int32, Utf8)), &["line 1", "[key, value]"]);
+        refused(lines(&["[[null, \"a\"]]"]), &a(map_of(Int32, Utf8)), &["line 1", "without nulls"]);
+        for wrong in [
+            "P", "PT", "P1", "1D", "P1H", "PT1D", "P1D1Y", "PT1.5M", "PT.5S", "P1DT", "PT1e3S", "P+1D", "P1M", "PT0.5S",
+        ] {
+            refused(lines(&[&format!("\"{wrong}\"")]), &a(Duration(Second)), &["line 1", wrong]);
+        }
+        let whole = typed(&["90", "\"90\""], Duration(Second)).unwrap();
+        assert_eq!(whole.as_primitive::<DurationSecondType>().values(), &[90, 90]);
+    }
+
+    fn map_of(key: DataType, value: DataType) -> DataType {
+        let entries = vec![Field::new("key", key, false), Field::new("value", value, true)];
+        Map(Arc::new(Field::new("entries", Struct(entries.into()), false)), false)
     }
 
     #[test]
