@@ -135,7 +135,7 @@ fn watched(dataset: &Dataset) -> Outcome<impl Iterator<Item = arrowwood::Result<
 }
 
 pub(crate) fn write_json(dataset: &Dataset, out: &mut impl Write) -> Outcome {
-    let lines = JsonLines::new(dataset.schema());
+    let lines = JsonLines::new(dataset.schema())?;
     let mut line = String::new();
     for row in watched(dataset)? {
         line.clear();

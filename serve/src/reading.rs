@@ -265,7 +265,7 @@ impl Maker {
     pub fn of(form: Form, schema: &SchemaRef) -> arrowwood::Result<Maker> {
         match form {
             Form::Arrow => Maker::arrow(schema, Framing::Stream),
-            Form::JsonLines => Ok(Maker::JsonLines(JsonLines::new(schema))),
+            Form::JsonLines => Ok(Maker::JsonLines(JsonLines::new(schema)?)),
             Form::Csv => Ok(Maker::Csv),
         }
     }

@@ -1,5 +1,7 @@
 //! Rows as lines of text: CSV and JSON lines.
 
+use std::collections::HashSet;
+
 use arrow_schema::Schema;
 
 use crate::array::Value;
@@ -50,12 +52,22 @@ pub struct JsonLines {
 
 impl JsonLines {
     /// Lines for rows of `schema`.
-    pub fn new(schema: &Schema) -> JsonLines {
-        let quoted = |name: &String| serde_json::Value::from(name.as_str()).to_string();
-        JsonLines { names: schema.fields().iter().map(|field| quoted(field.name())).collect() }
+    ///
+    /// # Errors
+    /// `InvalidArgument` if two columns have one name: of two members of that name, readers keep one.
+    pub fn new(schema: &Schema) -> Result<JsonLines> {
+        let names = schema.fields().iter().map(|field| field.name().as_str());
+        let mut seen = HashSet::new();
+        if let Some(twice) = names.clone().find(|name| !seen.insert(*name)) {
+            return Err(Error::argument(format!(
+                "writing JSON: two columns are called '{}', which an object can't tell apart; leave one out, or write CSV",
+                twice.escape_debug()
+            )));
+        }
+        Ok(JsonLines { names: names.map(|name| serde_json::Value::from(name).to_string()).collect() })
     }
 
-    /// Appends `row` to `line`, as an object. Written by hand, to include all columns of the same name.
+    /// Appends `row` to `line`, as an object.
     ///
     /// # Errors
     /// The error of the first damaged value.
