@@ -13,6 +13,7 @@ mod condition;
 mod expression;
 mod filter;
 mod filtered;
+mod fitting;
 mod formula;
 mod literal;
 mod mask;

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, SchemaRef};
 
+use super::fitting::rows_that_fit;
 use super::take::Picked;
 use crate::array::{Unchecked, merge, room_for};
 use crate::compute::frame::{BLOCK, Frame};
@@ -17,7 +18,7 @@ use crate::map::ChangeCheck;
 
 /// The rows of `dataset` whose numbers `order` has, in that order; each number must be one of a row.
 pub(in crate::compute) fn view(dataset: &Dataset, order: Order) -> Result<Dataset> {
-    let batch_rows = dataset.watched(ChangeCheck::Seldom, || batch_rows(dataset))?;
+    let batch_rows = dataset.watched(ChangeCheck::Seldom, || rows_that_fit(dataset, &order, batch_rows(dataset)?))?;
     let rows = 0..order.len();
     Ok(Dataset::of_source(Arc::new(ReorderedView::new(dataset.clone(), Arc::new(order), rows, batch_rows))))
 }
@@ -127,14 +128,14 @@ impl Order {
         }
     }
 
-    fn len(&self) -> u64 {
+    pub(super) fn len(&self) -> u64 {
         match self {
             Order::Short(rows) => rows.len() as u64,
             Order::Long(rows) => rows.len() as u64,
         }
     }
 
-    fn get(&self, row: u64) -> Option<u64> {
+    pub(super) fn get(&self, row: u64) -> Option<u64> {
         let row = usize::try_from(row).ok()?;
         match self {
             Order::Short(rows) => rows.get(row).map(|&row| row.into()),
