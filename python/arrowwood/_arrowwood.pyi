@@ -734,6 +734,7 @@ class Dataset:
         type that holds all of them, as in :meth:`Column.to_numpy`: integers with nulls become floats. Numbers mixed
         with other types become Python objects.
         """
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]: ...
     def to_polars(self) -> pl.DataFrame:
         """Convert to a Polars data frame; columns of numbers are not copied, text is. Many small batches are combined
         first, since Polars takes time for each.

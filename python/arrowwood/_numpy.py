@@ -49,15 +49,31 @@ def _common(dtypes):
     return np.result_type(*dtypes) if kinds <= set("iuf") or len(kinds) == 1 else np.dtype(object)
 
 
+def matrix_of(dataset, dtype=None, copy=None):
+    """The columns of `dataset` as an array of `dtype`, as NumPy asks for it by ``__array__``."""
+    if copy is False:
+        raise CopyNeeded("the columns of a dataset are no array without a copy; take one column")
+    array = matrix(dataset)
+    if dtype is None or array.dtype == dtype:
+        return array
+    for number in range(dataset.num_columns):
+        _refuse_nulls(dataset.column(number), dtype)
+    return array.astype(dtype)
+
+
+def _refuse_nulls(column, dtype):
+    """Integers and booleans: NumPy would make something of NaN and NaT that nobody has written."""
+    if np.dtype(dtype).kind in "iub" and column.null_count:
+        advice = "write column.drop_nulls(), or a type of floats"
+        raise InvalidArgument(f"column {column.name!r} has nulls, and {np.dtype(dtype)} has none: {advice}")
+
+
 def as_array(column, dtype=None, copy=None):
     """The values of `column` as an array of `dtype`, as NumPy asks for it by ``__array__``."""
     array = to_numpy(column, copy)
     if dtype is None or array.dtype == dtype:
         return array
-    # NumPy would make something of NaN and NaT that nobody has written.
-    if np.dtype(dtype).kind in "iub" and column.null_count:
-        advice = "write column.drop_nulls(), or a type of floats"
-        raise InvalidArgument(f"column {column.name!r} has nulls, and {np.dtype(dtype)} has none: {advice}")
+    _refuse_nulls(column, dtype)
     if copy is False:
         raise CopyNeeded(f"column {column.name!r} is {array.dtype}, and cannot become {dtype} without a copy")
     return array.astype(dtype)

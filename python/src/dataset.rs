@@ -522,6 +522,15 @@ impl Dataset {
         guard(|| Ok(slf.py().import("arrowwood._numpy")?.call_method1("matrix", (slf,))?))
     }
 
+    #[pyo3(signature = (dtype = None, copy = None))]
+    fn __array__<'py>(
+        slf: &Bound<'py, Self>,
+        dtype: Option<Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> Result<Bound<'py, PyAny>> {
+        guard(|| Ok(slf.py().import("arrowwood._numpy")?.call_method1("matrix_of", (slf, dtype, copy))?))
+    }
+
     /// Convert to a Polars data frame; columns of numbers are not copied, text is. Many small batches are combined
     /// first, since Polars takes time for each.
     ///

@@ -54,7 +54,7 @@ impl Store {
                 let values = Builder::new(&Arc::new(Field::new("values", values.as_ref().clone(), true)))?;
                 Store::Dictionary(Vec::new(), Box::new(values), HashMap::new())
             }
-            List(item) | LargeList(item) => Store::List(vec![0], Box::new(Builder::new(item)?)),
+            List(item) | LargeList(item) | Map(item, _) => Store::List(vec![0], Box::new(Builder::new(item)?)),
             FixedSizeList(item, size) => {
                 Store::FixedList(usize::try_from(*size).unwrap_or(0), Box::new(Builder::new(item)?))
             }
@@ -106,6 +106,17 @@ impl Builder {
         let is_list = given.is_instance_of::<PyList>() || given.is_instance_of::<PyTuple>();
         match (&self.store, given.cast::<PyDict>()) {
             (Store::Struct(_), Ok(dict)) => self.push_dict(dict),
+            (Store::List(..), dict)
+                if matches!(self.field.data_type(), DataType::Map(..)) && (is_list || dict.is_ok()) =>
+            {
+                match dict {
+                    Ok(dict) => self
+                        .push_list(dict.len(), dict.iter(), |entries, (key, value)| entries.push_entry(&key, &value)),
+                    Err(_) => {
+                        self.push_list(given.len()?, given.try_iter()?, |entries, pair| entries.push_pair(&pair?))
+                    }
+                }
+            }
             (Store::List(..) | Store::FixedList(..), _) if is_list => {
                 self.push_list(given.len()?, given.try_iter()?, |items, item| items.push(&item?))
             }
@@ -139,6 +150,27 @@ impl Builder {
         Ok(())
     }
 
+    /// Appends an entry of a map, given as a pair of key and value or as a dict of both.
+    fn push_pair(&mut self, pair: &Bound<'_, PyAny>) -> Result<(), Problem> {
+        let is_pair = pair.is_instance_of::<PyTuple>() || pair.is_instance_of::<PyList>();
+        if is_pair && pair.len()? == 2 {
+            return self.push_entry(&pair.get_item(0)?, &pair.get_item(1)?);
+        }
+        self.push(pair)
+    }
+
+    fn push_entry(&mut self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> Result<(), Problem> {
+        match &mut self.store {
+            Store::Struct(members) if members.len() == 2 => {
+                members[0].push(key)?;
+                members[1].push(value)?;
+            }
+            _ => return Err(Problem::new(Misfit::Type, self.field.data_type(), "a pair")),
+        }
+        self.one_more(true);
+        Ok(())
+    }
+
     fn push_dict(&mut self, dict: &Bound<'_, PyDict>) -> Result<(), Problem> {
         let Store::Struct(members) = &mut self.store else { return Ok(()) };
         let mut found = 0;
@@ -164,7 +196,7 @@ impl Builder {
     /// Appends a value of another array.
     pub fn push_value(&mut self, value: &Value<'_>) -> Result<(), Problem> {
         match value {
-            Value::List(items) => self.push_items(*items),
+            Value::List(items) | Value::Map(items) => self.push_items(*items),
             Value::Struct(members) => self.push_members(*members),
             value => {
                 let data_type = self.field.data_type();

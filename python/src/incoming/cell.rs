@@ -265,13 +265,22 @@ fn duration<'a>(given: &Bound<'_, PyAny>) -> Result<Value<'a>, Problem> {
         return Ok(Value::Null);
     }
     let seconds = 86_400 * part(intern!(py, "days"))? + part(intern!(py, "seconds"))?;
-    let micros = 1_000_000 * seconds + part(intern!(py, "microseconds"))?;
+    let micros = part(intern!(py, "microseconds"))?;
     let nanos = if is_subclass { given.getattr_opt(intern!(py, "nanoseconds"))? } else { None };
     let nanos = nanos.map_or(Ok(0), |nanos| nanos.extract())?;
-    Ok(match micros.checked_mul(1_000).and_then(|most| most.checked_add(nanos)) {
-        Some(all) if nanos != 0 => Value::Duration(all, TimeUnit::Nanosecond),
-        _ => Value::Duration(micros, TimeUnit::Microsecond),
-    })
+    // Python's longest are of 999,999,999 days, more than 64 bits of microseconds.
+    let counted = |per_second: i64, rest: i64| seconds.checked_mul(per_second)?.checked_add(rest);
+    let all = match counted(1_000_000_000, 1_000 * micros + nanos) {
+        Some(all) if nanos != 0 => Some(Value::Duration(all, TimeUnit::Nanosecond)),
+        _ => counted(1_000_000, micros)
+            .map(|micros| Value::Duration(micros, TimeUnit::Microsecond))
+            .or_else(|| (micros == 0).then_some(Value::Duration(seconds, TimeUnit::Second)))
+            .or_else(|| {
+                let millis = counted(1_000, micros / 1_000).filter(|_| micros % 1_000 == 0)?;
+                Some(Value::Duration(millis, TimeUnit::Millisecond))
+            }),
+    };
+    all.ok_or_else(|| Problem::Range(format!("{given} has more microseconds than 64 bits can count")))
 }
 
 fn decimal<'a>(given: &Bound<'_, PyAny>) -> Result<Value<'a>, Problem> {
