@@ -496,9 +496,10 @@ mod tests {
         fn imported(self) -> Result<Dataset> {
             let schema: *const RawSchema = self.schema;
             let array: *const RawArray = self.array;
-            // SAFETY: the structs of the interface, each read once.
-            let (schema, array) =
-                unsafe { (schema.cast::<FFI_ArrowSchema>().read(), array.cast::<FFI_ArrowArray>().read()) };
+            // SAFETY: the struct of the interface, read once.
+            let schema = unsafe { schema.cast::<FFI_ArrowSchema>().read() };
+            // SAFETY: as above.
+            let array = unsafe { array.cast::<FFI_ArrowArray>().read() };
             // SAFETY: all pointers of the tests lead to what the structs say, or are null.
             unsafe { Dataset::import_array(array, &schema) }
         }
