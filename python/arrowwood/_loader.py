@@ -15,8 +15,8 @@ _STATE = "arrowwood.loader"
 class Loader:
     """Batches of a dataset's rows, each a dict of arrays by column; made by :meth:`Dataset.loader`.
 
-    Iterating gives the batches of an epoch, and the next iteration those of the next epoch, in a new order if there is
-    a seed. ``loader[i]`` is batch `i` of the epoch :attr:`epoch`, in any order of access: so it is a map-style dataset
+    Each iteration gives the batches of an epoch from its beginning, whatever others do; once one has come to its end,
+    the next gives those of the next epoch, in a new order if there is a seed. ``loader[i]`` is batch `i` of the epoch :attr:`epoch`, in any order of access: so it is a map-style dataset
     for ``torch.utils.data.DataLoader(loader, batch_size=None, num_workers=4)``, whose workers map the file themselves.
 
     Attributes:
@@ -50,7 +50,8 @@ class Loader:
         self.epoch = 0
         if not 0 <= start <= len(self):
             raise InvalidArgument(f"loader: start is the number of a batch, from 0 to {len(self)}, got {start}")
-        self._start = self._next = start
+        # Where iterations begin, until one has come to its end; and where the last one is, for `state_dict`.
+        self._start, self._position = start, (0, start)
         self._batches = self._kinds = self._rows_are = None
 
     def __len__(self):
@@ -70,32 +71,35 @@ class Loader:
         return self._batch(self.epoch, at)
 
     def __iter__(self) -> Iterator[dict]:
-        """The batches of an epoch from the one on where the last iteration, or the state that was loaded, stopped."""
+        """The batches of an epoch, the first time from `start` or from where the state stopped that was loaded."""
         worker, workers = _worker()
-        epoch, self._next = self.epoch, self._start
-        while self._next < len(self):
-            at = self._next
+        epoch = self.epoch
+        for at in range(self._start, len(self)):
             batch = self._batch(epoch, at) if at % workers == worker else None
-            self._next = at + 1
-            self._start = self._next
+            self._position = (epoch, at + 1)
             if batch is not None:
                 yield batch
-        self.epoch, self._start, self._next = epoch + 1, 0, 0
+        self._position = (epoch + 1, 0)
+        # Another one may have been longer on its way.
+        if self.epoch <= epoch:
+            self.epoch, self._start = epoch + 1, 0
 
     def set_epoch(self, epoch):
         """Go to the beginning of an epoch, if batches are indexed, by the caller or by workers."""
         if index(epoch) < 0:
             raise InvalidArgument(f"set_epoch: epochs are numbered from 0, got {epoch}")
-        self.epoch, self._start, self._next = index(epoch), 0, 0
+        self.epoch, self._start, self._position = index(epoch), 0, (index(epoch), 0)
 
     def state_dict(self):
-        """The position of the iteration, to be saved with a model, as numbers. The last returned batch counts as done.
+        """The position of the last iteration, to be saved with a model, as numbers. The last returned batch counts as
+        done.
 
         It covers iteration over the loader itself; PyTorch's ``DataLoader`` takes batches by number, and counts them.
         """
         rows = {"rows": self._rows, "rows_are": self._rows_id()}
         given = {"batch_size": self.batch_size, "drop_last": self.drop_last, **rows, **self._order}
-        return {"kind": _STATE, "epoch": self.epoch, "batch": self._next, **given}
+        epoch, batch = self._position
+        return {"kind": _STATE, "epoch": epoch, "batch": batch, **given}
 
     def load_state_dict(self, state):
         """Continue from `state`, returned by :meth:`state_dict`: the next iteration gives the remaining batches.
@@ -119,7 +123,7 @@ class Loader:
         epoch, batch = state.get("epoch"), state.get("batch")
         if not isinstance(epoch, int) or not isinstance(batch, int) or epoch < 0 or not 0 <= batch <= len(self):
             raise InvalidArgument(f"load_state_dict: there is no batch {batch} in epoch {epoch}")
-        self.epoch, self._start, self._next = epoch, batch, batch
+        self.epoch, self._start, self._position = epoch, batch, (epoch, batch)
 
     def __getstate__(self):
         # The columns that are not read stay here.

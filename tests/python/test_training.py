@@ -231,9 +231,32 @@ def test_the_state_goes_on_in_the_middle_of_an_epoch(tmp_path, order):
         resumed.load_state_dict(state)
         assert before + numbers(resumed) == first
         assert numbers(resumed) == second
-        # Who leaves the loop and begins another goes on as well.
-        assert before + numbers(loader) == first
+        # Who leaves the loop and begins another has all of the epoch.
+        assert numbers(loader) == first and numbers(loader) == second
     assert numbers(ds.loader(64, columns=["y"], start=3, **order)) == first[3:]
+
+
+@pytest.mark.parametrize("order", [{}, {"seed": 7}])
+def test_each_iteration_is_an_epoch_of_its_own(tmp_path, order):
+    ds = mixed(tmp_path / "m.arrow")
+    whole = ds.loader(64, columns=["y"], **order)
+    epochs = [numbers(whole) for _ in range(len(whole) + 1)]
+    # A look at a batch costs none.
+    loader = ds.loader(64, columns=["y"], **order)
+    assert next(iter(loader))["y"].tolist() == epochs[0][0] == next(iter(loader))["y"].tolist()
+    assert numbers(loader) == epochs[0] and loader.epoch == 1
+    # A loop in a loop: the inner ones are epochs, one after the other.
+    loader, seen = ds.loader(64, columns=["y"], **order), []
+    for number, batch in enumerate(loader):
+        assert batch["y"].tolist() == epochs[0][number]
+        seen.append(numbers(loader))
+    assert seen == epochs[: len(whole)] and loader.epoch == len(whole)
+    for one, other in zip(loader, loader):
+        assert one["y"].tolist() == other["y"].tolist()
+    # What was loaded is where iterations begin, until one has come to its end.
+    loader.load_state_dict({**ds.loader(64, columns=["y"], start=3, **order).state_dict(), "epoch": 0})
+    assert next(iter(loader))["y"].tolist() == epochs[0][3]
+    assert numbers(loader) == epochs[0][3:] and numbers(loader) == epochs[1]
 
 
 def test_a_state_of_another_loader_is_refused(tmp_path):
