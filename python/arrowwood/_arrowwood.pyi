@@ -1032,10 +1032,17 @@ class TimeParts:
 
 @final
 class TextConditions:
-    """Conditions on text; returned by :attr:`Expression.str`. The text to find is literal, not a pattern."""
+    """Conditions on text; returned by :attr:`Expression.str`."""
 
-    def contains(self, text: str) -> Predicate:
-        """Whether the value contains `text`."""
+    def contains(self, pattern: str, *, literal: bool = False) -> Predicate:
+        """Whether the regular expression `pattern` matches anywhere in the value, or with `literal` whether it contains
+        `pattern` as it is.
+
+        The syntax is that of Polars, without look-around and references back.
+
+        Raises:
+            InvalidArgument: it is no regular expression; ``literal=True`` takes it as it is.
+        """
     def starts_with(self, text: str) -> Predicate:
         """Whether the value starts with `text`."""
     def ends_with(self, text: str) -> Predicate:

@@ -41,7 +41,9 @@ def hugging_face(given):
 
 
 def table(given):
-    """`given`, or what stands for it: a pandas frame comes without its index, as columns where pyarrow is missing."""
+    """`given`, or what stands for it: a pandas frame comes with its index where that has a name, as pyarrow takes it, and
+    as columns where pyarrow is missing.
+    """
     found = hugging_face(given)
     if found is not None:
         return found
@@ -49,10 +51,29 @@ def table(given):
         raise TypeError("expected rows, got LazyFrame, which has none yet: give what its method collect() returns")
     if not (_is_pandas(given) and hasattr(given, "columns")):
         return given
-    if _exports(given):
-        is_plain = type(given.index).__name__ == "RangeIndex"
-        return given if is_plain else given.reset_index(drop=True)
-    return {str(name): given.iloc[:, number] for number, name in enumerate(given.columns)}
+    index = given.index
+    is_plain, is_named = type(index).__name__ == "RangeIndex", any(name is not None for name in index.names)
+    if not _exports(given):
+        return _columns(given)
+    if is_named:
+        twice = [name for name in index.names if name is not None and str(name) in map(str, given.columns)]
+        if twice:
+            raise InvalidArgument(f"the index and a column are called {twice[0]!r}: give df.reset_index(drop=True), or rename one")
+        # pyarrow takes a range for numbers that need no column, whatever its name; repeated once, it is none.
+        return given.set_axis(index.repeat(1), axis=0) if is_plain else given
+    return given if is_plain else given.reset_index(drop=True)
+
+
+def _columns(frame):
+    """The columns of a pandas frame, and behind them its index, if that has a name."""
+    columns = {str(name): frame.iloc[:, number] for number, name in enumerate(frame.columns)}
+    pandas = sys.modules["pandas"]
+    for level, name in enumerate(frame.index.names):
+        if name is not None and str(name) in columns:
+            raise InvalidArgument(f"the index and a column are called {name!r}: give df.reset_index(drop=True), or rename one")
+        if name is not None:
+            columns[str(name)] = pandas.Series(frame.index.get_level_values(level))
+    return columns
 
 
 def column(name, given):

@@ -318,7 +318,7 @@ impl TimeParts {
     }
 }
 
-/// Conditions on text; returned by :attr:`Expression.str`. The text to find is literal, not a pattern.
+/// Conditions on text; returned by :attr:`Expression.str`.
 #[pyclass(frozen, module = "arrowwood")]
 pub struct TextConditions {
     of: Expression,
@@ -331,9 +331,21 @@ impl TextConditions {
         Ok(slf.py().import("arrowwood._hints")?.call_method1("of_text_conditions", (name,))?)
     }
 
-    /// Whether the value contains `text`.
-    fn contains(&self, text: &str) -> Predicate {
-        self.of.predicate(|own| own.contains(text))
+    /// Whether the regular expression `pattern` matches anywhere in the value, or with `literal` whether it contains
+    /// `pattern` as it is.
+    ///
+    /// The syntax is that of Polars, without look-around and references back.
+    ///
+    /// Raises:
+    ///     InvalidArgument: it is no regular expression; ``literal=True`` takes it as it is.
+    #[pyo3(signature = (pattern, *, literal = false))]
+    fn contains(&self, pattern: &str, literal: bool) -> Result<Predicate> {
+        // Without such characters it is found much faster.
+        if literal || !pattern.contains(['\\', '.', '+', '*', '?', '(', ')', '|', '[', ']', '{', '}', '^', '$']) {
+            return Ok(self.of.predicate(|own| own.contains(pattern)));
+        }
+        let inner = self.of.inner.clone().matches(pattern).map_err(|e| e.context("contains"))?;
+        Ok(Predicate { inner, columns: self.of.columns.clone() })
     }
 
     /// Whether the value starts with `text`.

@@ -91,11 +91,10 @@ def test_conditions_and_aggregates_are_those_of_polars(rows):
             assert same(float(found["least"]), float(some.min())), name
     assert ds.filter(aw.col("x") > aw.col("n")).shape[0] == frame.filter(pl.col("x") > pl.col("n")).height
     assert ds[ds["small"] <= ds["n"]].shape[0] == frame.filter(pl.col("small") <= pl.col("n")).height
-    for text in ["", "A", "B", ".", "IBM", "ół"]:
-        assert (
-            ds.filter(aw.col("text").str.contains(text)).shape[0]
-            == frame.filter(pl.col("text").str.contains(text, literal=True)).height
-        )
+    for text in ["", "A", "B", ".", "IBM", "ół", "A|B", "^I", "[A-I]+B?", "(?i)ib", "ó.", r"\bI", "$"]:
+        for literal in [False, True]:
+            found = ds.filter(aw.col("text").str.contains(text, literal=literal)).shape[0]
+            assert found == frame.filter(pl.col("text").str.contains(text, literal=literal)).height, (text, literal)
         assert (
             ds.filter(aw.col("text").str.starts_with(text)).shape[0]
             == frame.filter(pl.col("text").str.starts_with(text)).height
@@ -104,6 +103,13 @@ def test_conditions_and_aggregates_are_those_of_polars(rows):
             ds.filter(~aw.col("text").str.ends_with(text)).shape[0]
             == frame.filter(~pl.col("text").str.ends_with(text)).height
         )
+
+
+def test_what_is_no_regular_expression_is_refused():
+    for pattern, says in [("(", "unclosed group"), ("a(?=b)", "look-around"), (r"(a)\1", "backreference")]:
+        with pytest.raises(aw.InvalidArgument, match=f"the regular expression .*{says}"):
+            aw.col("x").str.contains(pattern)
+        assert "contains" in repr(aw.col("x").str.contains(pattern, literal=True))
 
 
 def test_groups_of_what_is_computed(tmp_path):

@@ -11,6 +11,7 @@ use hashbrown::HashSet;
 use memchr::memmem::Finder;
 
 use super::literal::{Literal, Operator, Owned};
+use super::pattern::Pattern;
 use super::predicate::TextMatch;
 use crate::array::{Value, access};
 use crate::error::{Error, Result};
@@ -46,15 +47,17 @@ pub(in crate::compute) enum TextTest {
     EndsWith(Vec<u8>),
     /// Found in time that is linear in both lengths.
     Contains(Arc<Finder<'static>>),
+    Pattern(Pattern),
 }
 
 impl TextTest {
-    fn of(place: TextMatch, text: &str) -> TextTest {
-        match place {
+    fn of(place: TextMatch, text: &str) -> Result<TextTest> {
+        Ok(match place {
+            TextMatch::Pattern => TextTest::Pattern(Pattern::parse(text)?),
             TextMatch::StartsWith => TextTest::StartsWith(text.into()),
             TextMatch::EndsWith => TextTest::EndsWith(text.into()),
             TextMatch::Contains => TextTest::Contains(Arc::new(Finder::new(text).into_owned())),
-        }
+        })
     }
 
     pub(super) fn holds(&self, bytes: &[u8]) -> bool {
@@ -62,6 +65,7 @@ impl TextTest {
             TextTest::StartsWith(text) => bytes.starts_with(text),
             TextTest::EndsWith(text) => bytes.ends_with(text),
             TextTest::Contains(finder) => finder.find(bytes).is_some(),
+            TextTest::Pattern(pattern) => pattern.is_in(bytes),
         }
     }
 }
@@ -183,7 +187,7 @@ impl Test {
     pub(super) fn matches(name: &str, data_type: &DataType, place: TextMatch, text: &str) -> Result<Test> {
         match data_type {
             DataType::Dictionary(_, values) => Test::matches(name, values, place, text),
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Ok(Test::Matches(TextTest::of(place, text))),
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Ok(Test::Matches(TextTest::of(place, text)?)),
             other => {
                 let message = format!("column '{name}' of type {} is no text that {place} {text:?}", type_name(other));
                 Err(Error::argument(message))

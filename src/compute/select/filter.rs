@@ -494,7 +494,9 @@ mod tests {
                 Arc::new(StringArray::from_iter_values(["before"].iter().chain(&texts)).slice(1, texts.len())),
             ];
             type Naive<'a> = &'a dyn Fn(&str) -> bool;
-            let tests: [(Predicate, Naive<'_>); 6] = [
+            let pattern = regex::Regex::new("^n.*-[0-4]|ó").unwrap();
+            let tests: [(Predicate, Naive<'_>); 7] = [
+                (col("c").matches(pattern.as_str()).unwrap(), &|text| pattern.is_match(text)),
                 (col("c").eq(wanted), &|text| text == wanted),
                 (col("c").ne(wanted), &|text| text != wanted),
                 (col("c").starts_with(wanted), &|text| text.starts_with(wanted)),

@@ -404,6 +404,7 @@ fn matching(texts: &Texts<'_>, rows: &Range<usize>, wanted: &TextTest) -> Result
         TextTest::StartsWith(text) => each_text(texts, rows, |bytes| bytes.starts_with(text)),
         TextTest::EndsWith(text) => each_text(texts, rows, |bytes| bytes.ends_with(text)),
         TextTest::Contains(finder) => each_text(texts, rows, |bytes| finder.find(bytes).is_some()),
+        TextTest::Pattern(pattern) => each_text(texts, rows, |bytes| pattern.is_in(bytes)),
     }
 }
 

@@ -18,6 +18,7 @@ mod formula;
 mod literal;
 mod mask;
 mod numbers;
+mod pattern;
 mod permutation;
 mod plain;
 mod predicate;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::expression::Expression;
 use super::literal::{Literal, Operator};
+use super::pattern::Pattern;
 use crate::error::{Error, Result};
 
 impl Expression {
@@ -54,9 +55,19 @@ impl Expression {
         !self.is_null()
     }
 
-    /// Text in which `text` stands anywhere, as it is: no pattern.
+    /// Text in which `text` stands anywhere, as it is; see [`matches`](Expression::matches) for patterns.
     pub fn contains(self, text: impl Into<String>) -> Predicate {
         Predicate::of(PredicateNode::Matches(self, TextMatch::Contains, text.into()))
+    }
+
+    /// Text in which the regular expression `pattern` matches anywhere, in the syntax of the crate `regex`: it takes time that is
+    /// linear in the text, and has no look-around and no references back.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it is none, or takes too much memory.
+    pub fn matches(self, pattern: &str) -> Result<Predicate> {
+        Pattern::parse(pattern)?;
+        Ok(Predicate::of(PredicateNode::Matches(self, TextMatch::Pattern, pattern.into())))
     }
 
     /// Text that starts with `text`.
@@ -84,6 +95,7 @@ impl Expression {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::compute) enum TextMatch {
     Contains,
+    Pattern,
     StartsWith,
     EndsWith,
 }
@@ -92,6 +104,7 @@ impl fmt::Display for TextMatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             TextMatch::Contains => "contains",
+            TextMatch::Pattern => "matches",
             TextMatch::StartsWith => "starts with",
             TextMatch::EndsWith => "ends with",
         })
