@@ -41,8 +41,8 @@ def hugging_face(given):
 
 
 def table(given):
-    """`given`, or what stands for it: a pandas frame comes with its index where that has a name, as pyarrow takes it, and
-    as columns where pyarrow is missing.
+    """`given`, or what stands for it: a pandas frame comes with its index where that has a name, as pyarrow takes it,
+    and as columns where pyarrow is missing.
     """
     found = hugging_face(given)
     if found is not None:
@@ -58,7 +58,9 @@ def table(given):
     if is_named:
         twice = [name for name in index.names if name is not None and str(name) in map(str, given.columns)]
         if twice:
-            raise InvalidArgument(f"the index and a column are called {twice[0]!r}: give df.reset_index(drop=True), or rename one")
+            raise InvalidArgument(
+                f"the index and a column are called {twice[0]!r}: give df.reset_index(drop=True), or rename one"
+            )
         # pyarrow takes a range for numbers that need no column, whatever its name; repeated once, it is none.
         return given.set_axis(index.repeat(1), axis=0) if is_plain else given
     return given if is_plain else given.reset_index(drop=True)
@@ -70,7 +72,9 @@ def _columns(frame):
     pandas = sys.modules["pandas"]
     for level, name in enumerate(frame.index.names):
         if name is not None and str(name) in columns:
-            raise InvalidArgument(f"the index and a column are called {name!r}: give df.reset_index(drop=True), or rename one")
+            raise InvalidArgument(
+                f"the index and a column are called {name!r}: give df.reset_index(drop=True), or rename one"
+            )
         if name is not None:
             columns[str(name)] = pandas.Series(frame.index.get_level_values(level))
     return columns

@@ -129,6 +129,49 @@ def test_maps_are_given_as_pairs_or_dicts(how):
         aw.Builder("m: map<text, int64>").append([{"m": [("a", 1, 2)]}])
 
 
+def test_integers_of_numpy_are_counts_of_a_unit_as_those_of_python(tmp_path):
+    kinds = {"ts": "timestamp[us]", "z": "timestamp[ms, UTC]", "d": "date32", "t": "time32[s]", "l": "duration[ns]"}
+    with aw.writer(tmp_path / "t", kinds) as writer:
+        for make in [
+            list,
+            np.array,
+            lambda it: np.array(it, "uint16"),
+            lambda it: np.ma.array(it, mask=[False, False]),
+        ]:
+            writer.append({name: make([1, 2]) for name in kinds})
+    rows = aw.open(tmp_path / "t").to_pylist()
+    assert rows == rows[:2] * 4 and rows[0]["d"] == dt.date(1970, 1, 2)
+    with pytest.raises(ValueError, match="'d', row 1"):
+        aw.Builder(kinds).append({name: np.array([1, 2**40 if name == "d" else 1]) for name in kinds})
+    with pytest.raises(TypeError, match="'ts'"):
+        aw.Builder("ts: timestamp[us]").append({"ts": pa.array([1])})
+
+
+@pytest.mark.parametrize("name", ["x.arrow.zst", "x.gz", "x.csv.gz", "x.arrow.lz4", "x.csv"])
+def test_no_file_gets_the_name_of_another_format(tmp_path, name):
+    with pytest.raises(ValueError, match="this makes an Arrow file, and the name is that of"):
+        aw.write(pa.table({"x": [1]}), tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_index_of_pandas_with_a_name_is_kept(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"k": ["a", "b", "a"], "x": [1.0, 2.0, 3.0]})
+    named = frame.rename_axis("id")
+    for given in [frame.groupby("k").mean(), named, named[1:], named.set_index("k", append=True)]:
+        aw.write(given, tmp_path / "x.arrow")
+        pandas.testing.assert_frame_equal(aw.open(tmp_path / "x.arrow").to_pandas(), given, check_index_type=False)
+    # Numbers of rows that nobody has named are left out.
+    aw.write(frame[1:], tmp_path / "x.arrow")
+    assert aw.open(tmp_path / "x.arrow").column_names == ["k", "x"]
+    with aw.writer(tmp_path / "t", "ts: int64, x: float64") as writer:
+        for index in [pandas.Index([7, 8], name="ts"), pandas.RangeIndex(2, name="ts")]:
+            writer.append(pandas.DataFrame({"x": [1.0, 2.0]}, index=index))
+    assert aw.open(tmp_path / "t")["ts"].to_pylist() == [7, 8, 0, 1]
+    with pytest.raises(ValueError, match="the index and a column are called 'x'"):
+        aw.write(pandas.DataFrame({"x": [1]}, index=pandas.Index([1], name="x")), tmp_path / "y.arrow")
+
+
 def test_json_leaves_out_what_the_schema_has_not():
     rows = aw.read_json(io.StringIO('{"a": 1, "z": 2}\n{"z": [1]}\n'), schema="a: int64")
     assert rows.to_pylist() == [{"a": 1}, {"a": None}]

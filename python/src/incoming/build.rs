@@ -12,7 +12,7 @@ use arrowwood::{Error, ErrorKind, Items, Members, Value, type_name, zone_advice}
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use super::cell::{Cell, Misfit, Problem, cell, fit, plain, read};
+use super::cell::{Cell, Misfit, Problem, cell, fit, in_units, plain, read};
 use crate::errors::{Failure, Result, argument};
 
 /// An array in the making.
@@ -206,6 +206,19 @@ impl Builder {
                 self.push_cell(cell)
             }
         }
+    }
+
+    /// Appends an integer as a count of the unit of times.
+    pub fn push_count(&mut self, value: &Value<'_>) -> Result<(), Problem> {
+        let data_type = self.field.data_type();
+        let count = match value {
+            Value::Int(count) => Some(*count),
+            Value::UInt(count) => i64::try_from(*count).ok(),
+            _ => return self.push_value(value),
+        };
+        let cell = count.and_then(|count| in_units(data_type, count)?.ok());
+        let cell = cell.ok_or_else(|| Problem::new(Misfit::Range, data_type, &value.to_string()))?;
+        self.push_cell(cell)
     }
 
     fn push_items(&mut self, items: Items<'_>) -> Result<(), Problem> {

@@ -145,7 +145,7 @@ pub fn cell<'a>(data_type: &DataType, given: &'a Bound<'_, PyAny>) -> Result<Opt
 }
 
 /// An integer for a date, time or duration, in the column's unit.
-fn in_units<'a>(data_type: &DataType, number: i64) -> Option<Result<Cell<'a>, Misfit>> {
+pub fn in_units<'a>(data_type: &DataType, number: i64) -> Option<Result<Cell<'a>, Misfit>> {
     use DataType::{Date32, Date64, Duration, Time32, Time64, Timestamp};
     match data_type {
         Date32 | Time32(_) if i32::try_from(number).is_err() => Some(Err(Misfit::Range)),

@@ -258,6 +258,10 @@ impl Column<'_> {
             }
             Values::Numpy(array) => {
                 let array = numpy::in_zone(&array.array(Some(field))?, &self.name, field.data_type())?;
+                if array.data_type().is_integer() && field.data_type().is_temporal() {
+                    // Counts of the column's unit, as Python's integers are; those of Arrow are of another type.
+                    return Ok(vec![converted(array.data_type(), std::slice::from_ref(&array), field, true)?]);
+                }
                 self.cast(array.data_type(), std::slice::from_ref(&array), field)
             }
             Values::Arrow(own, arrays) => self.cast(own.data_type(), arrays, field),
@@ -267,7 +271,7 @@ impl Column<'_> {
     /// `arrays` as of the type of `field`: as they are, or value by value.
     fn cast(&self, own: &DataType, arrays: &[ArrayRef], field: &FieldRef) -> Result<Vec<ArrayRef>> {
         if own != field.data_type() {
-            return Ok(vec![converted(own, arrays, field)?]);
+            return Ok(vec![converted(own, arrays, field, false)?]);
         }
         self.check_nulls(field, arrays)?;
         Ok(arrays.to_vec())
@@ -303,8 +307,8 @@ fn push_tensor(builder: &mut Builder, shape: &Shape, given: &Bound<'_, PyAny>) -
     })
 }
 
-/// `arrays` of another type as one of the type of `field`, value by value.
-fn converted(own: &DataType, arrays: &[ArrayRef], field: &FieldRef) -> Result<ArrayRef> {
+/// `arrays` of another type as one of the type of `field`, value by value; integers as counts of its unit if so asked.
+fn converted(own: &DataType, arrays: &[ArrayRef], field: &FieldRef, are_counts: bool) -> Result<ArrayRef> {
     let source = Arc::new(Schema::new(vec![Field::new(field.name(), own.clone(), true)]));
     let batch = |array: &ArrayRef| RecordBatch::try_new(source.clone(), vec![array.clone()]).map_err(|e| broken(&e));
     let batches = arrays.iter().map(batch).collect::<Result<Vec<_>>>()?;
@@ -312,7 +316,9 @@ fn converted(own: &DataType, arrays: &[ArrayRef], field: &FieldRef) -> Result<Ar
     let column = dataset.column_at(0)?;
     let mut builder = Builder::new(field).map_err(|e| e.in_column(field.name()))?;
     for (row, value) in column.values().enumerate() {
-        builder.push_value(&value?).map_err(|problem| problem.at(field.name(), row))?;
+        let value = value?;
+        let pushed = if are_counts { builder.push_count(&value) } else { builder.push_value(&value) };
+        pushed.map_err(|problem| problem.at(field.name(), row))?;
     }
     builder.finish().map_err(|e| e.in_column(field.name()))
 }

@@ -42,7 +42,7 @@ pub struct WriteOptions {
 ///
 /// # Errors
 /// `InvalidData` for a damaged value, `InvalidArgument` if dictionaries can't be merged or the name has the extension
-/// of another format, such as `.parquet`, `Io`.
+/// of another format, such as `.parquet` or `.zst`, `Io`.
 pub fn write(dataset: &Dataset, path: impl AsRef<Path>, options: &WriteOptions) -> Result<()> {
     let path = path.as_ref();
     refuse_other_format(path).map_err(|e| e.at(path))?;
@@ -60,6 +60,12 @@ fn refuse_other_format(path: &Path) -> Result<()> {
         "parquet" | "pq" => "Parquet",
         "csv" | "tsv" => "CSV",
         "json" | "jsonl" | "ndjson" => "JSON",
+        "bz2" | "gz" | "lz4" | "xz" | "zip" | "zst" => {
+            return Err(Error::argument(
+                "this makes an Arrow file, and the name is that of a compressed one; call it *.arrow: the option of compression \
+                 is for what is in it",
+            ));
+        }
         _ => return Ok(()),
     };
     let name = path.file_name().unwrap_or_default().display();
