@@ -119,7 +119,7 @@ final class Native {
 
     static {
         // Loaded before descriptors run out, because loading a class takes one.
-        failure(Failure.Code.IO.ordinal() + 1, 0, "");
+        failure(Failure.Code.IO.ordinal() + 1, 0, Messages.inJava(""));
     }
 
     private Native() {}
@@ -229,7 +229,7 @@ final class Native {
     static RuntimeException failure(MemorySegment error) throws Throwable {
         MemorySegment message = error.get(ADDRESS, 8);
         String text = message.address() == 0 ? "no message" : string(message);
-        RuntimeException failure = failure(error.get(JAVA_INT, 0), error.get(JAVA_INT, 4), text);
+        RuntimeException failure = failure(error.get(JAVA_INT, 0), error.get(JAVA_INT, 4), Messages.inJava(text));
         ERROR_CLEAR.invokeExact(error);
         return failure;
     }
