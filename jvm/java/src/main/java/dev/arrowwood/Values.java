@@ -19,6 +19,7 @@ import java.time.LocalTime;
 import java.time.OffsetDateTime;
 import java.time.ZoneOffset;
 import java.time.ZonedDateTime;
+import java.util.Optional;
 import java.util.UUID;
 
 /** {@code arrowwood_value}: one value, as a Java object and back. */
@@ -226,7 +227,7 @@ final class Values {
             case UUID uuid -> putBytes(value, UUID_BYTES, bytes(uuid), room);
             case BigInteger number -> putInteger(value, number, type);
             case BigDecimal number -> putDecimal(value, number, type);
-            case java.util.Optional<?> optional -> write(value, optional.orElse(null), type, room);
+            case Optional<?> optional -> write(value, optional.orElse(null), type, room);
             case Interval interval -> putInterval(value, interval, type);
             default -> writeTime(value, object, plain(type));
         }
@@ -243,14 +244,12 @@ final class Values {
     }
 
     private static void writeTime(MemorySegment value, Object object, Type type) {
+        Times.checkZone(object, type);
         switch (object) {
-            case Instant instant -> {
-                int nanos = instant.getNano();
-                putTimestamp(value, instant.getEpochSecond(), nanos, unit(type, nanos));
-            }
-            case ZonedDateTime time -> writeTime(value, time.toInstant(), type);
-            case OffsetDateTime time -> writeTime(value, time.toInstant(), type);
-            case LocalDateTime time -> writeTime(value, time.toInstant(ZoneOffset.UTC), type);
+            case Instant instant -> putMoment(value, instant, type);
+            case ZonedDateTime time -> putMoment(value, time.toInstant(), type);
+            case OffsetDateTime time -> putMoment(value, time.toInstant(), type);
+            case LocalDateTime time -> putMoment(value, time.toInstant(ZoneOffset.UTC), type);
             case LocalDate date -> put(value, DATE, date.toEpochDay());
             case LocalTime time -> {
                 Type.Unit unit = unit(type, time.getNano());
@@ -262,6 +261,45 @@ final class Values {
                         + " can't be stored" + (type == null ? "" : " as " + type) + "; lists, structs and maps are "
                         + "appended as datasets");
         }
+    }
+
+    private static void putMoment(MemorySegment value, Instant instant, Type type) {
+        int nanos = instant.getNano();
+        putTimestamp(value, instant.getEpochSecond(), nanos, unit(type, nanos));
+        if (type instanceof Type.Timestamp(var unit, Optional<String> zone) && zone.isPresent() && !isUtc(zone.get())) {
+            // The library can't tell whether a time of C has a zone, and takes it for columns in UTC only. A count is
+            // one of any column's unit.
+            value.set(JAVA_INT, 0, INT64);
+        }
+    }
+
+    private static boolean isUtc(String zone) {
+        return zone.equals("UTC") || zone.equals("Etc/UTC") || zone.equals("Z") || zone.equals("+00:00");
+    }
+
+    /**
+     * Writes any Java object as a value to compare those of a type with; a null type means that it is unknown. No digit is
+     * lost: a time finer than the column's unit becomes the count on one {@code side} of it.
+     */
+    static void writeCompared(MemorySegment value, Object object, Type given, Times.Side side, Room room) {
+        Type type = plain(given);
+        if (object instanceof Optional<?> optional) {
+            writeCompared(value, optional.orElse(null), type, side, room);
+            return;
+        }
+        Times.checkComparable(object, type);
+        BigInteger count = Times.count(object, type, side);
+        if (count == null) {
+            write(value, object, null, room);
+        } else {
+            putWide(value, count);
+        }
+    }
+
+    /** An integer of at most 128 bits. */
+    private static void putWide(MemorySegment value, BigInteger number) {
+        put(value, INT128, number.longValue());
+        value.set(JAVA_LONG, SECOND_WORD, number.shiftRight(64).longValue());
     }
 
     /** The unit of a type; where that is not known, the coarsest from microseconds on that has these nanoseconds. */
