@@ -11,7 +11,8 @@ import java.util.OptionalInt;
  * Common to all exceptions of Arrowwood. Each extends the class of the JDK that is caught for such a mistake
  * anyway, so {@code catch (NoSuchFileException e)} and {@code catch (IndexOutOfBoundsException e)} work as expected.
  *
- * <p>Messages say what was being done to which path, what was expected and found, and what to do. Methods that take a
+ * <p>Messages say what was being done to which path, what was expected and found, and what to do. What is long, as a value
+ * of a million characters, is shown in part. Methods that take a
  * path throw {@link NotFound}, {@link AccessDenied} and {@link FileSystem}, which are checked; all other methods throw
  * {@link Io} instead, with one of these as its cause.
  */
@@ -88,7 +89,7 @@ public sealed interface Failure {
         private final int osError;
 
         NotFound(String message, int osError) {
-            super(null, null, message);
+            super(null, null, Messages.shortened(message));
             this.osError = osError;
         }
 
@@ -115,7 +116,7 @@ public sealed interface Failure {
         private final int osError;
 
         AccessDenied(String message, int osError) {
-            super(null, null, message);
+            super(null, null, Messages.shortened(message));
             this.osError = osError;
         }
 
@@ -142,7 +143,7 @@ public sealed interface Failure {
         private final int osError;
 
         FileSystem(String message, int osError) {
-            super(null, null, message);
+            super(null, null, Messages.shortened(message));
             this.osError = osError;
         }
 
@@ -192,7 +193,7 @@ public sealed interface Failure {
         private static final long serialVersionUID = 1;
 
         InvalidData(String message) {
-            super(message);
+            super(Messages.shortened(message));
         }
 
         @Override
@@ -206,7 +207,7 @@ public sealed interface Failure {
         private static final long serialVersionUID = 1;
 
         Unsupported(String message) {
-            super(message);
+            super(Messages.shortened(message));
         }
 
         @Override
@@ -220,7 +221,7 @@ public sealed interface Failure {
         private static final long serialVersionUID = 1;
 
         SchemaMismatch(String message) {
-            super(message);
+            super(Messages.shortened(message));
         }
 
         @Override
@@ -234,7 +235,7 @@ public sealed interface Failure {
         private static final long serialVersionUID = 1;
 
         NoSuchColumn(String message) {
-            super(message);
+            super(Messages.shortened(message));
         }
 
         @Override
@@ -248,7 +249,7 @@ public sealed interface Failure {
         private static final long serialVersionUID = 1;
 
         RowOutOfRange(String message) {
-            super(message);
+            super(Messages.shortened(message));
         }
 
         @Override
@@ -262,7 +263,7 @@ public sealed interface Failure {
         private static final long serialVersionUID = 1;
 
         InvalidArgument(String message) {
-            super(message);
+            super(Messages.shortened(message));
         }
 
         @Override
@@ -276,7 +277,7 @@ public sealed interface Failure {
         private static final long serialVersionUID = 1;
 
         Closed(String message) {
-            super(message);
+            super(Messages.shortened(message));
         }
 
         @Override
@@ -290,7 +291,7 @@ public sealed interface Failure {
         private static final long serialVersionUID = 1;
 
         Busy(String message) {
-            super(message);
+            super(Messages.shortened(message));
         }
 
         @Override
@@ -304,7 +305,7 @@ public sealed interface Failure {
         private static final long serialVersionUID = 1;
 
         FileChanged(String message) {
-            super(message);
+            super(Messages.shortened(message));
         }
 
         @Override
@@ -318,7 +319,7 @@ public sealed interface Failure {
         private static final long serialVersionUID = 1;
 
         CopyNeeded(String message) {
-            super(message);
+            super(Messages.shortened(message));
         }
 
         @Override
@@ -332,7 +333,7 @@ public sealed interface Failure {
         private static final long serialVersionUID = 1;
 
         Internal(String message) {
-            super(message);
+            super(Messages.shortened(message));
         }
 
         @Override

@@ -55,7 +55,26 @@ final class Messages {
 
     private static final Pattern BY_SQL = Pattern.compile(", and in Python by SQL: ds\\.sql\\(.*", Pattern.DOTALL);
 
+    private static final int MOST = 2_000;
+    /** How much of the end of a long message is shown, where the advice is. */
+    private static final int END = 500;
+
     private Messages() {}
+
+    /** A message of at most 2,000 characters, or so: its beginning and its end. */
+    static String shortened(String message) {
+        if (message.length() <= MOST) {
+            return message;
+        }
+        String start = message.substring(0, whole(message, MOST - END));
+        String end = message.substring(whole(message, message.length() - END));
+        return start + " … (" + (message.length() - start.length() - end.length()) + " characters) … " + end;
+    }
+
+    /** An index that doesn't cut a character of two. */
+    private static int whole(String text, int index) {
+        return Character.isLowSurrogate(text.charAt(index)) ? index + 1 : index;
+    }
 
     /** A message of the library as users of Java can follow it. */
     static String inJava(String message) {
