@@ -1,6 +1,9 @@
 (ns arrowwood.impl.memory
   "Memory read as numbers of one type."
   {:no-doc true}
+  (:require
+   [arrowwood.impl.arguments :refer [shown wrong]]
+   [clojure.string :as str])
   (:import
    (clojure.lang Counted IFn ILookup IReduce IReduceInit Indexed Seqable Sequential)
    (java.io Writer)
@@ -72,9 +75,8 @@
 (defn typed
   "The numbers of a type in a segment."
   ^Typed [^MemorySegment segment type]
-  (let [width (or (bits type)
-                  (throw (IllegalArgumentException. (str "memory is not of type " (pr-str type) "; types are "
-                                                         (pr-str (sort (keys bits)))))))]
+  (let [width (or (when (keyword? type) (bits type))
+                  (throw (wrong "memory is not of type " (shown type) "; types are " (str/join ", " (sort (keys bits))))))]
     (->Typed segment type (quot (* 8 (.byteSize segment)) (long width)))))
 
 (defn text
@@ -85,7 +87,7 @@
                     (.onMalformedInput CodingErrorAction/REPORT))]
     (str (.decode decoder (java.nio.ByteBuffer/wrap bytes)))))
 
-(def ^:private shown 20)
+(def ^:private most-shown 20)
 
 (defn print-items
   "Prints the first items of what has an order."
@@ -98,4 +100,4 @@
 
 (defmethod print-method Typed [^Typed typed out]
   (let [size (long (.-size typed))]
-    (print-items (map #(typed %) (range (min (long shown) size))) (< (long shown) size) out)))
+    (print-items (map #(typed %) (range (min (long most-shown) size))) (< (long most-shown) size) out)))
