@@ -9,8 +9,8 @@
       (reduce + (ds :price))
 
   Columns are named by keywords or strings. Rows are maps from keywords to values. Options are a map, of which unknown keys
-  are refused. Exceptions are those of the Java
-  library: dev.arrowwood.Failure, and also the JDK's usual classes."
+  are refused. Exceptions are
+  those of the Java library: of the JDK's usual classes, such as IllegalArgumentException; `failure` tells which."
   (:refer-clojure :exclude [concat count doubles filter longs map max min shuffle take])
   (:require
    [arrowwood.impl.arguments :as arguments :refer [shown wrong]]
@@ -22,7 +22,7 @@
    [clojure.string :as str])
   (:import
    (clojure.lang Counted IFn IFn$DDD IFn$LLL ILookup IReduce IReduceInit Indexed Seqable Sequential)
-   (dev.arrowwood Aggregate Aggregate$Function Arrowwood Arrowwood$CsvOptions Chunk ChunkOption Condition DoubleColumn Field Follow LongColumn ReadOption Report Report$Finding Row Schema TableStat TableWriter TableWriter$State Type Type$Bool Type$Floating Type$Int WriteOptions WriteOptions$Compression WriteOptions$Format WriterOptions WriterOptions$Late WriterOptions$Sync)
+   (dev.arrowwood Aggregate Aggregate$Function Arrowwood Arrowwood$CsvOptions Chunk ChunkOption Condition DoubleColumn Failure Failure$Closed Failure$RowOutOfRange Field Follow LongColumn ReadOption Report Report$Finding Row Schema TableStat TableWriter TableWriter$State Type Type$Bool Type$Floating Type$Int WriteOptions WriteOptions$Compression WriteOptions$Format WriterOptions WriterOptions$Late WriterOptions$Sync)
    (java.io File Writer)
    (java.lang AutoCloseable Iterable)
    (java.lang.foreign Arena MemorySegment)
@@ -47,6 +47,18 @@
 
 (defn- optional [^Optional value] (.orElse value nil))
 
+;; ---- failures ----
+
+(defn failure
+  "The kind of failure of Arrowwood that an exception is, or has as its cause: :not-found, :invalid-argument and so on, the
+  codes of dev.arrowwood.Failure; nil of other exceptions.
+
+      (try (aw/open \"prices.arrow\")
+        (catch Exception e (if (= :not-found (aw/failure e)) nil (throw e))))"
+  [exception]
+  (when-let [^Failure failure (optional (Failure/find exception))]
+    (values/keyword-of (.code failure))))
+
 ;; ---- datasets and columns ----
 
 (declare ->Column rows)
@@ -63,7 +75,7 @@
 (defn- checked-index ^long [i ^long size what]
   (if (and (int? i) (<= 0 (long i)) (< (long i) size))
     (long i)
-    (throw (IndexOutOfBoundsException. (str what " " (shown i) "; there are " size)))))
+    (throw (Failure$RowOutOfRange. (str what " " (shown i) "; there are " size)))))
 
 (deftype Dataset [^dev.arrowwood.Dataset java name ^Arena arena keys]
   Counted
@@ -753,11 +765,16 @@
 
 ;; ---- following ----
 
+(defn- next-of
+  "The next rows of a follower; nil if there are none in time, or it is closed."
+  [^Follow follow timeout]
+  (try (optional (.next follow timeout)) (catch Failure$Closed _ nil)))
+
 (deftype Follower [^Follow java ^Duration timeout name]
   IReduceInit
   (reduce [_ f init]
     (loop [result init]
-      (let [more (optional (.next java timeout))]
+      (let [more (next-of java timeout)]
         (if (nil? more)
           result
           (let [result (f result (dataset more name))]
@@ -767,8 +784,8 @@
 
 (defn follow
   "Follows a table, a dataset or its path: what `reduce` gets is a dataset for each commit seen, or several commits at once,
-  and it waits for the next one. It ends with `reduced`, or when none comes within the timeout. A second `reduce` goes on
-  where the first one ended.
+  and it waits for the next one. It ends with `reduced`, when none comes within the timeout, or when the follower is closed,
+  also by another thread. A second `reduce` goes on where the first one ended.
 
       (with-open [ticks (aw/follow \"ticks\" {:timeout-ms 1000})]
         (reduce (fn [n rows] (+ n (count rows))) 0 ticks))

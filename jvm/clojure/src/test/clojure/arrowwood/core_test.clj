@@ -252,6 +252,32 @@
         (.close ^java.lang.AutoCloseable follower)
         (is (thrown? Failure$Closed (aw/next! follower 0)))))))
 
+(deftest closing-a-follower-ends-the-reduce
+  (let [table (io/file (programs/folder) "t")]
+    (with-open [writer (aw/writer table "n: int64")] (aw/commit! (aw/append! writer [[1] [2]])))
+    (let [follower (aw/follow table)
+          seen (promise)
+          sum (future (reduce (fn [n rows] (deliver seen true) (+ n (count rows))) 0 follower))]
+      (is (programs/value "rows are seen" seen))
+      (.close ^java.lang.AutoCloseable follower)
+      (is (= 2 (programs/value "the reduce has ended" sum)))
+      (is (= :none (reduce conj :none follower)) "closed before")
+      (is (= :closed (aw/failure (try (aw/next! follower 0) (catch Exception e e))))))
+    ;; What the function throws is not the follower's.
+    (with-open [follower (aw/follow table)]
+      (is (thrown? Failure$Closed (reduce (fn [_ _] (aw/next! (doto (aw/follow table) (.close)) 0)) 0 follower))))))
+
+(deftest failures-are-told-apart
+  (doseq [[kind work] {:not-found #(aw/open "nowhere.arrow") :invalid-data #(aw/open-bytes (.getBytes "symbol,price"))
+                       :column-not-found #((aw/open (prices)) :volume) :row-out-of-range #(nth (aw/open (prices)) 3)
+                       :invalid-argument #(aw/sum 1) :unsupported #(aw/longs ((aw/open (prices)) :price))}]
+    (let [exception (try (work) nil (catch Exception e e))]
+      (is (= kind (aw/failure exception)))
+      (is (= kind (aw/failure (ex-info "while a job runs" {} (java.util.concurrent.ExecutionException. exception)))))))
+  (is (= :row-out-of-range (aw/failure (try ((:price (aw/open (prices))) 3) (catch Exception e e)))))
+  (is (nil? (aw/failure (ex-info "another" {}))))
+  (is (nil? (aw/failure nil))))
+
 (deftest with-open-ends-a-dataset
   (doseq [arena [:confined :shared]]
     (let [closed (with-open [ds (aw/open (prices) {:arena arena})]

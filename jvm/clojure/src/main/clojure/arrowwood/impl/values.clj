@@ -77,6 +77,7 @@
     (instance? BigInt x) (.toBigInteger ^BigInt x)
     (instance? Ratio x) (double x)
     (instance? Date x) (.toInstant ^Date x)
+    (keyword? x) (throw (wrong "a keyword is no value: give its name, as by (name " (shown x) ")"))
     (and (map? x) (contains? x :months))
     (let [{:keys [months days nanoseconds]} (known "an interval" [:months :days :nanoseconds] x)]
       (Interval. (int months) (int (or days 0)) (long (or nanoseconds 0))))
@@ -117,10 +118,14 @@
     (string? given) (Schema/parse given)
     :else (Schema/of ^"[Ldev.arrowwood.Field;" (into-array Field (map field (in-order "a schema" given))))))
 
+(defn keyword-of
+  "The keyword that names a constant of an enum."
+  [^Enum constant]
+  (keyword (str/replace (str/lower-case (.name constant)) "_" "-")))
+
 (defn enum
   "The constant of an enum that a keyword names."
   [^Class class key]
-  (let [constants (.getEnumConstants class)
-        named (fn [constant] (keyword (str/replace (str/lower-case (.name ^Enum constant)) "_" "-")))]
-    (or (first (filter #(= key (named %)) constants))
-        (throw (wrong (shown key) " is none of " (str/join ", " (map named constants)))))))
+  (let [constants (.getEnumConstants class)]
+    (or (first (filter #(= key (keyword-of %)) constants))
+        (throw (wrong (shown key) " is none of " (str/join ", " (map keyword-of constants)))))))

@@ -5,7 +5,11 @@ import java.io.UncheckedIOException;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.FileSystemException;
 import java.nio.file.NoSuchFileException;
+import java.util.Collections;
+import java.util.IdentityHashMap;
+import java.util.Optional;
 import java.util.OptionalInt;
+import java.util.Set;
 
 /**
  * Common to all exceptions of Arrowwood. Each extends the class of the JDK that is caught for such a mistake
@@ -15,8 +19,36 @@ import java.util.OptionalInt;
  * of a million characters, is shown in part. Methods that take a
  * path throw {@link NotFound}, {@link AccessDenied} and {@link FileSystem}, which are checked; all other methods throw
  * {@link Io} instead, with one of these as its cause.
+ *
+ * <p>An interface can't be caught. To catch all of them, catch {@code Exception}, and ask:
+ *
+ * <pre>{@code
+ * } catch (Exception e) {
+ *     if (Failure.find(e).orElse(null) instanceof Failure failure) {
+ *         log(failure.code());
+ *     } else {
+ *         throw e;
+ *     }
+ * }
+ * }</pre>
  */
 public sealed interface Failure {
+    /**
+     * Finds the failure that an exception is, or has as its cause, as those of futures and streams do.
+     *
+     * @param thrown the exception
+     * @return the failure, or empty if it is none of Arrowwood's
+     */
+    static Optional<Failure> find(Throwable thrown) {
+        Set<Throwable> seen = Collections.newSetFromMap(new IdentityHashMap<>());
+        for (Throwable one = thrown; one != null && seen.add(one); one = one.getCause()) {
+            if (one instanceof Failure failure) {
+                return Optional.of(failure);
+            }
+        }
+        return Optional.empty();
+    }
+
     /**
      * Returns the kind of failure.
      *
@@ -248,7 +280,12 @@ public sealed interface Failure {
     final class RowOutOfRange extends IndexOutOfBoundsException implements Failure {
         private static final long serialVersionUID = 1;
 
-        RowOutOfRange(String message) {
+        /**
+         * Creates the exception, for libraries over this one.
+         *
+         * @param message what is wrong with which argument
+         */
+        public RowOutOfRange(String message) {
             super(Messages.shortened(message));
         }
 
@@ -262,7 +299,12 @@ public sealed interface Failure {
     final class InvalidArgument extends IllegalArgumentException implements Failure {
         private static final long serialVersionUID = 1;
 
-        InvalidArgument(String message) {
+        /**
+         * Creates the exception, for libraries over this one.
+         *
+         * @param message what is wrong with which argument
+         */
+        public InvalidArgument(String message) {
             super(Messages.shortened(message));
         }
 
