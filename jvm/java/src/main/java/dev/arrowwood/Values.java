@@ -20,6 +20,9 @@ import java.time.OffsetDateTime;
 import java.time.ZoneOffset;
 import java.time.ZonedDateTime;
 import java.util.Optional;
+import java.util.OptionalDouble;
+import java.util.OptionalInt;
+import java.util.OptionalLong;
 import java.util.UUID;
 
 /** {@code arrowwood_value}: one value, as a Java object and back. */
@@ -228,6 +231,10 @@ final class Values {
             case BigInteger number -> putInteger(value, number, type);
             case BigDecimal number -> putDecimal(value, number, type);
             case Optional<?> optional -> write(value, optional.orElse(null), type, room);
+            case OptionalLong optional -> write(value, optional.isPresent() ? optional.getAsLong() : null, type, room);
+            case OptionalInt optional -> write(value, optional.isPresent() ? optional.getAsInt() : null, type, room);
+            case OptionalDouble optional ->
+                write(value, optional.isPresent() ? optional.getAsDouble() : null, type, room);
             case Interval interval -> putInterval(value, interval, type);
             default -> writeTime(value, object, plain(type));
         }
