@@ -677,8 +677,7 @@ public final class Dataset implements Iterable<Row> {
      */
     public void write(Path path, WriteOptions options) throws IOException {
         Native.callOnPath(call -> {
-            call.check((int) Native.WRITE.invokeExact(
-                    handle, call.text(path.toString()), options.struct(call.arena), call.error));
+            call.check((int) Native.WRITE.invokeExact(handle, call.path(path), options.struct(call.arena), call.error));
             return null;
         });
     }

@@ -183,7 +183,34 @@ final class Values {
     }
 
     static void putText(MemorySegment value, String text, Room room) {
-        putBytes(value, TEXT, text.getBytes(StandardCharsets.UTF_8), room);
+        putBytes(value, TEXT, utf8(text), room);
+    }
+
+    /** A text in UTF-8; refuses half a character, which has none: Java would put a question mark in its place. */
+    static byte[] utf8(String text) {
+        byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
+        int marks = 0;
+        for (byte one : bytes) {
+            marks += one == '?' ? 1 : 0;
+        }
+        if (marks > 0 && marks != text.chars().filter(one -> one == '?').count()) {
+            throw new Failure.InvalidArgument("the text has half a character, a lone surrogate, at index " + lone(text)
+                    + ", which UTF-8 has no bytes for");
+        }
+        return bytes;
+    }
+
+    /** The index of the first surrogate without the other one. */
+    private static int lone(String text) {
+        int index = 0;
+        while (index < text.length() && !isLone(text.codePointAt(index))) {
+            index += Character.charCount(text.codePointAt(index));
+        }
+        return index;
+    }
+
+    private static boolean isLone(int codePoint) {
+        return codePoint >= Character.MIN_SURROGATE && codePoint <= Character.MAX_SURROGATE;
     }
 
     /** A point in time in the column's unit; finer parts are truncated. */
