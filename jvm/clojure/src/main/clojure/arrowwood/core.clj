@@ -15,6 +15,7 @@
   (:require
    [arrowwood.impl.arguments :as arguments :refer [shown wrong]]
    [arrowwood.impl.memory :as memory]
+   [arrowwood.impl.once :refer [deftype-once]]
    [arrowwood.impl.print :as print]
    [arrowwood.impl.values :as values]
    [clojure.core :as c]
@@ -77,7 +78,7 @@
     (long i)
     (throw (Failure$RowOutOfRange. (str what " " (shown i) "; there are " size)))))
 
-(deftype Dataset [^dev.arrowwood.Dataset java name ^Arena arena keys]
+(deftype-once Dataset [^dev.arrowwood.Dataset java name ^Arena arena keys]
   Counted
   (count [_] (Math/toIntExact (.rows java)))
   Indexed
@@ -170,7 +171,7 @@
       (fold-longs f (long init) (.asLong column) start)
       :else (chained f init start (.rows (.dataset column)) (value-at column)))))
 
-(deftype Column [^dev.arrowwood.Column java name]
+(deftype-once Column [^dev.arrowwood.Column java name]
   Counted
   (count [_] (Math/toIntExact (.rows (.dataset java))))
   Indexed
@@ -770,7 +771,7 @@
   [^Follow follow timeout]
   (try (optional (.next follow timeout)) (catch Failure$Closed _ nil)))
 
-(deftype Follower [^Follow java ^Duration timeout name]
+(deftype-once Follower [^Follow java ^Duration timeout name]
   IReduceInit
   (reduce [_ f init]
     (loop [result init]

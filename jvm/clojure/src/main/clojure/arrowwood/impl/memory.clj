@@ -3,6 +3,7 @@
   {:no-doc true}
   (:require
    [arrowwood.impl.arguments :refer [shown wrong]]
+   [arrowwood.impl.once :refer [deftype-once]]
    [clojure.string :as str])
   (:import
    (clojure.lang Counted IFn ILookup IReduce IReduceInit Indexed Seqable Sequential)
@@ -53,7 +54,7 @@
         (if (reduced? result) @result (recur (inc i) result)))
       result)))
 
-(deftype Typed [^MemorySegment segment type ^long size]
+(deftype-once Typed [^MemorySegment segment type ^long size]
   Counted
   (count [_] (Math/toIntExact size))
   Indexed
