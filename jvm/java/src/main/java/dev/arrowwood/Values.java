@@ -56,6 +56,10 @@ final class Values {
 
     private static final long NANOS = 1_000_000_000;
 
+    /** The name of a zone, of a time that has one. */
+    private static final MemorySegment UTC =
+            Arena.global().allocateFrom(JAVA_BYTE, "UTC".getBytes(StandardCharsets.UTF_8));
+
     private Values() {}
 
     static int kind(MemorySegment value) {
@@ -228,6 +232,7 @@ final class Values {
         }
         put(value, TIMESTAMP, count);
         value.set(JAVA_INT, UNIT, unit.ordinal());
+        value.set(JAVA_LONG, SECOND_WORD, 0);
     }
 
     private static void putTimed(MemorySegment value, int kind, long count, Type.Unit unit) {
@@ -280,9 +285,9 @@ final class Values {
     private static void writeTime(MemorySegment value, Object object, Type type) {
         Times.checkZone(object, type);
         switch (object) {
-            case Instant instant -> putMoment(value, instant, type);
-            case ZonedDateTime time -> putMoment(value, time.toInstant(), type);
-            case OffsetDateTime time -> putMoment(value, time.toInstant(), type);
+            case Instant instant -> putZoned(value, instant, type);
+            case ZonedDateTime time -> putZoned(value, time.toInstant(), type);
+            case OffsetDateTime time -> putZoned(value, time.toInstant(), type);
             case LocalDateTime time -> putMoment(value, time.toInstant(ZoneOffset.UTC), type);
             case LocalDate date -> put(value, DATE, date.toEpochDay());
             case LocalTime time -> {
@@ -300,15 +305,12 @@ final class Values {
     private static void putMoment(MemorySegment value, Instant instant, Type type) {
         int nanos = instant.getNano();
         putTimestamp(value, instant.getEpochSecond(), nanos, unit(type, nanos));
-        if (type instanceof Type.Timestamp(var unit, Optional<String> zone) && zone.isPresent() && !isUtc(zone.get())) {
-            // The library can't tell whether a time of C has a zone, and takes it for columns in UTC only. A count is
-            // one of any column's unit.
-            value.set(JAVA_INT, 0, INT64);
-        }
     }
 
-    private static boolean isUtc(String zone) {
-        return zone.equals("UTC") || zone.equals("Etc/UTC") || zone.equals("Z") || zone.equals("+00:00");
+    private static void putZoned(MemorySegment value, Instant instant, Type type) {
+        putMoment(value, instant, type);
+        value.set(JAVA_LONG, LENGTH, UTC.byteSize());
+        value.set(JAVA_LONG, SECOND_WORD, UTC.address());
     }
 
     /**
