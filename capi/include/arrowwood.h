@@ -181,7 +181,9 @@ enum arrowwood_value_kind {
   ARROWWOOD_KIND_DATE = 11,      /* as.int64: days since 1970-01-01 */
   ARROWWOOD_KIND_TIME = 12,      /* as.int64: units since midnight */
   ARROWWOOD_KIND_TIMESTAMP = 13, /* as.timestamp.count: units since 1970-01-01 00:00:00, in UTC if there is a zone;
-                                    as.timestamp.zone: length bytes, not NUL-terminated; NULL without a zone */
+                                    as.timestamp.zone: length bytes, not NUL-terminated; NULL without a zone.
+                                    As an argument, one with a zone, whatever its name, is for columns with any zone;
+                                    one without for columns without a zone, or in UTC */
   ARROWWOOD_KIND_DURATION = 14,  /* as.int64: units */
   ARROWWOOD_KIND_INTERVAL = 15,  /* as.interval; unit is 0 for months, 1 for days and milliseconds, 2 for all three */
   ARROWWOOD_KIND_LIST = 16,      /* length items: see arrowwood_dataset_value */

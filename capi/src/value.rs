@@ -135,6 +135,13 @@ pub fn time_unit(value: &CValue) -> Result<TimeUnit> {
     })
 }
 
+/// The zone of a time that C has filled. Its count is in UTC whatever the zone's name is, which is not read. Without one it
+/// is unknown whether the time has a zone: columns in UTC and without one accept it.
+#[inline]
+pub fn zone(value: &CValue) -> &'static str {
+    if value.words[1] == 0 { "" } else { "UTC" }
+}
+
 /// The value filled by C.
 #[inline]
 pub fn from_c(given: &CValueIn) -> Result<Value<'_>> {
@@ -159,8 +166,7 @@ pub fn from_c(given: &CValueIn) -> Result<Value<'_>> {
         }
         kind::DATE => Value::Date(number),
         kind::TIME => Value::Time(number, time_unit(value)?),
-        // It is unknown whether it has a zone: columns with and without one accept it.
-        kind::TIMESTAMP => Value::Timestamp(number, time_unit(value)?, Some("")),
+        kind::TIMESTAMP => Value::Timestamp(number, time_unit(value)?, Some(zone(value))),
         kind::DURATION => Value::Duration(number, time_unit(value)?),
         kind::INTERVAL => interval_of(value)?,
         nested @ (kind::LIST | kind::MAP | kind::STRUCT | kind::UNION) => {

@@ -15,7 +15,7 @@ use crate::exchange::schema_to_c;
 use crate::ffi::*;
 use crate::maintain::table;
 use crate::open::schema_of;
-use crate::value::{from_c, kind, text, time_unit};
+use crate::value::{from_c, kind, text, time_unit, zone};
 
 /// `arrowwood_writer`. Calls of several threads wait for each other.
 pub struct CWriter(Mutex<Writer>);
@@ -139,7 +139,8 @@ fn with_few<const N: usize, T>(values: &[CValueIn], work: impl FnOnce(&[Value<'_
             CValue { kind: kind::FLOAT64, words, .. } => *cell = Value::Float64(f64::from_bits(words[0])),
             CValue { kind: kind::TEXT, .. } => *cell = Value::Str(text(value.bytes()?)?),
             CValue { kind: kind::TIMESTAMP, words, .. } => {
-                *cell = Value::Timestamp(words[0].cast_signed(), time_unit(value.plain())?, Some(""));
+                let value = value.plain();
+                *cell = Value::Timestamp(words[0].cast_signed(), time_unit(value)?, Some(zone(value)));
             }
             _ => *cell = stored(value)?,
         }

@@ -185,6 +185,46 @@ static void late_rows_are_found(const char *path) {
   arrowwood_dataset_free(table);
 }
 
+/* A value of a row goes where it is from, whatever the zone, also to a table whose rows may be late. */
+static void times_have_any_zone(const char *path, enum arrowwood_late late) {
+  arrowwood_writer_options options = ARROWWOOD_WRITER_OPTIONS_INIT;
+  arrowwood_value time, row[2];
+  arrowwood_predicate *predicate;
+  arrowwood_dataset *table, *found;
+  arrowwood_writer *writer;
+  struct ArrowSchema schema;
+  options.sorted_by = "ts";
+  options.late = late;
+  OK(arrowwood_schema_parse("ts: timestamp[ms, Europe/Zurich] not null, naive: timestamp[ms]", &schema, &error));
+  OK(arrowwood_writer_open(path, &schema, &options, &writer, &error));
+  schema.release(&schema);
+  row[0] = row[1] = arrowwood_int64(1000);
+  OK(arrowwood_writer_append_row(writer, row, 2, &error));
+  OK(arrowwood_writer_commit(writer, 0, &error));
+  table = opened(path);
+  time = cell(table, 0, 0);
+  CHECK(time.kind == ARROWWOOD_KIND_TIMESTAMP && time.as.timestamp.zone != NULL);
+  row[0] = time;
+  row[1] = cell(table, 0, 1);
+  OK(arrowwood_writer_append_row(writer, row, 2, &error));
+  row[1] = time;
+  FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "no time zone", arrowwood_writer_append_row(writer, row, 2, &error));
+  row[0] = row[1] = arrowwood_timestamp(1000, ARROWWOOD_UNIT_MILLISECOND);
+  FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "not in UTC", arrowwood_writer_append_row(writer, row, 2, &error));
+  OK(arrowwood_writer_close(writer, &error));
+  arrowwood_dataset_free(table);
+  table = opened(path);
+  OK(arrowwood_predicate_compare("ts", ARROWWOOD_EQ, &time, &predicate, &error));
+  OK(arrowwood_dataset_filter(table, predicate, &found, &error));
+  CHECK(rows_of(found) == 2);
+  arrowwood_dataset_free(found);
+  arrowwood_predicate_free(predicate);
+  OK(arrowwood_dataset_between(table, &time, &time, &found, &error));
+  CHECK(rows_of(found) == 2);
+  arrowwood_dataset_free(found);
+  arrowwood_dataset_free(table);
+}
+
 /* A writer with a newer schema changes the table's; rows that were there are null in the new column, and widened. */
 static void a_schema_changes(const char *path) {
   static const char *const schemas[] = {"n: int32", "n: int64, vol: float64"};
@@ -549,6 +589,8 @@ int main(int count_, char **arguments) {
   a_table_is_written_and_read(in(folder, "ticks"));
   positions_are_part_of_a_commit(in(folder, "positions"));
   late_rows_are_found(in(folder, "late"));
+  times_have_any_zone(in(folder, "zones"), ARROWWOOD_LATE_REFUSE);
+  times_have_any_zone(in(folder, "late-zones"), ARROWWOOD_LATE_ACCEPT);
   a_schema_changes(in(folder, "changed"));
   tables_take_arrow_data(in(folder, "ticks"));
   a_writer_is_given_up(in(folder, "ticks"));

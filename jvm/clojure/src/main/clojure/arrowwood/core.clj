@@ -8,11 +8,14 @@
       (aw/mean (ds :price))
       (reduce + (ds :price))
 
-  Columns are named by keywords or strings. Rows are maps from keywords to values. Exceptions are those of the Java
-  library: dev.arrowwood.Failure, and also the JDK's usual classes."
+  Columns are named by keywords or strings. Rows are maps from keywords to values. Options are a map, of which unknown keys
+  are refused. Exceptions are
+  those of the Java library: of the JDK's usual classes, such as IllegalArgumentException; `failure` tells which."
   (:refer-clojure :exclude [concat count doubles filter longs map max min shuffle take])
   (:require
+   [arrowwood.impl.arguments :as arguments :refer [shown wrong]]
    [arrowwood.impl.memory :as memory]
+   [arrowwood.impl.once :refer [deftype-once]]
    [arrowwood.impl.print :as print]
    [arrowwood.impl.values :as values]
    [clojure.core :as c]
@@ -20,7 +23,7 @@
    [clojure.string :as str])
   (:import
    (clojure.lang Counted IFn IFn$DDD IFn$LLL ILookup IReduce IReduceInit Indexed Seqable Sequential)
-   (dev.arrowwood Aggregate Aggregate$Function Arrowwood Arrowwood$CsvOptions Chunk ChunkOption Condition DoubleColumn Field Follow LongColumn ReadOption Report Report$Finding Row Schema TableStat TableWriter TableWriter$State Type Type$Bool Type$Floating Type$Int WriteOptions WriteOptions$Compression WriteOptions$Format WriterOptions WriterOptions$Late WriterOptions$Sync)
+   (dev.arrowwood Aggregate Aggregate$Function Arrowwood Arrowwood$CsvOptions Chunk ChunkOption Condition DoubleColumn Failure Failure$Closed Failure$RowOutOfRange Field Follow LongColumn ReadOption Report Report$Finding Row Schema TableStat TableWriter TableWriter$State Type Type$Bool Type$Floating Type$Int WriteOptions WriteOptions$Compression WriteOptions$Format WriterOptions WriterOptions$Late WriterOptions$Sync)
    (java.io File Writer)
    (java.lang AutoCloseable Iterable)
    (java.lang.foreign Arena MemorySegment)
@@ -33,13 +36,29 @@
 
 (set! *warn-on-reflection* true)
 
+(def ^:private most-of-a-path 4096)
+
 (defn- path ^Path [file]
   (cond
     (instance? Path file) file
     (instance? File file) (.toPath ^File file)
-    :else (Path/of (str file) (make-array String 0))))
+    (and (string? file) (<= (c/count file) (long most-of-a-path))) (Path/of file (make-array String 0))
+    (string? file) (throw (wrong "a path has at most 4096 characters, not " (c/count file) ": " (shown file)))
+    :else (throw (wrong "a path is a string, a File or a Path, not " (shown file)))))
 
 (defn- optional [^Optional value] (.orElse value nil))
+
+;; ---- failures ----
+
+(defn failure
+  "The kind of failure of Arrowwood that an exception is, or has as its cause: :not-found, :invalid-argument and so on, the
+  codes of dev.arrowwood.Failure; nil of other exceptions.
+
+      (try (aw/open \"prices.arrow\")
+        (catch Exception e (if (= :not-found (aw/failure e)) nil (throw e))))"
+  [exception]
+  (when-let [^Failure failure (optional (Failure/find exception))]
+    (values/keyword-of (.code failure))))
 
 ;; ---- datasets and columns ----
 
@@ -57,9 +76,9 @@
 (defn- checked-index ^long [i ^long size what]
   (if (and (int? i) (<= 0 (long i)) (< (long i) size))
     (long i)
-    (throw (IndexOutOfBoundsException. (str what " " (pr-str i) "; there are " size)))))
+    (throw (Failure$RowOutOfRange. (str what " " (shown i) "; there are " size)))))
 
-(deftype Dataset [^dev.arrowwood.Dataset java name ^Arena arena keys]
+(deftype-once Dataset [^dev.arrowwood.Dataset java name ^Arena arena keys]
   Counted
   (count [_] (Math/toIntExact (.rows java)))
   Indexed
@@ -96,7 +115,7 @@
   (cond
     (instance? Dataset ds) (.-java ^Dataset ds)
     (instance? dev.arrowwood.Dataset ds) ds
-    :else (throw (IllegalArgumentException. (str "not a dataset: " (class ds))))))
+    :else (throw (wrong "not a dataset: " (shown ds) "; (open path) is one"))))
 
 (defn dataset-name
   "The name that a dataset is printed with: its file's, or \"_unnamed\"."
@@ -152,7 +171,7 @@
       (fold-longs f (long init) (.asLong column) start)
       :else (chained f init start (.rows (.dataset column)) (value-at column)))))
 
-(deftype Column [^dev.arrowwood.Column java name]
+(deftype-once Column [^dev.arrowwood.Column java name]
   Counted
   (count [_] (Math/toIntExact (.rows (.dataset java))))
   Indexed
@@ -180,12 +199,14 @@
 (defn- column-of ^dev.arrowwood.Column [column]
   (if (instance? Column column)
     (.-java ^Column column)
-    (throw (IllegalArgumentException. (str "not a column: " (pr-str column) "; (ds :name) is one")))))
+    (throw (wrong "not a column: " (shown column) "; (ds :name) is one"))))
 
 ;; ---- opening ----
 
 (def ^:private open-options
   {:validate ReadOption/VALIDATE_ALL :copy ReadOption/COPY :strict ReadOption/STRICT :partial ReadOption/PARTIAL})
+
+(def ^:private all-open-options [:validate :copy :strict :partial :arena])
 
 (defn- read-options ^"[Ldev.arrowwood.ReadOption;" [options]
   (into-array ReadOption (c/map #(val %) (c/filter #(get options (key %)) open-options))))
@@ -205,13 +226,14 @@
     :arena     :confined or :shared: the dataset is closed, by `with-open`, for one thread or all of them. Otherwise the
                files are unmapped when nothing refers to the dataset, its columns or their memory any longer."
   ([file] (open file nil))
-  ([file {:keys [arena] :as options}]
-   (let [options (read-options options)
-         owner (case arena
+  ([file options]
+   (let [{:keys [arena]} (arguments/known "open" all-open-options options)
+         options (read-options options)
+         owner (condp = arena
                  nil nil
                  :confined (Arena/ofConfined)
                  :shared (Arena/ofShared)
-                 (throw (IllegalArgumentException. (str ":arena is " (pr-str arena) ", not :confined or :shared"))))
+                 (throw (wrong ":arena is " (shown arena) ", not :confined or :shared")))
          opened (try
                   (let [java (if (sequential? file)
                                (Arrowwood/open ^List (mapv path file) options)
@@ -226,9 +248,12 @@
                 (delay (values/keys-of (.fields (.schema ^dev.arrowwood.Dataset opened))))))))
 
 (defn open-bytes
-  "Opens an Arrow file or stream in a byte array, which is copied. Options as of `open`, without :arena."
+  "Opens an Arrow file or stream in a byte array, which is copied. Options: :validate, :copy, :strict and :partial, as of
+  `open`."
   ([bytes] (open-bytes bytes nil))
-  ([bytes options] (dataset (Arrowwood/openBytes bytes (read-options options)) "_unnamed")))
+  ([bytes options]
+   (dataset (Arrowwood/openBytes bytes (read-options (arguments/known "open-bytes" (keys open-options) options)))
+            "_unnamed")))
 
 (defn read-csv
   "Reads a CSV file with a header line into memory.
@@ -238,12 +263,13 @@
     :dictionary  names of text columns to encode by dictionaries
     :delimiter   a character; default: comma"
   ([file] (read-csv file nil))
-  ([file {:keys [schema dictionary delimiter]}]
-   (dataset (Arrowwood/readCsv
-              (path file)
-              (Arrowwood$CsvOptions. (Optional/ofNullable (some-> schema values/schema)) (mapv values/text dictionary)
-                                     (char (or delimiter \,))))
-            (last-name file))))
+  ([file options]
+   (let [{:keys [schema dictionary delimiter]} (arguments/known "read-csv" [:schema :dictionary :delimiter] options)]
+     (dataset (Arrowwood/readCsv
+                (path file)
+                (Arrowwood$CsvOptions. (Optional/ofNullable (some-> schema values/schema)) (mapv values/text dictionary)
+                                       (char (or delimiter \,))))
+              (last-name file)))))
 
 (defn write
   "Writes an Arrow file, replacing what is at the path atomically. Returns the dataset.
@@ -253,11 +279,12 @@
     :compression  :none (default), which can be opened in place, :lz4 or :zstd
     :max-rows     the most rows of a record batch; default: keep the batches"
   ([ds file] (write ds file nil))
-  ([ds file {:keys [format compression max-rows]}]
-   (.write (java-of ds) (path file)
-           (WriteOptions. (values/enum WriteOptions$Format (or format :file))
-                          (values/enum WriteOptions$Compression (or compression :none))
-                          (long (or max-rows 0))))
+  ([ds file options]
+   (let [{:keys [format compression max-rows]} (arguments/known "write" [:format :compression :max-rows] options)]
+     (.write (java-of ds) (path file)
+             (WriteOptions. (values/enum WriteOptions$Format (or format :file))
+                            (values/enum WriteOptions$Compression (or compression :none))
+                            (long (or max-rows 0)))))
    ds))
 
 ;; ---- what a dataset is ----
@@ -325,7 +352,7 @@
 (defn select
   "Selects columns, in the given order."
   [ds columns]
-  (like ds (.select (java-of ds) (int-array (c/map #(column-index ds %) columns)))))
+  (like ds (.select (java-of ds) (int-array (c/map #(column-index ds %) (arguments/in-order "what is selected" columns))))))
 
 (defn slice
   "Selects rows, or as many of them as there are."
@@ -363,9 +390,8 @@
 (declare condition)
 
 (defn- compared ^Condition [operator operands]
-  (let [[column & values] operands
-        col (Condition/col (values/text column))
-        value (values/object (first values))]
+  (let [col (Condition/col (values/text (first operands)))
+        value (values/object (second operands))]
     (case operator
       := (if (nil? value) (.isNull col) (.eq col value))
       :not= (if (nil? value) (.not (.isNull col)) (.ne col value))
@@ -373,10 +399,12 @@
       :<= (.le col value)
       :> (.gt col value)
       :>= (.ge col value)
-      :in (.in col (object-array (c/map values/object (first values))))
-      :null (.isNull col)
-      (throw (IllegalArgumentException.
-               (str "no condition " (pr-str operator) "; there are := :not= :< :<= :> :>= :in :null :and :or :not"))))))
+      :in (.in col (object-array (c/map values/object (second operands))))
+      :null (.isNull col))))
+
+(def ^:private operands
+  "How many operands each condition has: at least and at most."
+  {:= [2 2] :not= [2 2] :< [2 2] :<= [2 2] :> [2 2] :>= [2 2] :in [2 2] :null [1 1] :and [1 nil] :or [1 nil] :not [1 1]})
 
 (defn condition
   "The condition of a vector: [:> :price 100], also with := :not= :< :<= :>=; [:in :symbol [\"IBM\" \"AAPL\"]],
@@ -384,15 +412,21 @@
   ^Condition [given]
   (if (instance? Condition given)
     given
-    (let [[operator & operands] (if (vector? given)
-                                  given
-                                  (throw (IllegalArgumentException.
-                                           (str "a condition is a vector such as [:> :price 100], not " (pr-str given)))))]
+    (let [[operator & given-operands] (if (vector? given)
+                                        given
+                                        (throw (wrong "a condition is a vector such as [:> :price 100], not " (shown given))))
+          [least most] (or (when (keyword? operator) (operands operator))
+                           (throw (wrong "no condition " (shown operator)
+                                         "; there are := :not= :< :<= :> :>= :in :null :and :or :not")))
+          number (c/count given-operands)]
+      (when-not (and (<= (long least) number) (or (nil? most) (<= number (long most))))
+        (throw (wrong operator " has " (if most least "one or more") (if (= 1 most) " operand" " operands") ", got " number
+                      ": " (shown given))))
       (case operator
-        :and (reduce #(.and ^Condition %1 %2) (c/map condition operands))
-        :or (reduce #(.or ^Condition %1 %2) (c/map condition operands))
-        :not (.not (condition (first operands)))
-        (compared operator operands)))))
+        :and (reduce #(.and ^Condition %1 %2) (c/map condition given-operands))
+        :or (reduce #(.or ^Condition %1 %2) (c/map condition given-operands))
+        :not (.not (condition (first given-operands)))
+        (compared operator given-operands)))))
 
 (defn filter
   "Copies the rows for which a condition is true, in order. Of a table that is sorted by a column, reads only the rows
@@ -406,8 +440,11 @@
   [ds low high]
   (like ds (.between (java-of ds) (values/object low) (values/object high))))
 
-(defn- aggregate-of [[name [function column]]]
-  (let [function (values/enum Aggregate$Function function)]
+(defn- aggregate-of [[name given]]
+  (when-not (and (sequential? given) (<= 1 (c/count given) 2))
+    (throw (wrong "an aggregate is a vector such as [:mean :price], not " (shown given))))
+  (let [[function column] given
+        function (values/enum Aggregate$Function function)]
     (Aggregate. (values/text name) function (Optional/ofNullable (some-> column values/text)))))
 
 (defn aggregate
@@ -416,11 +453,17 @@
       (aw/aggregate ds [:symbol] {:n [:count] :mean [:mean :price]} {:where [:> :price 100]})
 
   Functions are :count, :sum, :mean, :median, :min, :max, :var, :std and :n-unique. The result's columns are in the order of
-  the map, or of a vector of pairs; all rows are one group if there are no columns to group by."
+  the map, or of a vector of pairs where there are more than eight; all rows are one group if there are no columns to group
+  by.
+
+  Options:
+    :where  a condition on the rows"
   ([ds by aggregates] (aggregate ds by aggregates nil))
-  ([ds by aggregates {:keys [where]}]
-   (like ds (.aggregate (java-of ds) ^List (mapv values/text by) (Optional/ofNullable (some-> where condition))
-                        (into-array Aggregate (c/map aggregate-of aggregates))))))
+  ([ds by aggregates options]
+   (let [{:keys [where]} (arguments/known "aggregate" [:where] options)]
+     (like ds (.aggregate (java-of ds) ^List (mapv values/text (arguments/in-order "what is grouped by" by))
+                          (Optional/ofNullable (some-> where condition))
+                          (into-array Aggregate (c/map aggregate-of (arguments/in-order "the result" aggregates))))))))
 
 (defn describe
   "Describes each column: rows for count, null_count, mean, std, min, 25%, 50%, 75% and max."
@@ -473,13 +516,15 @@
   ^LongColumn [column]
   (.asLong (column-of column)))
 
+(def ^:private chunk-options {:checked ChunkOption/CHECKED :aligned ChunkOption/ALIGNED})
+
 (defn chunks
   "The memory of a column, a dev.arrowwood.Chunk for each batch, where it lies. Options: :checked, :aligned."
   ([column] (chunks column nil))
   ([column options]
+   (arguments/known "chunks" (keys chunk-options) options)
    (.chunks (column-of column) ^"[Ldev.arrowwood.ChunkOption;"
-            (into-array ChunkOption (keep (fn [[key option]] (when (get options key) option))
-                                          {:checked ChunkOption/CHECKED :aligned ChunkOption/ALIGNED})))))
+            (into-array ChunkOption (keep (fn [[key option]] (when (get options key) option)) chunk-options)))))
 
 ;; ---- in parallel ----
 
@@ -607,15 +652,16 @@
         name (values/text name)
         {:keys [offset length type]} (or (first (c/filter #(and (= field (:field %)) (= name (:name %)))
                                                           (:buffers message)))
-                                         (throw (IllegalArgumentException.
-                                                  (str "the message has no buffer " (pr-str field) " " (pr-str name)
-                                                       "; there are "
-                                                       (str/join ", " (c/map (juxt :field :name) (:buffers message)))))))]
+                                         (throw (wrong "the message has no buffer " (shown field) " " (shown name) "; there are "
+                                                       (shown (mapv (juxt :field :name) (:buffers message))))))]
     (when-let [codec (:compression message)]
-      (throw (IllegalArgumentException. (str "the buffers of the message are compressed: " codec))))
+      (throw (wrong "the buffers of the message are compressed: " codec)))
     (typed segment type (+ (long (:body-offset message)) (long offset)) length)))
 
 ;; ---- tables that grow ----
+
+(def ^:private all-writer-options
+  [:sorted-by :late :index :dictionary :sync :sync-interval-ms :segment-rows :force])
 
 (defn- writer-options ^WriterOptions [{:keys [sync sync-interval-ms segment-rows dictionary sorted-by late index force]}]
   (cond-> WriterOptions/DEFAULT
@@ -635,7 +681,7 @@
 
   The schema is text, \"ts: timestamp[us, UTC] not null, price: float64\"; or pairs of names and types,
   {:ts \"timestamp[us, UTC]\" :price :float64}, in a vector of pairs where there are more than eight, because larger maps have
-  no order; or as `schema` returns it. Without one, the table has to exist.
+  no order and are refused; or as `schema` returns it. Without one, the table has to exist.
 
   Options:
     :sorted-by         a column whose values never decrease
@@ -650,7 +696,8 @@
   (^TableWriter [directory] (TableWriter/open (path directory)))
   (^TableWriter [directory schema] (writer directory schema nil))
   (^TableWriter [directory schema options]
-   (TableWriter/open (path directory) (values/schema schema) (writer-options options))))
+   (TableWriter/open (path directory) (values/schema schema)
+                     (writer-options (arguments/known "writer" all-writer-options options)))))
 
 (defn append!
   "Appends a row, which is a map (columns that it lacks are nil) or a vector of values in the order of the columns; or rows:
@@ -678,11 +725,12 @@
                 with its rows, and the same after a crash; those that are not named keep their values
     :durable    true: also syncs to disk, so that rows and positions survive a power failure"
   ([^TableWriter writer] (.commit writer) writer)
-  ([^TableWriter writer {:keys [durable positions]}]
-   (if positions
-     (.commit writer (java.util.HashMap. ^java.util.Map (into {} (c/map (fn [[name at]] [(values/text name) (long at)])) positions)))
-     (.commit writer))
-   (when durable (.waitDurable writer))
+  ([^TableWriter writer options]
+   (let [{:keys [durable positions]} (arguments/known "commit!" [:positions :durable] options)]
+     (if positions
+       (.commit writer (java.util.HashMap. ^java.util.Map (into {} (c/map (fn [[name at]] [(values/text name) (long at)])) positions)))
+       (.commit writer))
+     (when durable (.waitDurable writer)))
    writer))
 
 (defn positions
@@ -718,11 +766,16 @@
 
 ;; ---- following ----
 
-(deftype Follower [^Follow java ^Duration timeout name]
+(defn- next-of
+  "The next rows of a follower; nil if there are none in time, or it is closed."
+  [^Follow follow timeout]
+  (try (optional (.next follow timeout)) (catch Failure$Closed _ nil)))
+
+(deftype-once Follower [^Follow java ^Duration timeout name]
   IReduceInit
   (reduce [_ f init]
     (loop [result init]
-      (let [more (optional (.next java timeout))]
+      (let [more (next-of java timeout)]
         (if (nil? more)
           result
           (let [result (f result (dataset more name))]
@@ -732,8 +785,8 @@
 
 (defn follow
   "Follows a table, a dataset or its path: what `reduce` gets is a dataset for each commit seen, or several commits at once,
-  and it waits for the next one. It ends with `reduced`, or when none comes within the timeout. A second `reduce` goes on
-  where the first one ended.
+  and it waits for the next one. It ends with `reduced`, when none comes within the timeout, or when the follower is closed,
+  also by another thread. A second `reduce` goes on where the first one ended.
 
       (with-open [ticks (aw/follow \"ticks\" {:timeout-ms 1000})]
         (reduce (fn [n rows] (+ n (count rows))) 0 ticks))
@@ -742,8 +795,9 @@
     :from        the number of the first row; default: 0; -1: the next one committed
     :timeout-ms  default: without end"
   ([table] (follow table nil))
-  ([table {:keys [from timeout-ms]}]
-   (let [ds (if (or (instance? Dataset table) (instance? dev.arrowwood.Dataset table)) table (open table))]
+  ([table options]
+   (let [{:keys [from timeout-ms]} (arguments/known "follow" [:from :timeout-ms] options)
+         ds (if (or (instance? Dataset table) (instance? dev.arrowwood.Dataset table)) table (open table))]
      (->Follower (.follow (java-of ds) (long (or from 0)))
                  (if timeout-ms (Duration/ofMillis timeout-ms) (Duration/ofDays 36500))
                  (dataset-name ds)))))

@@ -9,6 +9,7 @@
   in: it is unmapped when nothing refers to the dataset, its columns or their buffers any longer."
   (:require
    [arrowwood.core :as aw]
+   [arrowwood.impl.arguments :as arguments]
    [arrowwood.impl.values :as values]
    [tech.v3.dataset :as ds]
    [tech.v3.dataset.string-table]
@@ -196,8 +197,9 @@
     :key-fn        a function from the names of columns to those in the result, such as keyword; default: strings
     :dataset-name  default: the file's name"
   ([data] (->dataset data nil))
-  ([data {:keys [key-fn dataset-name]}]
-   (let [opened (if (or (string? data) (instance? java.io.File data) (instance? java.nio.file.Path data)) (aw/open data) data)
+  ([data options]
+   (let [{:keys [key-fn dataset-name]} (arguments/known "->dataset" [:key-fn :dataset-name] options)
+         opened (if (or (string? data) (instance? java.io.File data) (instance? java.nio.file.Path data)) (aw/open data) data)
          ^Dataset java (.in (aw/java-dataset opened) (Arena/ofAuto))]
      (ds/new-dataset {:dataset-name (or dataset-name (aw/dataset-name opened))}
                      (mapv #(column-of % (or key-fn identity)) (.columns java))))))

@@ -252,6 +252,68 @@
         (.close ^java.lang.AutoCloseable follower)
         (is (thrown? Failure$Closed (aw/next! follower 0)))))))
 
+(deftest closing-a-follower-ends-the-reduce
+  (let [table (io/file (programs/folder) "t")]
+    (with-open [writer (aw/writer table "n: int64")] (aw/commit! (aw/append! writer [[1] [2]])))
+    (let [follower (aw/follow table)
+          seen (promise)
+          sum (future (reduce (fn [n rows] (deliver seen true) (+ n (count rows))) 0 follower))]
+      (is (programs/value "rows are seen" seen))
+      (.close ^java.lang.AutoCloseable follower)
+      (is (= 2 (programs/value "the reduce has ended" sum)))
+      (is (= :none (reduce conj :none follower)) "closed before")
+      (is (= :closed (aw/failure (try (aw/next! follower 0) (catch Exception e e))))))
+    ;; What the function throws is not the follower's.
+    (with-open [follower (aw/follow table)]
+      (is (thrown? Failure$Closed (reduce (fn [_ _] (aw/next! (doto (aw/follow table) (.close)) 0)) 0 follower))))))
+
+(deftest what-was-made-before-a-reload-is-no-stranger
+  (let [ds (numbers 1000)
+        column (:n ds)
+        memory (aw/typed (aw/map (prices)) :int8)
+        table (io/file (programs/folder) "t")
+        follower (do (with-open [writer (aw/writer table "n: int64")] (aw/commit! (aw/append! writer [[1] [2]])))
+                     (aw/follow table))
+        uses {"rows" #(aw/rows ds) "nth" #(nth ds 3) "a row" #(aw/row ds 3) "filter" #(aw/rows (aw/filter ds [:< :n 10]))
+              "concat" #(aw/rows (aw/concat ds ds (numbers 10))) "messages" #(count (aw/messages ds))
+              "sum" #(aw/sum column) "a column of it" #(aw/sum (ds :x)) "field" #(aw/field column)
+              "map-reduce" #(aw/map-reduce column (fn [part] (reduce + part)) +) "fold" #(reducers/fold + column)
+              "fold of rows" #(reducers/fold + (fn ([] 0) ([k _] (inc k))) ds)
+              "print" #(pr-str ds) "print a column" #(pr-str column) "print memory" #(pr-str memory)
+              "text" #(aw/text memory 0 6) "name" #(aw/dataset-name ds) "print a follower" #(pr-str follower)
+              "append" #(with-open [writer (aw/writer (io/file (programs/folder) "t") (aw/schema ds))]
+                          (:rows (aw/progress (aw/append! writer ds))))}
+        before (update-vals uses #(%))]
+    (doseq [reload [:reload :reload-all]]
+      (require 'arrowwood.core reload)
+      (doseq [[what use] uses]
+        (is (= (before what) (use)) (str what " after " reload)))
+      (is (= (class ds) (class (aw/open (prices)))))
+      (is (= "AAPL" (:symbol (last (aw/open (prices))))) "what is opened now works, too"))
+    (is (= [{:n 1} {:n 2}] (seq (aw/next! follower programs/patience-ms))))
+    (is (= :none (reduce conj :none (doto follower (.close)))))))
+
+(deftest a-type-is-made-anew-where-its-source-has-changed
+  (binding [*ns* (create-ns 'arrowwood.scratch)]
+    (refer-clojure)
+    (require '[arrowwood.impl.once :refer [deftype-once]])
+    (let [made (fn [text] (class (eval (read-string (str "(do " text " (->Thing 1))")))))
+          same "(deftype-once Thing [x] clojure.lang.IDeref (deref [_] (#(+ % 1) x)))"
+          first-one (made same)]
+      (is (= first-one (made same) (made same)))
+      (is (not= first-one (made "(deftype-once Thing [x] clojure.lang.IDeref (deref [_] (#(+ % 2) x)))"))))))
+
+(deftest failures-are-told-apart
+  (doseq [[kind work] {:not-found #(aw/open "nowhere.arrow") :invalid-data #(aw/open-bytes (.getBytes "symbol,price"))
+                       :column-not-found #((aw/open (prices)) :volume) :row-out-of-range #(nth (aw/open (prices)) 3)
+                       :invalid-argument #(aw/sum 1) :unsupported #(aw/longs ((aw/open (prices)) :price))}]
+    (let [exception (try (work) nil (catch Exception e e))]
+      (is (= kind (aw/failure exception)))
+      (is (= kind (aw/failure (ex-info "while a job runs" {} (java.util.concurrent.ExecutionException. exception)))))))
+  (is (= :row-out-of-range (aw/failure (try ((:price (aw/open (prices))) 3) (catch Exception e e)))))
+  (is (nil? (aw/failure (ex-info "another" {}))))
+  (is (nil? (aw/failure nil))))
+
 (deftest with-open-ends-a-dataset
   (doseq [arena [:confined :shared]]
     (let [closed (with-open [ds (aw/open (prices) {:arena arena})]

@@ -97,3 +97,7 @@
     (with-open [writer (aw/writer table {:symbol :utf8 :date :date32 :n :int64 :price :float64})]
       (aw/commit! (aw/append! writer (ds/mapseq-reader theirs))))
     (is (= (seq (aw/open table)) (map #(update-keys % keyword) (seq (aw/open (stocks))))))))
+
+(deftest unknown-options-are-refused
+  (is (thrown-with-msg? IllegalArgumentException #"has no option :key-fun, perhaps it is :key-fn;"
+                        (tmd/->dataset "nowhere.arrow" {:key-fun keyword}))))

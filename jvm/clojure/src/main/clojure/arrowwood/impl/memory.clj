@@ -1,6 +1,10 @@
 (ns arrowwood.impl.memory
   "Memory read as numbers of one type."
   {:no-doc true}
+  (:require
+   [arrowwood.impl.arguments :refer [shown wrong]]
+   [arrowwood.impl.once :refer [deftype-once]]
+   [clojure.string :as str])
   (:import
    (clojure.lang Counted IFn ILookup IReduce IReduceInit Indexed Seqable Sequential)
    (java.io Writer)
@@ -50,7 +54,7 @@
         (if (reduced? result) @result (recur (inc i) result)))
       result)))
 
-(deftype Typed [^MemorySegment segment type ^long size]
+(deftype-once Typed [^MemorySegment segment type ^long size]
   Counted
   (count [_] (Math/toIntExact size))
   Indexed
@@ -72,9 +76,8 @@
 (defn typed
   "The numbers of a type in a segment."
   ^Typed [^MemorySegment segment type]
-  (let [width (or (bits type)
-                  (throw (IllegalArgumentException. (str "memory is not of type " (pr-str type) "; types are "
-                                                         (pr-str (sort (keys bits)))))))]
+  (let [width (or (when (keyword? type) (bits type))
+                  (throw (wrong "memory is not of type " (shown type) "; types are " (str/join ", " (sort (keys bits))))))]
     (->Typed segment type (quot (* 8 (.byteSize segment)) (long width)))))
 
 (defn text
@@ -85,7 +88,7 @@
                     (.onMalformedInput CodingErrorAction/REPORT))]
     (str (.decode decoder (java.nio.ByteBuffer/wrap bytes)))))
 
-(def ^:private shown 20)
+(def ^:private most-shown 20)
 
 (defn print-items
   "Prints the first items of what has an order."
@@ -98,4 +101,4 @@
 
 (defmethod print-method Typed [^Typed typed out]
   (let [size (long (.-size typed))]
-    (print-items (map #(typed %) (range (min (long shown) size))) (< (long shown) size) out)))
+    (print-items (map #(typed %) (range (min (long most-shown) size))) (< (long most-shown) size) out)))

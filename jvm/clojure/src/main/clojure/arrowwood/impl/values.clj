@@ -2,6 +2,7 @@
   "Names and values between Java and Clojure."
   {:no-doc true}
   (:require
+   [arrowwood.impl.arguments :refer [in-order known shown wrong]]
    [clojure.string :as str])
   (:import
    (clojure.lang BigInt MapEntry PersistentArrayMap Ratio)
@@ -20,7 +21,7 @@
     ;; A slash doesn't divide the name of a column.
     (keyword? column) (subs (str column) 1)
     (symbol? column) (str column)
-    :else (throw (IllegalArgumentException. (str "columns are named by keywords or strings, not " (pr-str column))))))
+    :else (throw (wrong "columns are named by keywords or strings, not " (shown column)))))
 
 (defn texts ^"[Ljava.lang.String;" [columns]
   (into-array String (map text columns)))
@@ -30,9 +31,8 @@
   ^objects [fields]
   (let [names (map #(.name ^Field %) fields)]
     (when-let [twice (first (keep (fn [[name times]] (when (< 1 (long times)) name)) (frequencies names)))]
-      (throw (IllegalArgumentException.
-               (str "several columns or members are called '" twice
-                    "', so that they can't be keys of a map: select columns by their indexes"))))
+      (throw (wrong "several columns or members are called '" twice
+                    "', so that they can't be keys of a map: select columns by their indexes")))
     (object-array (map keyword names))))
 
 ;; ---- from Java ----
@@ -77,7 +77,10 @@
     (instance? BigInt x) (.toBigInteger ^BigInt x)
     (instance? Ratio x) (double x)
     (instance? Date x) (.toInstant ^Date x)
-    (and (map? x) (contains? x :months)) (Interval. (int (:months x)) (int (:days x 0)) (long (:nanoseconds x 0)))
+    (keyword? x) (throw (wrong "a keyword is no value: give its name, as by (name " (shown x) ")"))
+    (and (map? x) (contains? x :months))
+    (let [{:keys [months days nanoseconds]} (known "an interval" [:months :days :nanoseconds] x)]
+      (Interval. (int months) (int (or days 0)) (long (or nanoseconds 0))))
     :else x))
 
 (defn java-row
@@ -101,7 +104,7 @@
 
 (defn- field ^Field [given]
   (if (map? given)
-    (let [{:keys [name type nullable metadata]} given]
+    (let [{:keys [name type nullable metadata]} (known "a column of a schema" [:name :type :nullable :metadata] given)]
       (Field. (text name) (type-of type) (not (false? nullable)) (into {} metadata)))
     (let [[name type] given
           [_ plain not-null] (re-matches #"(.*?)( not null)?" (text type))]
@@ -113,13 +116,16 @@
   (cond
     (instance? Schema given) given
     (string? given) (Schema/parse given)
-    :else (Schema/of ^"[Ldev.arrowwood.Field;" (into-array Field (map field given)))))
+    :else (Schema/of ^"[Ldev.arrowwood.Field;" (into-array Field (map field (in-order "a schema" given))))))
+
+(defn keyword-of
+  "The keyword that names a constant of an enum."
+  [^Enum constant]
+  (keyword (str/replace (str/lower-case (.name constant)) "_" "-")))
 
 (defn enum
   "The constant of an enum that a keyword names."
   [^Class class key]
-  (let [constants (.getEnumConstants class)
-        named (fn [constant] (keyword (str/replace (str/lower-case (.name ^Enum constant)) "_" "-")))]
-    (or (first (filter #(= key (named %)) constants))
-        (throw (IllegalArgumentException.
-                 (str (pr-str key) " is none of " (str/join ", " (map (comp pr-str named) constants))))))))
+  (let [constants (.getEnumConstants class)]
+    (or (first (filter #(= key (keyword-of %)) constants))
+        (throw (wrong (shown key) " is none of " (str/join ", " (map keyword-of constants)))))))

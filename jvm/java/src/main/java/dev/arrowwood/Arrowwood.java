@@ -77,7 +77,7 @@ public final class Arrowwood {
      * @throws IllegalArgumentException if several files differ in their schemas
      */
     public static Dataset open(Path path, ReadOption... options) throws IOException {
-        return opened(path.toString(), null, options);
+        return opened(path, null, options);
     }
 
     /**
@@ -93,14 +93,14 @@ public final class Arrowwood {
      * @throws IllegalArgumentException if several files differ in their schemas
      */
     public static Dataset open(Path path, Arena arena, ReadOption... options) throws IOException {
-        return opened(path.toString(), java.util.Objects.requireNonNull(arena), options);
+        return opened(path, java.util.Objects.requireNonNull(arena), options);
     }
 
-    private static Dataset opened(String path, Arena arena, ReadOption... options) throws IOException {
+    private static Dataset opened(Path path, Arena arena, ReadOption... options) throws IOException {
         return Native.callOnPath(call -> {
             MemorySegment struct = ReadOption.struct(call.arena, options);
             return Dataset.make(
-                    call, arena, (c, out) -> (int) Native.OPEN.invokeExact(c.text(path), struct, out, c.error));
+                    call, arena, (c, out) -> (int) Native.OPEN.invokeExact(c.path(path), struct, out, c.error));
         });
     }
 
@@ -116,7 +116,7 @@ public final class Arrowwood {
     public static Dataset open(List<Path> paths, ReadOption... options) throws IOException {
         return Native.callOnPath(call -> {
             MemorySegment struct = ReadOption.struct(call.arena, options);
-            MemorySegment texts = call.texts(paths.stream().map(Path::toString).toList());
+            MemorySegment texts = call.paths(paths);
             return Dataset.make(call, null, (c, out) ->
                     (int) Native.OPEN_PATHS.invokeExact(texts, (long) paths.size(), struct, out, c.error));
         });
@@ -258,8 +258,8 @@ public final class Arrowwood {
             struct.set(JAVA_LONG, 24, options.dictionary.size());
             struct.set(JAVA_INT, 32, options.delimiter);
             try {
-                return Dataset.make(call, null, (c, out) ->
-                        (int) Native.READ_CSV.invokeExact(c.text(path.toString()), struct, out, c.error));
+                return Dataset.make(
+                        call, null, (c, out) -> (int) Native.READ_CSV.invokeExact(c.path(path), struct, out, c.error));
             } finally {
                 java.lang.ref.Reference.reachabilityFence(options);
             }
@@ -294,7 +294,7 @@ public final class Arrowwood {
             MemorySegment report = call.arena.allocate(Report.SIZE, 8);
             report.set(JAVA_LONG, 0, Report.SIZE);
             call.check((int) Native.CHECK.invokeExact(
-                    call.text(path.toString()),
+                    call.path(path),
                     Native.progress(call, progress),
                     MemorySegment.NULL,
                     report,
@@ -331,7 +331,7 @@ public final class Arrowwood {
             MemorySegment report = call.arena.allocate(Report.SIZE, 8);
             report.set(JAVA_LONG, 0, Report.SIZE);
             call.check((int) Native.REPAIR.invokeExact(
-                    call.text(path.toString()),
+                    call.path(path),
                     Native.progress(call, progress),
                     MemorySegment.NULL,
                     report,
@@ -374,11 +374,7 @@ public final class Arrowwood {
     public static long compact(Path path, Progress progress) throws IOException {
         return Native.callOnPath(call -> {
             call.check((int) Native.COMPACT.invokeExact(
-                    call.text(path.toString()),
-                    Native.progress(call, progress),
-                    MemorySegment.NULL,
-                    call.out,
-                    call.error));
+                    call.path(path), Native.progress(call, progress), MemorySegment.NULL, call.out, call.error));
             return call.out.get(JAVA_LONG, 0);
         });
     }
@@ -395,7 +391,7 @@ public final class Arrowwood {
         return Native.callOnPath(call -> {
             MemorySegment struct = call.arena.allocate(TableStat.SIZE, 8);
             struct.set(JAVA_LONG, 0, TableStat.SIZE);
-            call.check((int) Native.TABLE_STAT.invokeExact(call.text(path.toString()), struct, call.error));
+            call.check((int) Native.TABLE_STAT.invokeExact(call.path(path), struct, call.error));
             return TableStat.of(struct);
         });
     }

@@ -27,12 +27,20 @@ import java.util.stream.LongStream;
  * </ul>
  *
  * <p>Read with {@code get} and {@code getAtIndex} in loops over {@code long} indexes. If another process truncates the
- * file, such reads throw {@code InternalError}. Don't use the Vector API over a segment of a mapped file: the JVM
+ * file, such reads throw {@code InternalError}; {@link #isValid}, {@link DoubleColumn} and {@link LongColumn} throw
+ * {@link Failure.FileChanged}. Don't use the Vector API over a segment of a mapped file: the JVM
  * doesn't survive a truncation in compiled vector code. {@link #copyOfValues} is safe, and so are the reductions of
  * {@link Column}.
  */
 public final class Chunk {
     static final long SIZE = 160;
+
+    /**
+     * How often a read calls itself, so that it has a frame of its own in compiled code: the JVM tells of a fault as late as
+     * when a frame returns or a loop repeats, and what is inlined into a caller's loop can't catch it. Compilers inline a
+     * recursion once.
+     */
+    static final int DEEP = 2;
 
     private static final long FIRST_ROW = 0;
     private static final long ROWS = 8;
@@ -111,6 +119,7 @@ public final class Chunk {
      * @param row its index in the chunk
      * @return false if the value is null
      * @throws IndexOutOfBoundsException if there is no such row
+     * @throws Failure.FileChanged if the file was truncated
      */
     public boolean isValid(long row) {
         Objects.checkIndex(row, rows());
@@ -118,7 +127,37 @@ public final class Chunk {
             return true;
         }
         long bit = row + struct.get(JAVA_INT, VALIDITY_BIT);
-        return (validity.get(JAVA_BYTE, bit >> 3) >> (bit & 7) & 1) != 0;
+        byte flags;
+        try {
+            flags = read(validity, bit >> 3, DEEP);
+        } catch (InternalError e) {
+            throw changed(validity.asSlice(bit >> 3, 1), e);
+        }
+        return (flags >> (bit & 7) & 1) != 0;
+    }
+
+    private static byte read(MemorySegment bytes, long index, int depth) {
+        return depth > 0 ? read(bytes, index, depth - 1) : bytes.get(JAVA_BYTE, index);
+    }
+
+    /** The failure of a read that the JVM gave up, as of a file that was truncated: what the library says of these bytes. */
+    private static RuntimeException changed(MemorySegment bytes, InternalError cause) {
+        RuntimeException failure;
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment copy = arena.allocate(bytes.byteSize());
+            Native.run(call -> call.check((int) Native.COPY.invokeExact(copy, bytes, bytes.byteSize(), call.error)));
+            failure = changed();
+        } catch (Failure.FileChanged e) {
+            failure = e;
+        }
+        failure.addSuppressed(cause);
+        return failure;
+    }
+
+    /** The failure of a read that works by now. */
+    static RuntimeException changed() {
+        return new Failure.FileChanged(
+                "a file could not be read for a moment: it was truncated, or its disk fails; open it " + "again");
     }
 
     /**

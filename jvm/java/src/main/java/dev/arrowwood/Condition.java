@@ -7,8 +7,9 @@ import java.util.Objects;
 
 /**
  * A condition on rows. A comparison with null is neither true nor false, and so is its negation. NaN is not equal to
- * anything, nor less, nor greater. Numbers compare by value, times across units; integers also stand for times in the
- * column's unit.
+ * anything, nor less, nor greater. Numbers compare by value, times across units, however fine; integers also stand for
+ * times in the column's unit. Timestamps with a time zone compare with {@code Instant}, {@code ZonedDateTime} and
+ * {@code OffsetDateTime}, those without one with {@code LocalDateTime}.
  *
  * <pre>{@code
  * import static dev.arrowwood.Condition.col;

@@ -10,22 +10,34 @@ import java.util.List;
 
 /** Conditions as {@code arrowwood_predicate}, which are freed at the end of the call. */
 final class Conditions {
-    private Conditions() {}
+    private final Native.Call call;
+    /** The columns that are compared. */
+    private final List<Field> fields;
+
+    private Conditions(Native.Call call, List<Field> fields) {
+        this.call = call;
+        this.fields = fields;
+    }
 
     /** A pending step: a condition to build, or one whose parts are built. */
     private record Step(Condition condition, boolean partsAreBuilt) {}
 
+    /** The condition on rows of these columns. */
+    static MemorySegment build(Native.Call call, Condition whole, List<Field> fields) throws Throwable {
+        return new Conditions(call, fields).build(whole);
+    }
+
     /** Builds parts before their conditions, without recursion: small stacks suffice for deep conditions. */
-    static MemorySegment build(Native.Call call, Condition whole) throws Throwable {
+    private MemorySegment build(Condition whole) throws Throwable {
         Deque<Step> steps = new ArrayDeque<>(List.of(new Step(whole, false)));
         Deque<MemorySegment> built = new ArrayDeque<>();
         while (!steps.isEmpty()) {
             Step step = steps.pop();
             List<Condition> parts = parts(step.condition);
             if (parts.isEmpty()) {
-                built.push(leaf(call, step.condition));
+                built.push(leaf(step.condition));
             } else if (step.partsAreBuilt) {
-                built.push(joined(call, step.condition, built));
+                built.push(joined(step.condition, built));
             } else {
                 steps.push(new Step(step.condition, true));
                 parts.forEach(part -> steps.push(new Step(part, false)));
@@ -43,32 +55,33 @@ final class Conditions {
         };
     }
 
-    private static MemorySegment leaf(Native.Call call, Condition condition) throws Throwable {
+    private MemorySegment leaf(Condition condition) throws Throwable {
         return made(
-                call,
                 switch (condition) {
                     case Condition.Compare(String column, Condition.Operator operator, Object value) ->
                         (int) Native.COMPARE.invokeExact(
                                 call.text(column),
                                 operator.ordinal() + 1,
-                                values(call, Collections.singletonList(value)),
+                                values(column, Collections.singletonList(value), side(operator)),
                                 call.out,
                                 call.error);
                     case Condition.In(String column, List<?> list) ->
                         (int) Native.IN.invokeExact(
-                                call.text(column), values(call, list), (long) list.size(), call.out, call.error);
+                                call.text(column),
+                                values(column, list, Times.Side.NEITHER),
+                                (long) list.size(),
+                                call.out,
+                                call.error);
                     case Condition.IsNull(String column) ->
                         (int) Native.IS_NULL.invokeExact(call.text(column), call.out, call.error);
                     default -> throw new Failure.Internal("no leaf: " + condition);
                 });
     }
 
-    private static MemorySegment joined(Native.Call call, Condition condition, Deque<MemorySegment> built)
-            throws Throwable {
+    private MemorySegment joined(Condition condition, Deque<MemorySegment> built) throws Throwable {
         // Parts were built from the last to the first.
         MemorySegment left = built.pop();
         return made(
-                call,
                 switch (condition) {
                     case Condition.And and -> (int) Native.AND.invokeExact(left, built.pop(), call.out, call.error);
                     case Condition.Or or -> (int) Native.OR.invokeExact(left, built.pop(), call.out, call.error);
@@ -76,16 +89,33 @@ final class Conditions {
                 });
     }
 
-    private static MemorySegment made(Native.Call call, int code) throws Throwable {
+    private MemorySegment made(int code) throws Throwable {
         call.check(code);
         return Native.owned(call.out.get(ADDRESS, 0), call.arena, Native.PREDICATE_FREE);
     }
 
-    private static MemorySegment values(Native.Call call, List<?> objects) {
+    /** Which count of the column's unit stands for a time that is none. */
+    private static Times.Side side(Condition.Operator operator) {
+        return switch (operator) {
+            case LE, GT -> Times.Side.BELOW;
+            case LT, GE -> Times.Side.ABOVE;
+            case EQ, NE -> Times.Side.NEITHER;
+        };
+    }
+
+    private MemorySegment values(String column, List<?> objects, Times.Side side) {
+        Type type = type(column);
         MemorySegment values = call.arena.allocate(Math.max(1, objects.size()) * Values.SIZE, 8);
         for (int i = 0; i < objects.size(); i++) {
-            Values.write(values.asSlice(i * Values.SIZE, Values.SIZE), objects.get(i), null, call::room);
+            Values.writeCompared(values.asSlice(i * Values.SIZE, Values.SIZE), objects.get(i), type, side, call::room);
         }
         return values;
+    }
+
+    /** The type of a column; null if there is none, or several, which the library refuses. */
+    private Type type(String column) {
+        List<Field> found =
+                fields.stream().filter(field -> field.name().equals(column)).toList();
+        return found.size() == 1 ? found.get(0).type() : null;
     }
 }

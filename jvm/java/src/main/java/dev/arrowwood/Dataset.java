@@ -555,13 +555,13 @@ public final class Dataset implements Iterable<Row> {
      * @throws IllegalArgumentException if a column isn't there, or can't be compared with a value of that kind
      */
     public Dataset filter(Condition condition) {
-        return derived((call, out) ->
-                (int) Native.FILTER.invokeExact(handle, Conditions.build(call, condition), out, call.error));
+        return derived((call, out) -> (int) Native.FILTER.invokeExact(
+                handle, Conditions.build(call, condition, schema().fields()), out, call.error));
     }
 
     /**
      * Selects the rows whose value in the column that the table is sorted by is between two others, both included, by
-     * binary search.
+     * binary search. Values are compared as by {@link #filter}.
      *
      * @param low the least value; an integer also stands for a time in the column's unit
      * @param high the greatest value
@@ -575,8 +575,8 @@ public final class Dataset implements Iterable<Row> {
         return derived((call, out) -> {
             MemorySegment values = call.arena.allocate(2 * Values.SIZE, 8);
             MemorySegment second = values.asSlice(Values.SIZE);
-            Values.write(values, low, type, call::room);
-            Values.write(second, high, type, call::room);
+            Values.writeCompared(values, low, type, Times.Side.ABOVE, call::room);
+            Values.writeCompared(second, high, type, Times.Side.BELOW, call::room);
             return (int) Native.BETWEEN.invokeExact(handle, values, second, out, call.error);
         });
     }
@@ -606,7 +606,8 @@ public final class Dataset implements Iterable<Row> {
      */
     public Dataset aggregate(List<String> by, Optional<Condition> where, Aggregate... aggregates) {
         return derived((call, out) -> {
-            MemorySegment condition = where.isPresent() ? Conditions.build(call, where.get()) : MemorySegment.NULL;
+            MemorySegment condition =
+                    where.isPresent() ? Conditions.build(call, where.get(), schema().fields()) : MemorySegment.NULL;
             return (int) Native.AGGREGATE.invokeExact(
                     handle,
                     call.texts(by),
@@ -676,8 +677,7 @@ public final class Dataset implements Iterable<Row> {
      */
     public void write(Path path, WriteOptions options) throws IOException {
         Native.callOnPath(call -> {
-            call.check((int) Native.WRITE.invokeExact(
-                    handle, call.text(path.toString()), options.struct(call.arena), call.error));
+            call.check((int) Native.WRITE.invokeExact(handle, call.path(path), options.struct(call.arena), call.error));
             return null;
         });
     }

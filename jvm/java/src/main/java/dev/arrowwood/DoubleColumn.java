@@ -1,5 +1,6 @@
 package dev.arrowwood;
 
+import java.lang.foreign.MemorySegment;
 import java.util.List;
 import java.util.stream.DoubleStream;
 import java.util.stream.IntStream;
@@ -33,10 +34,24 @@ public final class DoubleColumn {
      * @return the value
      * @throws IndexOutOfBoundsException if there is no such row
      * @throws IllegalStateException if it is null
+     * @throws Failure.FileChanged if the file was truncated
      */
     public double get(long row) {
         int chunk = numbers.chunk(row);
-        return reader.get(numbers.values(chunk), numbers.place(chunk, row));
+        return read(chunk, numbers.place(chunk, row));
+    }
+
+    /** The value at an index of a chunk. */
+    private double read(int chunk, long index) {
+        try {
+            return read(numbers.values(chunk), index, Chunk.DEEP);
+        } catch (InternalError e) {
+            throw numbers.changed(chunk, index, e);
+        }
+    }
+
+    private double read(MemorySegment values, long index, int depth) {
+        return depth > 0 ? read(values, index, depth - 1) : reader.get(values, index);
     }
 
     /**
@@ -68,8 +83,9 @@ public final class DoubleColumn {
         List<Chunk> chunks = numbers.chunks();
         return IntStream.range(0, chunks.size()).boxed().flatMapToDouble(chunk -> {
             LongStream rows = LongStream.range(0, chunks.get(chunk).rows());
-            LongStream valid = chunks.get(chunk).validity().isEmpty() ? rows : rows.filter(chunks.get(chunk)::isValid);
-            return valid.mapToDouble(row -> reader.get(numbers.values(chunk), row));
+            LongStream valid =
+                    chunks.get(chunk).validity().isEmpty() ? rows : rows.filter(row -> numbers.isValid(chunk, row));
+            return valid.mapToDouble(row -> read(chunk, row));
         });
     }
 

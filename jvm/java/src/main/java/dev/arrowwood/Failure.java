@@ -5,17 +5,50 @@ import java.io.UncheckedIOException;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.FileSystemException;
 import java.nio.file.NoSuchFileException;
+import java.util.Collections;
+import java.util.IdentityHashMap;
+import java.util.Optional;
 import java.util.OptionalInt;
+import java.util.Set;
 
 /**
  * Common to all exceptions of Arrowwood. Each extends the class of the JDK that is caught for such a mistake
  * anyway, so {@code catch (NoSuchFileException e)} and {@code catch (IndexOutOfBoundsException e)} work as expected.
  *
- * <p>Messages say what was being done to which path, what was expected and found, and what to do. Methods that take a
+ * <p>Messages say what was being done to which path, what was expected and found, and what to do. What is long, as a value
+ * of a million characters, is shown in part. Methods that take a
  * path throw {@link NotFound}, {@link AccessDenied} and {@link FileSystem}, which are checked; all other methods throw
  * {@link Io} instead, with one of these as its cause.
+ *
+ * <p>An interface can't be caught. To catch all of them, catch {@code Exception}, and ask:
+ *
+ * <pre>{@code
+ * } catch (Exception e) {
+ *     if (Failure.find(e).orElse(null) instanceof Failure failure) {
+ *         log(failure.code());
+ *     } else {
+ *         throw e;
+ *     }
+ * }
+ * }</pre>
  */
 public sealed interface Failure {
+    /**
+     * Finds the failure that an exception is, or has as its cause, as those of futures and streams do.
+     *
+     * @param thrown the exception
+     * @return the failure, or empty if it is none of Arrowwood's
+     */
+    static Optional<Failure> find(Throwable thrown) {
+        Set<Throwable> seen = Collections.newSetFromMap(new IdentityHashMap<>());
+        for (Throwable one = thrown; one != null && seen.add(one); one = one.getCause()) {
+            if (one instanceof Failure failure) {
+                return Optional.of(failure);
+            }
+        }
+        return Optional.empty();
+    }
+
     /**
      * Returns the kind of failure.
      *
@@ -88,7 +121,7 @@ public sealed interface Failure {
         private final int osError;
 
         NotFound(String message, int osError) {
-            super(null, null, message);
+            super(null, null, Messages.shortened(message));
             this.osError = osError;
         }
 
@@ -115,7 +148,7 @@ public sealed interface Failure {
         private final int osError;
 
         AccessDenied(String message, int osError) {
-            super(null, null, message);
+            super(null, null, Messages.shortened(message));
             this.osError = osError;
         }
 
@@ -142,7 +175,7 @@ public sealed interface Failure {
         private final int osError;
 
         FileSystem(String message, int osError) {
-            super(null, null, message);
+            super(null, null, Messages.shortened(message));
             this.osError = osError;
         }
 
@@ -192,7 +225,7 @@ public sealed interface Failure {
         private static final long serialVersionUID = 1;
 
         InvalidData(String message) {
-            super(message);
+            super(Messages.shortened(message));
         }
 
         @Override
@@ -206,7 +239,7 @@ public sealed interface Failure {
         private static final long serialVersionUID = 1;
 
         Unsupported(String message) {
-            super(message);
+            super(Messages.shortened(message));
         }
 
         @Override
@@ -220,7 +253,7 @@ public sealed interface Failure {
         private static final long serialVersionUID = 1;
 
         SchemaMismatch(String message) {
-            super(message);
+            super(Messages.shortened(message));
         }
 
         @Override
@@ -234,7 +267,7 @@ public sealed interface Failure {
         private static final long serialVersionUID = 1;
 
         NoSuchColumn(String message) {
-            super(message);
+            super(Messages.shortened(message));
         }
 
         @Override
@@ -247,8 +280,13 @@ public sealed interface Failure {
     final class RowOutOfRange extends IndexOutOfBoundsException implements Failure {
         private static final long serialVersionUID = 1;
 
-        RowOutOfRange(String message) {
-            super(message);
+        /**
+         * Creates the exception, for libraries over this one.
+         *
+         * @param message what is wrong with which argument
+         */
+        public RowOutOfRange(String message) {
+            super(Messages.shortened(message));
         }
 
         @Override
@@ -261,8 +299,13 @@ public sealed interface Failure {
     final class InvalidArgument extends IllegalArgumentException implements Failure {
         private static final long serialVersionUID = 1;
 
-        InvalidArgument(String message) {
-            super(message);
+        /**
+         * Creates the exception, for libraries over this one.
+         *
+         * @param message what is wrong with which argument
+         */
+        public InvalidArgument(String message) {
+            super(Messages.shortened(message));
         }
 
         @Override
@@ -276,7 +319,7 @@ public sealed interface Failure {
         private static final long serialVersionUID = 1;
 
         Closed(String message) {
-            super(message);
+            super(Messages.shortened(message));
         }
 
         @Override
@@ -290,7 +333,7 @@ public sealed interface Failure {
         private static final long serialVersionUID = 1;
 
         Busy(String message) {
-            super(message);
+            super(Messages.shortened(message));
         }
 
         @Override
@@ -304,7 +347,7 @@ public sealed interface Failure {
         private static final long serialVersionUID = 1;
 
         FileChanged(String message) {
-            super(message);
+            super(Messages.shortened(message));
         }
 
         @Override
@@ -318,7 +361,7 @@ public sealed interface Failure {
         private static final long serialVersionUID = 1;
 
         CopyNeeded(String message) {
-            super(message);
+            super(Messages.shortened(message));
         }
 
         @Override
@@ -332,7 +375,7 @@ public sealed interface Failure {
         private static final long serialVersionUID = 1;
 
         Internal(String message) {
-            super(message);
+            super(Messages.shortened(message));
         }
 
         @Override

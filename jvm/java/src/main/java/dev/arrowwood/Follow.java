@@ -196,7 +196,8 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
 
     /**
      * Returns a publisher of the rows from this follower's start on. Each subscriber gets all of them, in a thread of
-     * its own, no faster than it requests; it is completed when this follower is closed.
+     * its own, no faster than it requests; it is completed when this follower is closed. Failures are given to
+     * {@code onError}, also where the table can't be followed at all: {@code subscribe} throws only if the subscriber is null.
      *
      * @return the publisher
      */

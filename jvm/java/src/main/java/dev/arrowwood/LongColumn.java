@@ -1,5 +1,6 @@
 package dev.arrowwood;
 
+import java.lang.foreign.MemorySegment;
 import java.util.List;
 import java.util.stream.IntStream;
 import java.util.stream.LongStream;
@@ -32,10 +33,24 @@ public final class LongColumn {
      * @return the value
      * @throws IndexOutOfBoundsException if there is no such row
      * @throws IllegalStateException if it is null
+     * @throws Failure.FileChanged if the file was truncated
      */
     public long get(long row) {
         int chunk = numbers.chunk(row);
-        return reader.get(numbers.values(chunk), numbers.place(chunk, row));
+        return read(chunk, numbers.place(chunk, row));
+    }
+
+    /** The value at an index of a chunk. */
+    private long read(int chunk, long index) {
+        try {
+            return read(numbers.values(chunk), index, Chunk.DEEP);
+        } catch (InternalError e) {
+            throw numbers.changed(chunk, index, e);
+        }
+    }
+
+    private long read(MemorySegment values, long index, int depth) {
+        return depth > 0 ? read(values, index, depth - 1) : reader.get(values, index);
     }
 
     /**
@@ -71,8 +86,9 @@ public final class LongColumn {
         List<Chunk> chunks = numbers.chunks();
         return IntStream.range(0, chunks.size()).boxed().flatMapToLong(chunk -> {
             LongStream rows = LongStream.range(0, chunks.get(chunk).rows());
-            LongStream valid = chunks.get(chunk).validity().isEmpty() ? rows : rows.filter(chunks.get(chunk)::isValid);
-            return valid.map(row -> reader.get(numbers.values(chunk), row));
+            LongStream valid =
+                    chunks.get(chunk).validity().isEmpty() ? rows : rows.filter(row -> numbers.isValid(chunk, row));
+            return valid.map(row -> read(chunk, row));
         });
     }
 

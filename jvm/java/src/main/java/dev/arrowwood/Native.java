@@ -11,6 +11,9 @@ import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.MemoryLayout;
 import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandle;
+import java.nio.file.FileSystems;
+import java.nio.file.Path;
+import java.util.List;
 
 /** The functions of {@code arrowwood.h}. Results come in an out parameter, failures as exceptions. */
 final class Native {
@@ -119,7 +122,7 @@ final class Native {
 
     static {
         // Loaded before descriptors run out, because loading a class takes one.
-        failure(Failure.Code.IO.ordinal() + 1, 0, "");
+        failure(Failure.Code.IO.ordinal() + 1, 0, Messages.inJava(""));
     }
 
     private Native() {}
@@ -172,7 +175,30 @@ final class Native {
             if (text.indexOf('\0') >= 0) {
                 throw new Failure.InvalidArgument("a name or path with a NUL character: " + text.replace('\0', '?'));
             }
-            return arena.allocateFrom(text);
+            byte[] bytes = Values.utf8(text);
+            MemorySegment terminated = arena.allocate(bytes.length + 1L);
+            MemorySegment.copy(bytes, 0, terminated, java.lang.foreign.ValueLayout.JAVA_BYTE, 0, bytes.length);
+            return terminated;
+        }
+
+        /** A path of the system's files; refuses those of others, as in an archive. */
+        MemorySegment path(Path path) {
+            return text(systemPath(path));
+        }
+
+        MemorySegment paths(List<Path> paths) {
+            return texts(paths.stream().map(Call::systemPath).toList());
+        }
+
+        private static String systemPath(Path path) {
+            java.nio.file.FileSystem of = path.getFileSystem();
+            if (of != FileSystems.getDefault()) {
+                throw new Failure.InvalidArgument(path + ": the path is of a file system '"
+                        + of.provider().getScheme()
+                        + "', and files are mapped where the operating system has them: copy it to "
+                        + "one of its directories");
+            }
+            return path.toString();
         }
 
         /** An array of texts; NULL if there are none. */
@@ -229,7 +255,7 @@ final class Native {
     static RuntimeException failure(MemorySegment error) throws Throwable {
         MemorySegment message = error.get(ADDRESS, 8);
         String text = message.address() == 0 ? "no message" : string(message);
-        RuntimeException failure = failure(error.get(JAVA_INT, 0), error.get(JAVA_INT, 4), text);
+        RuntimeException failure = failure(error.get(JAVA_INT, 0), error.get(JAVA_INT, 4), Messages.inJava(text));
         ERROR_CLEAR.invokeExact(error);
         return failure;
     }

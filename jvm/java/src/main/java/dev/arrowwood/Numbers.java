@@ -15,6 +15,9 @@ import java.util.List;
 final class Numbers {
     private final List<Chunk> chunks;
     private final MemorySegment[] values;
+    /** Whether no value of a chunk is null. */
+    private final boolean[] isWhole;
+
     private final long[] firstRows;
     private final long rows;
     private final Column column;
@@ -23,6 +26,10 @@ final class Numbers {
         this.column = column;
         this.chunks = column.chunks().stream().filter(chunk -> chunk.rows() > 0).toList();
         this.values = chunks.stream().map(Chunk::values).toArray(MemorySegment[]::new);
+        this.isWhole = new boolean[values.length];
+        for (int i = 0; i < isWhole.length; i++) {
+            isWhole[i] = chunks.get(i).validity().isEmpty();
+        }
         this.firstRows = chunks.stream().mapToLong(Chunk::firstRow).toArray();
         this.rows = chunks.isEmpty()
                 ? 0
@@ -112,7 +119,7 @@ final class Numbers {
     /** The index of a row in its chunk; refuses nulls. */
     long place(int chunk, long row) {
         long index = row - firstRows[chunk];
-        if (!chunks.get(chunk).isValid(index)) {
+        if (!isValid(chunk, index)) {
             throw new IllegalStateException(
                     "row " + row + " of column '" + column.field().name() + "' is null");
         }
@@ -121,6 +128,24 @@ final class Numbers {
 
     boolean isNull(long row) {
         int chunk = chunk(row);
-        return !chunks.get(chunk).isValid(row - firstRows[chunk]);
+        return !isValid(chunk, row - firstRows[chunk]);
+    }
+
+    boolean isValid(int chunk, long index) {
+        return isWhole[chunk] || chunks.get(chunk).isValid(index);
+    }
+
+    /** The failure of a read that the JVM gave up, as of a file that was truncated: what the library says of the row. */
+    RuntimeException changed(int chunk, long index, InternalError cause) {
+        long row = firstRows[chunk] + index;
+        RuntimeException failure;
+        try {
+            column.get(row);
+            failure = Chunk.changed();
+        } catch (RuntimeException e) {
+            failure = e;
+        }
+        failure.addSuppressed(cause);
+        return failure;
     }
 }

@@ -16,6 +16,9 @@ import java.time.ZoneOffset;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
+import java.util.OptionalDouble;
+import java.util.OptionalInt;
+import java.util.OptionalLong;
 import java.util.UUID;
 
 /** How a record class and the rows of a dataset are turned into each other. */
@@ -90,10 +93,10 @@ final class Records<R extends Record> {
             case "java.lang.Boolean" -> new Type.Bool();
             case "java.lang.Byte" -> new Type.Int(8, true);
             case "java.lang.Short" -> new Type.Int(16, true);
-            case "java.lang.Integer" -> Type.INT32;
-            case "java.lang.Long" -> Type.INT64;
+            case "java.lang.Integer", "java.util.OptionalInt" -> Type.INT32;
+            case "java.lang.Long", "java.util.OptionalLong" -> Type.INT64;
             case "java.lang.Float" -> Type.FLOAT32;
-            case "java.lang.Double" -> Type.FLOAT64;
+            case "java.lang.Double", "java.util.OptionalDouble" -> Type.FLOAT64;
             case "java.lang.String" -> Type.UTF8;
             case "[B" -> new Type.Binary(Type.Layout.NORMAL);
             case "java.util.UUID" -> new Type.FixedBinary(16);
@@ -156,6 +159,19 @@ final class Records<R extends Record> {
             Class<?> inner =
                     isKnown ? (Class<?>) ((ParameterizedType) generic).getActualTypeArguments()[0] : Object.class;
             return Optional.ofNullable(convert(cell, inner, inner));
+        }
+        if (type == OptionalLong.class) {
+            return cell == null ? OptionalLong.empty() : OptionalLong.of((long) convert(cell, Long.class, Long.class));
+        }
+        if (type == OptionalInt.class) {
+            return cell == null
+                    ? OptionalInt.empty()
+                    : OptionalInt.of((int) convert(cell, Integer.class, Integer.class));
+        }
+        if (type == OptionalDouble.class) {
+            return cell == null
+                    ? OptionalDouble.empty()
+                    : OptionalDouble.of((double) convert(cell, Double.class, Double.class));
         }
         return switch (cell) {
             case null -> null;

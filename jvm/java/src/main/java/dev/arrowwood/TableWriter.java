@@ -144,7 +144,7 @@ public final class TableWriter implements AutoCloseable {
         return Native.callOnPath(call -> {
             MemorySegment struct = schema.map(Schema::struct).orElse(MemorySegment.NULL);
             call.check((int) Native.WRITER_OPEN.invokeExact(
-                    call.text(path.toString()), struct, options.struct(call), call.out, call.error));
+                    call.path(path), struct, options.struct(call), call.out, call.error));
             return new TableWriter(call.out.get(ADDRESS, 0), path);
         });
     }

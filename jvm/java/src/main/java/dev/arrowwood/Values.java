@@ -19,6 +19,10 @@ import java.time.LocalTime;
 import java.time.OffsetDateTime;
 import java.time.ZoneOffset;
 import java.time.ZonedDateTime;
+import java.util.Optional;
+import java.util.OptionalDouble;
+import java.util.OptionalInt;
+import java.util.OptionalLong;
 import java.util.UUID;
 
 /** {@code arrowwood_value}: one value, as a Java object and back. */
@@ -51,6 +55,10 @@ final class Values {
     static final int UNION = 19;
 
     private static final long NANOS = 1_000_000_000;
+
+    /** The name of a zone, of a time that has one. */
+    private static final MemorySegment UTC =
+            Arena.global().allocateFrom(JAVA_BYTE, "UTC".getBytes(StandardCharsets.UTF_8));
 
     private Values() {}
 
@@ -179,7 +187,34 @@ final class Values {
     }
 
     static void putText(MemorySegment value, String text, Room room) {
-        putBytes(value, TEXT, text.getBytes(StandardCharsets.UTF_8), room);
+        putBytes(value, TEXT, utf8(text), room);
+    }
+
+    /** A text in UTF-8; refuses half a character, which has none: Java would put a question mark in its place. */
+    static byte[] utf8(String text) {
+        byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
+        int marks = 0;
+        for (byte one : bytes) {
+            marks += one == '?' ? 1 : 0;
+        }
+        if (marks > 0 && marks != text.chars().filter(one -> one == '?').count()) {
+            throw new Failure.InvalidArgument("the text has half a character, a lone surrogate, at index " + lone(text)
+                    + ", which UTF-8 has no bytes for");
+        }
+        return bytes;
+    }
+
+    /** The index of the first surrogate without the other one. */
+    private static int lone(String text) {
+        int index = 0;
+        while (index < text.length() && !isLone(text.codePointAt(index))) {
+            index += Character.charCount(text.codePointAt(index));
+        }
+        return index;
+    }
+
+    private static boolean isLone(int codePoint) {
+        return codePoint >= Character.MIN_SURROGATE && codePoint <= Character.MAX_SURROGATE;
     }
 
     /** A point in time in the column's unit; finer parts are truncated. */
@@ -197,6 +232,7 @@ final class Values {
         }
         put(value, TIMESTAMP, count);
         value.set(JAVA_INT, UNIT, unit.ordinal());
+        value.set(JAVA_LONG, SECOND_WORD, 0);
     }
 
     private static void putTimed(MemorySegment value, int kind, long count, Type.Unit unit) {
@@ -226,7 +262,11 @@ final class Values {
             case UUID uuid -> putBytes(value, UUID_BYTES, bytes(uuid), room);
             case BigInteger number -> putInteger(value, number, type);
             case BigDecimal number -> putDecimal(value, number, type);
-            case java.util.Optional<?> optional -> write(value, optional.orElse(null), type, room);
+            case Optional<?> optional -> write(value, optional.orElse(null), type, room);
+            case OptionalLong optional -> write(value, optional.isPresent() ? optional.getAsLong() : null, type, room);
+            case OptionalInt optional -> write(value, optional.isPresent() ? optional.getAsInt() : null, type, room);
+            case OptionalDouble optional ->
+                write(value, optional.isPresent() ? optional.getAsDouble() : null, type, room);
             case Interval interval -> putInterval(value, interval, type);
             default -> writeTime(value, object, plain(type));
         }
@@ -243,14 +283,12 @@ final class Values {
     }
 
     private static void writeTime(MemorySegment value, Object object, Type type) {
+        Times.checkZone(object, type);
         switch (object) {
-            case Instant instant -> {
-                int nanos = instant.getNano();
-                putTimestamp(value, instant.getEpochSecond(), nanos, unit(type, nanos));
-            }
-            case ZonedDateTime time -> writeTime(value, time.toInstant(), type);
-            case OffsetDateTime time -> writeTime(value, time.toInstant(), type);
-            case LocalDateTime time -> writeTime(value, time.toInstant(ZoneOffset.UTC), type);
+            case Instant instant -> putZoned(value, instant, type);
+            case ZonedDateTime time -> putZoned(value, time.toInstant(), type);
+            case OffsetDateTime time -> putZoned(value, time.toInstant(), type);
+            case LocalDateTime time -> putMoment(value, time.toInstant(ZoneOffset.UTC), type);
             case LocalDate date -> put(value, DATE, date.toEpochDay());
             case LocalTime time -> {
                 Type.Unit unit = unit(type, time.getNano());
@@ -262,6 +300,42 @@ final class Values {
                         + " can't be stored" + (type == null ? "" : " as " + type) + "; lists, structs and maps are "
                         + "appended as datasets");
         }
+    }
+
+    private static void putMoment(MemorySegment value, Instant instant, Type type) {
+        int nanos = instant.getNano();
+        putTimestamp(value, instant.getEpochSecond(), nanos, unit(type, nanos));
+    }
+
+    private static void putZoned(MemorySegment value, Instant instant, Type type) {
+        putMoment(value, instant, type);
+        value.set(JAVA_LONG, LENGTH, UTC.byteSize());
+        value.set(JAVA_LONG, SECOND_WORD, UTC.address());
+    }
+
+    /**
+     * Writes any Java object as a value to compare those of a type with; a null type means that it is unknown. No digit is
+     * lost: a time finer than the column's unit becomes the count on one {@code side} of it.
+     */
+    static void writeCompared(MemorySegment value, Object object, Type given, Times.Side side, Room room) {
+        Type type = plain(given);
+        if (object instanceof Optional<?> optional) {
+            writeCompared(value, optional.orElse(null), type, side, room);
+            return;
+        }
+        Times.checkComparable(object, type);
+        BigInteger count = Times.count(object, type, side);
+        if (count == null) {
+            write(value, object, null, room);
+        } else {
+            putWide(value, count);
+        }
+    }
+
+    /** An integer of at most 128 bits. */
+    private static void putWide(MemorySegment value, BigInteger number) {
+        put(value, INT128, number.longValue());
+        value.set(JAVA_LONG, SECOND_WORD, number.shiftRight(64).longValue());
     }
 
     /** The unit of a type; where that is not known, the coarsest from microseconds on that has these nanoseconds. */

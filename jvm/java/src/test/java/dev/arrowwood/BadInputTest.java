@@ -8,9 +8,15 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Modifier;
 import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.nio.file.AccessDeniedException;
+import java.nio.file.FileSystem;
+import java.nio.file.FileSystems;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
@@ -18,7 +24,10 @@ import java.time.Instant;
 import java.time.LocalDate;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
@@ -91,10 +100,138 @@ class BadInputTest {
         assertThrows(NullPointerException.class, () -> Arrowwood.open((Path) null));
     }
 
+    /** Something to pass for a parameter, a path everywhere where one can be. */
+    private static Object argument(Class<?> type, Path path) {
+        Map<Class<?>, Object> known = Map.of(
+                Path.class,
+                path,
+                List.class,
+                List.of(path),
+                Schema.class,
+                Schema.parse("n: int64"),
+                Arena.class,
+                Arena.global(),
+                Progress.class,
+                Progress.NONE,
+                ReadOption[].class,
+                new ReadOption[0],
+                WriteOptions.class,
+                WriteOptions.FILE,
+                WriterOptions.class,
+                WriterOptions.DEFAULT,
+                Arrowwood.CsvOptions.class,
+                Arrowwood.CsvOptions.DEFAULT);
+        assertTrue(known.containsKey(type), () -> "a method with a path takes a " + type);
+        return known.get(type);
+    }
+
+    /** The public methods with a path among their parameters. */
+    private static List<Method> methodsOfPaths() {
+        return Stream.of(Arrowwood.class, Dataset.class, TableWriter.class, Column.class, Schema.class, Follow.class)
+                .flatMap(type -> Stream.of(type.getDeclaredMethods()))
+                .filter(method -> Modifier.isPublic(method.getModifiers()))
+                .filter(method -> Stream.of(method.getGenericParameterTypes())
+                        .anyMatch(type -> type.getTypeName().contains("java.nio.file.Path")))
+                .toList();
+    }
+
+    @Test
+    void pathsOfOtherFileSystemsAreRefused() throws Exception {
+        List<Method> methods = methodsOfPaths();
+        assertTrue(methods.size() > 12, methods::toString);
+        Dataset ds = Arrowwood.open(Samples.numbers(folder, 3));
+        Path zip = folder.resolve("some.zip");
+        try (FileSystem archive = FileSystems.newFileSystem(zip, Map.of("create", "true"))) {
+            // The same name is a file of the system's.
+            Path path = archive.getPath(folder.resolve("numbers3.arrow").toString());
+            for (Method method : methods) {
+                Object[] arguments = Stream.of(method.getParameterTypes())
+                        .map(type -> argument(type, path))
+                        .toArray();
+                fails(
+                        IllegalArgumentException.class,
+                        Failure.Code.INVALID_ARGUMENT,
+                        () -> {
+                            try {
+                                method.invoke(Modifier.isStatic(method.getModifiers()) ? null : ds, arguments);
+                            } catch (InvocationTargetException e) {
+                                throw e.getCause();
+                            }
+                        },
+                        "numbers3.arrow",
+                        "'jar'");
+            }
+        }
+        try (Stream<Path> files = Files.list(folder)) {
+            assertEquals(
+                    Set.of("numbers.csv", "numbers3.arrow"),
+                    files.map(file -> file.getFileName().toString())
+                            .filter(name -> !name.equals("some.zip"))
+                            .collect(Collectors.toSet()));
+        }
+    }
+
+    record Word(String word) {}
+
+    @Test
+    void halfCharactersAreRefusedWhereverTextGoes() throws Exception {
+        Dataset ds = Arrowwood.open(Samples.numbers(folder, 3));
+        Path csv = folder.resolve("numbers.csv");
+        WriterOptions options = WriterOptions.DEFAULT;
+        Schema schema = Schema.parse("word: utf8");
+        Path other = folder.resolve("other");
+        try (TableWriter writer = TableWriter.open(folder.resolve("words"), schema)) {
+            for (String half :
+                    List.of("\ud83c", "\udf32", "a?\ud83c", "\udf32\ud83c", "\ud83c\udf32\ud83c?", "??\udf32??")) {
+                List<Executable> ways = List.of(
+                        () -> writer.appendRow(half),
+                        () -> writer.appendRow(new StringBuilder(half)),
+                        () -> writer.appendRow(Optional.of(half)),
+                        () -> writer.append(Map.of("word", half)),
+                        () -> writer.append(new Word(half)),
+                        () -> writer.commit(Map.of(half, 1L)),
+                        () -> ds.filter(col("word").eq(half)),
+                        () -> ds.filter(col("word").in("x", half)),
+                        () -> ds.filter(col(half).eq(1)),
+                        () -> ds.filter(col(half).isNull()),
+                        () -> ds.aggregate(List.of(half), Aggregate.count()),
+                        () -> ds.aggregate(List.of(), Aggregate.count().as(half)),
+                        () -> ds.aggregate(List.of(), Aggregate.sum(half)),
+                        () -> ds.select(half),
+                        () -> Schema.parse(half + ": int64"),
+                        () -> Schema.of(new Field(half, Type.INT64)),
+                        () -> TableWriter.open(other, schema, options.sortedBy(half)),
+                        () -> TableWriter.open(other, schema, options.index(half)),
+                        () -> TableWriter.open(other, schema, options.dictionary(half)),
+                        () -> Arrowwood.readCsv(csv, new Arrowwood.CsvOptions(Optional.empty(), List.of(half), ',')));
+                for (Executable way : ways) {
+                    fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT, way, "lone surrogate");
+                }
+            }
+            List<String> whole = List.of("", "?", "a?b", "ä?", "\ud83c\udf32", "?\ud83c\udf32?", "\ufffd");
+            for (String text : whole) {
+                writer.appendRow(text);
+            }
+            writer.commit();
+            Dataset written = Arrowwood.open(folder.resolve("words"));
+            assertEquals(whole, written.stream().map(row -> row.get(0)).toList());
+            assertEquals(1, written.filter(col("word").eq("?\ud83c\udf32?")).rows());
+        }
+        assertTrue(Files.notExists(other));
+        assertEquals(
+                "3",
+                fails(
+                                IllegalArgumentException.class,
+                                Failure.Code.INVALID_ARGUMENT,
+                                () -> ds.select("\ud83c\udf32a\ud83c"))
+                        .getMessage()
+                        .replaceAll(".*index (\\d+),.*", "$1"));
+    }
+
     @Test
     void permissions() throws Exception {
         Path secret = Samples.numbers(folder, 10);
-        Files.setPosixFilePermissions(secret, java.util.Set.of());
+        Files.setPosixFilePermissions(secret, Set.of());
         assumeTrue(!Files.isReadable(secret), "root reads everything");
         fails(AccessDeniedException.class, Failure.Code.PERMISSION_DENIED, () -> Arrowwood.open(secret), "numbers");
     }

@@ -22,6 +22,9 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalDouble;
+import java.util.OptionalInt;
+import java.util.OptionalLong;
 import java.util.UUID;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -249,6 +252,62 @@ class FirstStepsTest {
         assertEquals(Schema.of(Kinds.class), schema);
         assertEquals(
                 List.of(full, empty), Arrowwood.open(table).stream(Kinds.class).toList());
+    }
+
+    record Maybe(
+            OptionalLong n,
+            OptionalInt i,
+            OptionalDouble x,
+            OptionalDouble single,
+            Optional<String> s,
+            OptionalLong small) {}
+
+    @Test
+    void whatMayBeMissingIsItsValueOrNull() throws Exception {
+        Schema derived = Schema.of(Maybe.class);
+        assertEquals("n: int64, i: int32, x: float64, single: float64, s: utf8, small: int64", derived.toString());
+        Maybe full = new Maybe(
+                OptionalLong.of(1L << 40),
+                OptionalInt.of(-3),
+                OptionalDouble.of(1.5),
+                OptionalDouble.of(0.25),
+                Optional.of("x"),
+                OptionalLong.of(7));
+        Maybe empty = new Maybe(
+                OptionalLong.empty(),
+                OptionalInt.empty(),
+                OptionalDouble.empty(),
+                OptionalDouble.empty(),
+                Optional.empty(),
+                OptionalLong.empty());
+        for (Schema schema : List.of(
+                derived, Schema.parse("n: int64, i: int32, x: float64, single: float32, s: category, small: uint8"))) {
+            Path table = folder.resolve("maybe" + schema.hashCode());
+            try (TableWriter writer = TableWriter.open(table, schema)) {
+                for (Maybe one : List.of(full, empty)) {
+                    writer.append(one);
+                    writer.append(Map.of(
+                            "n", one.n, "i", one.i, "x", one.x, "single", one.single, "s", one.s, "small", one.small));
+                    writer.appendRow(one.n, one.i, one.x, one.single, one.s, one.small);
+                }
+                writer.commit();
+            }
+            Dataset ds = Arrowwood.open(table);
+            assertEquals(
+                    List.of(full, full, full, empty, empty, empty),
+                    ds.stream(Maybe.class).toList());
+            assertEquals(full, ds.row(0).to(Maybe.class));
+            assertEquals(Arrays.asList(new Object[6]), Arrays.asList(ds.row(3).toArray()));
+            assertEquals(3, ds.filter(col("n").eq(full.n)).rows());
+            assertEquals(3, ds.filter(col("i").in(full.i, OptionalInt.of(9))).rows());
+            assertEquals(3, ds.filter(col("x").ge(full.x)).rows());
+            assertEquals(0, ds.filter(col("x").eq(OptionalDouble.empty())).rows());
+        }
+        record Narrow(OptionalInt n) {}
+        Dataset wide = Arrowwood.open(folder.resolve("maybe" + derived.hashCode()));
+        var refused = assertThrows(
+                IllegalArgumentException.class, () -> wide.stream(Narrow.class).toList());
+        assertTrue(refused.getMessage().contains("OptionalInt"), refused.getMessage());
     }
 
     @Test

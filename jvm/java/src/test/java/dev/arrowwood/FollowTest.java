@@ -16,6 +16,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
@@ -321,6 +322,106 @@ class FollowTest {
             Await.zero(bad.ended, "the subscriber is told");
             assertInstanceOf(IllegalArgumentException.class, bad.failure);
         }
+    }
+
+    @Test
+    void aSubscriberHearsThatATableCantBeFollowed() throws Exception {
+        Path table = folder.resolve("dropped");
+        WriterOptions options = WriterOptions.DEFAULT.segmentRows(100);
+        try (TableWriter writer = TableWriter.open(table, Schema.parse("n: int64"), options)) {
+            for (long n = 0; n < 1_000; n++) {
+                writer.appendRow(n);
+            }
+            writer.commit();
+            try (Follow follow = Arrowwood.open(table).follow(0)) {
+                writer.dropBefore(500);
+                writer.appendRow(1_000L);
+                writer.commit();
+                Collected told = new Collected(1);
+                follow.publisher().subscribe(told);
+                Await.zero(told.ended, "the subscriber is told");
+                assertInstanceOf(IndexOutOfBoundsException.class, told.failure);
+                assertTrue(told.subscription != null, "onSubscribe comes first");
+                assertEquals(List.of(), told.numbers);
+                assertThrows(
+                        NullPointerException.class, () -> follow.publisher().subscribe(null));
+            }
+        }
+    }
+
+    /** A subscriber that throws something of its own in one of its methods. */
+    private static final class Throwing implements Flow.Subscriber<Dataset> {
+        final List<String> called = Collections.synchronizedList(new ArrayList<>());
+        final CompletableFuture<Thread> ended = new CompletableFuture<>();
+        private final String where;
+
+        Throwing(String where) {
+            this.where = where;
+        }
+
+        private void call(String name) {
+            called.add(name);
+            if (name.equals("onError") || name.equals("onComplete")) {
+                ended.complete(Thread.currentThread());
+            }
+            if (name.equals(where)) {
+                throw new AssertionError("thrown in " + name);
+            }
+        }
+
+        @Override
+        public void onSubscribe(Flow.Subscription given) {
+            given.request(where.equals("onError") ? 0 : 1);
+            call("onSubscribe");
+        }
+
+        @Override
+        public void onNext(Dataset rows) {
+            call("onNext");
+        }
+
+        @Override
+        public void onError(Throwable e) {
+            call("onError");
+        }
+
+        @Override
+        public void onComplete() {
+            call("onComplete");
+        }
+    }
+
+    @Test
+    void whatASubscriberThrowsIsItsOwnToHear() throws Exception {
+        Map<String, List<String>> expected = Map.of(
+                "onSubscribe", List.of("onSubscribe", "onError"),
+                "onNext", List.of("onSubscribe", "onNext", "onError"),
+                "onError", List.of("onSubscribe", "onError"),
+                "onComplete", List.of("onSubscribe", "onNext", "onComplete"));
+        Path table = quietTable();
+        try (TableWriter writer = TableWriter.open(table)) {
+            writer.appendRow(1);
+            writer.commit();
+        }
+        List<Throwable> uncaught = Collections.synchronizedList(new ArrayList<>());
+        Thread.UncaughtExceptionHandler before = Thread.getDefaultUncaughtExceptionHandler();
+        Thread.setDefaultUncaughtExceptionHandler((thread, e) -> uncaught.add(e));
+        try {
+            for (String where : expected.keySet()) {
+                Throwing subscriber = new Throwing(where);
+                try (Follow follow = Arrowwood.open(table).follow(0)) {
+                    follow.publisher().subscribe(subscriber);
+                    // Closing it is what completes it.
+                    int calls = expected.get(where).size() - (where.equals("onComplete") ? 1 : 0);
+                    Await.until(() -> subscriber.called.size() >= calls, "the subscriber is called");
+                }
+                Await.end(Await.value(subscriber.ended, "the subscription has ended"));
+                assertEquals(expected.get(where), subscriber.called);
+            }
+        } finally {
+            Thread.setDefaultUncaughtExceptionHandler(before);
+        }
+        assertEquals(List.of(), uncaught);
     }
 
     @Test

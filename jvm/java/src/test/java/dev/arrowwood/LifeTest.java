@@ -15,11 +15,14 @@ import java.nio.file.StandardOpenOption;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Function;
+import java.util.function.LongFunction;
+import java.util.stream.LongStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -311,6 +314,97 @@ class LifeTest {
                 }
             }
             System.out.println("all opened");
+        }
+    }
+
+    /** Ways to read a column to its end: what is done before its file is truncated, and then. */
+    private static final Map<String, Function<Column, Runnable>> READINGS = Map.of(
+            "Column.get", column -> () -> forRows(column, column::get),
+            "LongColumn.get",
+                    column -> {
+                        LongColumn numbers = column.asLong();
+                        return () -> forRows(column, row -> numbers.isNull(row) || numbers.get(row) == 0);
+                    },
+            "LongColumn.stream",
+                    column -> {
+                        LongColumn numbers = column.asLong();
+                        return () -> numbers.stream().sum();
+                    },
+            "DoubleColumn.get",
+                    column -> {
+                        DoubleColumn numbers = column.asDouble();
+                        return () -> forRows(column, row -> numbers.isNull(row) || numbers.get(row) == 0);
+                    },
+            "DoubleColumn.stream",
+                    column -> {
+                        DoubleColumn numbers = column.asDouble();
+                        return () -> numbers.stream().sum();
+                    },
+            "DoubleColumn.stream, parallel",
+                    column -> {
+                        DoubleColumn numbers = column.asDouble();
+                        return () -> numbers.stream().parallel().sum();
+                    },
+            "DoubleColumn.isNull",
+                    column -> {
+                        DoubleColumn numbers = column.asDouble();
+                        return () -> forRows(column, numbers::isNull);
+                    },
+            "Chunk.isValid",
+                    column -> {
+                        List<Chunk> chunks = List.copyOf(column.chunks());
+                        return () -> chunks.forEach(
+                                chunk -> LongStream.range(0, chunk.rows()).forEach(chunk::isValid));
+                    },
+            "sum", column -> column::sum,
+            "copyOfValues",
+                    column -> {
+                        List<Chunk> chunks = List.copyOf(column.chunks());
+                        return () -> chunks.forEach(chunk -> chunk.copyOfValues(Arena.ofAuto()));
+                    });
+
+    private static void forRows(Column column, LongFunction<Object> read) {
+        long rows = column.dataset().rows();
+        for (long row = 0; row < rows; row++) {
+            read.apply(row);
+        }
+    }
+
+    /** A fault in compiled code comes to light later than where it is. */
+    @Test
+    void callsTellOfATruncatedFileAsOneFailure() throws Exception {
+        Path csv = folder.resolve("some.csv");
+        try (var out = Files.newBufferedWriter(csv)) {
+            out.write("n,some\n");
+            for (int n = 0; n < 100_000; n++) {
+                out.write(n + "," + (n % 3 == 0 ? "" : n) + "\n");
+            }
+        }
+        Path sound = folder.resolve("sound.arrow");
+        Arrowwood.readCsv(csv).write(sound);
+        for (int warm : new int[] {0, 30}) {
+            for (String column : List.of("n", "some")) {
+                for (String name : READINGS.keySet()) {
+                    boolean isFlags = name.equals("DoubleColumn.isNull") || name.equals("Chunk.isValid");
+                    if (column.equals("n") && isFlags) {
+                        // Nothing of the file is read.
+                        continue;
+                    }
+                    Path file = folder.resolve("changed.arrow");
+                    Files.copy(sound, file);
+                    Runnable reading =
+                            READINGS.get(name).apply(Arrowwood.open(file).column(column));
+                    for (int i = 0; i < warm; i++) {
+                        reading.run();
+                    }
+                    try (FileChannel channel = FileChannel.open(file, StandardOpenOption.WRITE)) {
+                        channel.truncate(4096);
+                    }
+                    String what = name + " of " + column + " after " + warm;
+                    assertThrows(Failure.FileChanged.class, reading::run, what);
+                    Files.delete(file);
+                }
+            }
         }
     }
 

@@ -44,6 +44,11 @@ class ClojureTest {
     }
 
     @TestFactory
+    Stream<DynamicTest> arguments() {
+        return tests("arrowwood.arguments-test");
+    }
+
+    @TestFactory
     Stream<DynamicTest> types() {
         return tests("arrowwood.types-test");
     }

@@ -1,0 +1,126 @@
+package dev.arrowwood;
+
+import java.math.BigInteger;
+import java.time.Duration;
+import java.time.Instant;
+import java.time.LocalDate;
+import java.time.LocalDateTime;
+import java.time.LocalTime;
+import java.time.OffsetDateTime;
+import java.time.ZoneOffset;
+import java.time.ZonedDateTime;
+import java.util.Optional;
+
+/** Times of {@code java.time} beside columns of times: which go together, and how they compare exactly. */
+final class Times {
+    private static final BigInteger NANOS = BigInteger.valueOf(1_000_000_000);
+    /** More than any count of 64 bits. */
+    private static final BigInteger EQUAL_TO_NONE = BigInteger.ONE.shiftLeft(100);
+
+    private Times() {}
+
+    /** The count that stands for a time between two counts of a column's unit. */
+    enum Side {
+        /** The one before it, for {@code <=} and {@code >}. */
+        BELOW,
+        /** The one after it, for {@code <} and {@code >=}. */
+        ABOVE,
+        /** One that no value has, for {@code ==} and {@code !=}. */
+        NEITHER
+    }
+
+    /** Refuses a time with a zone for a column without one, and the reverse. */
+    static void checkZone(Object object, Type type) {
+        if (type instanceof Type.Timestamp(var unit, Optional<String> zone)) {
+            if (zone.isPresent() && (object instanceof LocalDateTime || object instanceof LocalDate)) {
+                String example = object instanceof LocalDate ? "value.atStartOfDay(zone)" : "value.atZone(zone)";
+                throw refused(
+                        object,
+                        type,
+                        "the column has a time zone: give an Instant, or the value's own zone, as by " + example);
+            }
+            if (zone.isEmpty() && isZoned(object)) {
+                throw zoneless(object, type);
+            }
+        }
+    }
+
+    /** Refuses also what can't be compared with a column of times. */
+    static void checkComparable(Object object, Type type) {
+        checkZone(object, type);
+        boolean isTime = switch (type) {
+            case Type.Timestamp timestamp -> true;
+            case Type.Date date -> true;
+            case Type.Time time -> true;
+            case Type.Duration duration -> true;
+            case null, default -> false;
+        };
+        if (isTime && (object instanceof CharSequence || object instanceof Enum<?>)) {
+            throw refused(
+                    object,
+                    type,
+                    "compare it with a time instead of text, as by Instant.parse, LocalDateTime.parse and "
+                            + "the like");
+        }
+        if (type instanceof Type.Date && isZoned(object)) {
+            throw zoneless(object, type);
+        }
+    }
+
+    private static boolean isZoned(Object object) {
+        return object instanceof Instant || object instanceof ZonedDateTime || object instanceof OffsetDateTime;
+    }
+
+    private static Failure.InvalidArgument zoneless(Object object, Type type) {
+        return refused(
+                object,
+                type,
+                "the column has no time zone: give a LocalDateTime in the zone that the column is meant "
+                        + "in, as by LocalDateTime.ofInstant(instant, zone)");
+    }
+
+    private static Failure.InvalidArgument refused(Object object, Type type, String advice) {
+        return new Failure.InvalidArgument(
+                object.getClass().getSimpleName() + " " + object + " for a column of " + type + "; " + advice);
+    }
+
+    /** A time in the unit of a column of times; null if it is another value, or of another kind than the column. */
+    static BigInteger count(Object object, Type type, Side side) {
+        return switch (type) {
+            case Type.Timestamp(Type.Unit unit, var zone) -> count(sinceEpoch(object), unit, side);
+            case Type.Time(Type.Unit unit)
+            when object instanceof LocalTime time -> count(Duration.ofNanos(time.toNanoOfDay()), unit, side);
+            case Type.Duration(Type.Unit unit) when object instanceof Duration length -> count(length, unit, side);
+            case null, default -> null;
+        };
+    }
+
+    private static Duration sinceEpoch(Object object) {
+        Instant instant = switch (object) {
+            case Instant given -> given;
+            case ZonedDateTime time -> time.toInstant();
+            case OffsetDateTime time -> time.toInstant();
+            case LocalDateTime time -> time.toInstant(ZoneOffset.UTC);
+            case null, default -> null;
+        };
+        return instant == null ? null : Duration.ofSeconds(instant.getEpochSecond(), instant.getNano());
+    }
+
+    private static BigInteger count(Duration length, Type.Unit unit, Side side) {
+        if (length == null) {
+            return null;
+        }
+        BigInteger nanos =
+                BigInteger.valueOf(length.getSeconds()).multiply(NANOS).add(BigInteger.valueOf(length.getNano()));
+        BigInteger[] parts = nanos.divideAndRemainder(NANOS.divide(BigInteger.valueOf(unit.perSecond())));
+        if (parts[1].signum() == 0) {
+            return parts[0];
+        }
+        BigInteger below = parts[1].signum() < 0 ? parts[0].subtract(BigInteger.ONE) : parts[0];
+        return switch (side) {
+            case BELOW -> below;
+            case ABOVE -> below.add(BigInteger.ONE);
+            case NEITHER -> EQUAL_TO_NONE;
+        };
+    }
+}
