@@ -10,6 +10,7 @@ use std::ptr::NonNull;
 use std::slice;
 use std::sync::Arc;
 
+use arrow_array::OffsetSizeTrait;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::{ArrayData, ArrayDataBuilder};
@@ -19,7 +20,7 @@ use arrow_schema::{
 };
 use arrow_schema::{DataType, Field};
 
-use crate::array::{Unchecked, settled};
+use crate::array::{Unchecked, settled, slice};
 use crate::error::{Error, Result};
 use crate::types::layout::children;
 use crate::types::{Role, layout, type_name};
@@ -273,10 +274,50 @@ fn read_array(raw: &RawArray, data_type: &DataType, owner: &Arc<FFI_ArrowArray>)
         (_, Some(_)) => return Err(context(wrong_array("it has a dictionary"))),
         (_, None) => (),
     }
-    let (nulls, buffers) = Buffers { raw, rows, owner }.read(data_type).map_err(context)?;
-    let builder = ArrayDataBuilder::new(data_type.clone()).len(rows.len).offset(rows.offset).nulls(nulls);
+    let (nulls, mut buffers) = Buffers { raw, rows, owner }.read(data_type).map_err(context)?;
+    let mut offset = rows.offset;
+    if let ([offsets], [items]) = (&mut buffers[..], &mut below[..]) {
+        let is_cut = match data_type {
+            DataType::List(_) | DataType::Map(..) => cut_items::<i32>(offsets, items, rows),
+            DataType::LargeList(_) => cut_items::<i64>(offsets, items, rows),
+            _ => false,
+        };
+        offset = if is_cut { 0 } else { offset };
+    }
+    let builder = ArrayDataBuilder::new(data_type.clone()).len(rows.len).offset(offset).nulls(nulls);
     // SAFETY: the values are left unchecked, as an `Unchecked` permits: the caller makes one of it.
     Ok(unsafe { builder.buffers(buffers).child_data(below).build_unchecked() })
+}
+
+/// Cuts the items of lists to those of its rows: a slice of an array has all of them, and who takes many slices would check
+/// them again and again. Returns whether the offsets were written anew, without those before the rows.
+fn cut_items<O: OffsetSizeTrait>(offsets: &mut Buffer, items: &mut ArrayData, rows: Rows) -> bool {
+    let own = offsets.chunks_exact(size_of::<O>()).skip(rows.offset).take(rows.len + 1);
+    let read = |bytes: &[u8]| -> Option<usize> {
+        match (bytes.first_chunk::<8>(), bytes.first_chunk::<4>()) {
+            (Some(bytes), _) => usize::try_from(i64::from_ne_bytes(*bytes)).ok(),
+            (None, Some(bytes)) => usize::try_from(i32::from_ne_bytes(*bytes)).ok(),
+            (None, None) => None,
+        }
+    };
+    let (Some(first), Some(last)) = (own.clone().next().and_then(read), own.clone().next_back().and_then(read)) else {
+        return false;
+    };
+    // Offsets that are wrong are found when they are used.
+    if first > last || last > items.len() || (first == 0 && last == items.len()) {
+        return false;
+    }
+    *items = slice(items, first, last - first);
+    if first == 0 {
+        return false;
+    }
+    // One that is wrong stays so: below 0, as it is less than the first, or far behind the items.
+    let shifted = |bytes: &[u8]| match read(bytes) {
+        Some(offset) if offset >= first => O::from_usize(offset - first).unwrap_or_else(|| O::usize_as(0)),
+        _ => O::usize_as(0) - O::usize_as(1),
+    };
+    *offsets = Buffer::from_iter(own.map(shifted));
+    true
 }
 
 /// Which rows an array has.
@@ -655,6 +696,16 @@ mod tests {
         assert_eq!(shown(given("l", 2, &[NONE, shifted], vec![])), "1 2");
         // Buffers of no rows may be missing, whatever the offset is.
         assert_eq!(shown(with(given("u", 0, &[NONE, NONE, NONE], vec![]), |_, array| array.offset = 5)), "");
+        // A slice of lists has the items of others, too.
+        let cut = |offset, length| {
+            let lists = given("+l", length, &[NONE, numbers(&[0, 2, 3, 8])], vec![ints()]);
+            with(lists, |_, array| array.offset = offset)
+        };
+        assert_eq!(shown(cut(0, 3)), "[1, 2] [3] [4, 5, 6, 7, 8]");
+        assert_eq!(
+            (shown(cut(1, 2)), shown(cut(1, 1)), shown(cut(0, 1))),
+            ("[3] [4, 5, 6, 7, 8]".into(), "[3]".into(), "[1, 2]".into())
+        );
         let unnamed = with(ints(), |schema, _| schema.name = std::ptr::null());
         assert_eq!(shown(unnamed), "1 2 3 4 5 6 7 8");
     }
