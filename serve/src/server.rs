@@ -4,13 +4,14 @@ use std::collections::VecDeque;
 use std::fs;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, TryLockError, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use arrowwood::simulate::Medium;
 use arrowwood::{Error, ErrorKind, Result};
 use tokio::net::{TcpListener, TcpSocket};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet};
@@ -207,14 +208,16 @@ impl Server {
     /// Serves until it is [stopped](Stopper::stop). All acknowledged rows are on the disk when this returns.
     ///
     /// # Errors
-    /// `Io` if tables could not be closed.
+    /// `Io` if tables could not be closed, or a thread not started.
     pub fn run(self) -> Result<()> {
         let Server { runtime, listener, shared, stop, .. } = self;
+        let awake = keep_awake(runtime.handle().clone(), shared.writing.here.clone())?;
         runtime.spawn(close_outdated(shared.clone()));
         runtime.spawn(renew(shared.clone()));
         runtime.block_on(accept(&shared, listener));
         shared.catalog.known().iter().for_each(|table| table.close());
         log::flush(FLUSH);
+        drop(awake);
         // Threads that watch tables without followers end by themselves.
         runtime.shutdown_background();
         drop(stop);
@@ -292,6 +295,24 @@ fn runtime() -> Result<Runtime> {
     // Rows are made by other threads; these only move bytes.
     builder.worker_threads(cores().clamp(2, 4)).max_blocking_threads(64).thread_name("arrowwood-serve");
     builder.enable_all().build().map_err(|e| Error::io("starting threads", &e))
+}
+
+/// Wakes a thread of `runtime` again and again while `here` is locked: another one is blocked in a commit, for as long as the
+/// disk does not answer. It may be the one that would have heard of requests, and none of the others listens in its place unless
+/// it is woken. Ends when what is returned is dropped.
+fn keep_awake(runtime: Handle, here: Arc<Mutex<()>>) -> Result<mpsc::Sender<()>> {
+    /// A commit takes less than that, unless the disk is slow.
+    const SLOW: Duration = Duration::from_millis(100);
+    let (running, ended) = mpsc::channel();
+    let wake = move || {
+        while ended.recv_timeout(SLOW) == Err(mpsc::RecvTimeoutError::Timeout) {
+            if matches!(here.try_lock(), Err(TryLockError::WouldBlock)) {
+                runtime.spawn(async {});
+            }
+        }
+    };
+    thread::Builder::new().name("arrowwood-wake".into()).spawn(wake).map_err(|e| Error::io("starting a thread", &e))?;
+    Ok(running)
 }
 
 /// The addresses to listen on, if permitted.
