@@ -242,7 +242,7 @@ pub struct StreamReader {
 enum Batches {
     /// Those of a stream in memory or of a mapped file.
     InPlace(std::vec::IntoIter<arrowwood::Dataset>),
-    Coming(arrowwood::StreamReader<Source>),
+    Coming(Box<arrowwood::StreamReader<Source>>),
 }
 
 /// Read an Arrow stream, batch by batch as it arrives.
@@ -279,7 +279,7 @@ pub fn read_stream(py: Python<'_>, source: &Bound<'_, PyAny>) -> Result<StreamRe
 
 fn coming_from(py: Python<'_>, source: Source, problem: Problem) -> Result<StreamReader> {
     let stream = problem.or(py.detach(|| arrowwood::read_stream(source)))?;
-    Ok(StreamReader { schema: stream.schema().clone(), batches: Exclusive::new(Batches::Coming(stream)), problem })
+    Ok(StreamReader { schema: stream.schema().clone(), batches: Exclusive::new(Batches::Coming(Box::new(stream))), problem })
 }
 
 #[pymethods]

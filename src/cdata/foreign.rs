@@ -259,7 +259,7 @@ fn read_array(raw: &RawArray, data_type: &DataType, owner: &Arc<FFI_ArrowArray>)
     if raw.release.is_null() {
         return Err(taken("array"));
     }
-    let rows = Rows::of(raw).map_err(context)?;
+    let rows = RowRange::of(raw).map_err(context)?;
     let kinds = children(data_type);
     let below = children_of(raw.n_children, raw.children, || taken("array"))?;
     if below.len() != kinds.len() {
@@ -291,7 +291,7 @@ fn read_array(raw: &RawArray, data_type: &DataType, owner: &Arc<FFI_ArrowArray>)
 
 /// Cuts the items of lists to those of its rows: a slice of an array has all of them, and who takes many slices would check
 /// them again and again. Returns whether the offsets were written anew, without those before the rows.
-fn cut_items<O: OffsetSizeTrait>(offsets: &mut Buffer, items: &mut ArrayData, rows: Rows) -> bool {
+fn cut_items<O: OffsetSizeTrait>(offsets: &mut Buffer, items: &mut ArrayData, rows: RowRange) -> bool {
     let own = offsets.chunks_exact(size_of::<O>()).skip(rows.offset).take(rows.len + 1);
     let read = |bytes: &[u8]| -> Option<usize> {
         match (bytes.first_chunk::<8>(), bytes.first_chunk::<4>()) {
@@ -322,15 +322,15 @@ fn cut_items<O: OffsetSizeTrait>(offsets: &mut Buffer, items: &mut ArrayData, ro
 
 /// Which rows an array has.
 #[derive(Clone, Copy)]
-struct Rows {
+struct RowRange {
     offset: usize,
     len: usize,
     /// How many are null, if it says so.
     nulls: Option<usize>,
 }
 
-impl Rows {
-    fn of(raw: &RawArray) -> Result<Rows> {
+impl RowRange {
+    fn of(raw: &RawArray) -> Result<RowRange> {
         let count = |what: &str, count: i64| {
             usize::try_from(count).map_err(|_| wrong_array(format_args!("{what} of {count} rows")))
         };
@@ -344,7 +344,7 @@ impl Rows {
         if nulls.is_some_and(|nulls| nulls > len) {
             return Err(wrong_array(format_args!("{} nulls", raw.null_count)));
         }
-        Ok(Rows { offset, len, nulls })
+        Ok(RowRange { offset, len, nulls })
     }
 
     fn end(self) -> usize {
@@ -355,7 +355,7 @@ impl Rows {
 /// The buffers of one array.
 struct Buffers<'a> {
     raw: &'a RawArray,
-    rows: Rows,
+    rows: RowRange,
     owner: &'a Arc<FFI_ArrowArray>,
 }
 

@@ -253,16 +253,16 @@ fn span_sink(field: &Field) -> Result<Box<dyn Sink>> {
             primitives(DurationNanosecondBuilder::new(), |value| duration(value, 1_000_000_000))
         }
         Interval(IntervalUnit::YearMonth) => primitives(IntervalYearMonthBuilder::new(), |value| {
-            let (months, days, nanos) = Span::parse(value)?.parts()?;
+            let (months, days, nanos) = IsoSpan::parse(value)?.parts()?;
             (days == 0 && nanos == 0).then_some(months)
         }),
         Interval(IntervalUnit::DayTime) => primitives(IntervalDayTimeBuilder::new(), |value| {
-            let (months, days, nanos) = Span::parse(value)?.parts()?;
+            let (months, days, nanos) = IsoSpan::parse(value)?.parts()?;
             let millis = i32::try_from(nanos / 1_000_000).ok().filter(|_| months == 0 && nanos % 1_000_000 == 0)?;
             Some(IntervalDayTime::new(days, millis))
         }),
         Interval(IntervalUnit::MonthDayNano) => primitives(IntervalMonthDayNanoBuilder::new(), |value| {
-            let (months, days, nanos) = Span::parse(value)?.parts()?;
+            let (months, days, nanos) = IsoSpan::parse(value)?.parts()?;
             Some(IntervalMonthDayNano::new(months, days, nanos))
         }),
         _ => return Err(unsupported(field)),

@@ -386,16 +386,16 @@ pub(crate) fn bytes_or_uuid(value: &str) -> Option<Vec<u8>> {
 
 /// A length of time as in ISO 8601: `P1DT2H3M4.5S`, each part with a sign of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct IsoSpan {
     months: i128,
     days: i128,
     nanos: i128,
 }
 
-impl Span {
-    pub(crate) fn parse(value: &str) -> Option<Span> {
+impl IsoSpan {
+    pub(crate) fn parse(value: &str) -> Option<IsoSpan> {
         let mut rest = value.strip_prefix('P')?;
-        let mut span = Span::default();
+        let mut span = IsoSpan::default();
         let mut is_time = false;
         // Each unit at most once, in this order; one at least, and one behind the T.
         let mut units = "YMD".chars();
@@ -448,7 +448,7 @@ impl Span {
 
 /// A duration in units of which a second has `per_second`: as in ISO 8601, or a whole number of the units.
 pub(crate) fn duration(value: &str, per_second: i64) -> Option<i64> {
-    let Some(span) = Span::parse(value) else { return parse(value) };
+    let Some(span) = IsoSpan::parse(value) else { return parse(value) };
     let nanos = span.days * 86_400_000_000_000 + span.nanos;
     let unit = i128::from(1_000_000_000 / per_second);
     i64::try_from(nanos / unit).ok().filter(|_| span.months == 0 && nanos % unit == 0)

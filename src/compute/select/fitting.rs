@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use arrow_schema::DataType;
 
-use super::view::Order;
+use super::order::Order;
 use crate::array::{Unchecked, span};
 use crate::compute::frame::Frame;
 use crate::dataset::Dataset;
@@ -44,7 +44,7 @@ fn rows_within(limit: u64, dataset: &Dataset, order: &Order, most: usize) -> Res
     let frame = Frame::of(dataset)?;
     for column in narrow {
         let arrays = (0..frame.num_parts()).map(|part| frame.unchecked(part, column)).collect::<Result<Vec<_>>>()?;
-        let mut all = Counts::default();
+        let mut all = NarrowCounts::default();
         arrays.iter().enumerate().for_each(|(part, array)| all.add(array, frame.rows_of(part)));
         let has_repeats = order.len() > dataset.len()?;
         if all.most() <= limit && !has_repeats {
@@ -73,7 +73,7 @@ fn largest_batch(frame: &Frame<'_>, arrays: &[&Unchecked], order: &Order, rows: 
     let batches = order.len().div_ceil(rows as u64) as usize;
     let counts = parallel::map(batches, (order.len() as usize).saturating_mul(16), |batch| {
         let start = batch as u64 * rows as u64;
-        let mut counts = Counts::default();
+        let mut counts = NarrowCounts::default();
         let (mut near, mut part) = (0..0, 0);
         for row in (start..order.len().min(start + rows as u64)).filter_map(|row| order.get(row)) {
             if !near.contains(&row) {
@@ -91,9 +91,9 @@ fn largest_batch(frame: &Frame<'_>, arrays: &[&Unchecked], order: &Order, rows: 
 
 /// The bytes or items that each array of 32-bit offsets counts, of a column and those nested in it.
 #[derive(Default)]
-struct Counts(Vec<u64>);
+struct NarrowCounts(Vec<u64>);
 
-impl Counts {
+impl NarrowCounts {
     fn most(&self) -> u64 {
         self.0.iter().copied().max().unwrap_or(0)
     }

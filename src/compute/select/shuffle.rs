@@ -1,7 +1,8 @@
 //! `shuffle`: the rows in a random order.
 
+use super::order::{Order, numbers_of};
 use super::random::Random;
-use super::view::{Order, numbers_of, view};
+use super::view::view;
 use crate::dataset::Dataset;
 use crate::error::Result;
 

@@ -9,8 +9,9 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, SchemaRef};
 
 use super::fitting::rows_that_fit;
+use super::order::{Order, numbers_of};
 use super::take::Picked;
-use crate::array::{Unchecked, merge, room_for};
+use crate::array::{Unchecked, merge};
 use crate::compute::frame::{BLOCK, Frame};
 use crate::dataset::{Dataset, Footprint, Location, Piece, Source};
 use crate::error::{Error, ErrorKind, Result};
@@ -100,58 +101,6 @@ pub(super) fn shares(frame: &Frame<'_>, column: usize, most: usize) -> Result<bo
     }
     let dictionaries = arrays.iter().map(|array| merge::dictionary_of(array)).collect::<Result<Vec<_>>>()?;
     merge::has_at_most(&dictionaries, most)
-}
-
-/// Row numbers, in the bytes they need.
-#[derive(Debug)]
-pub(in crate::compute) enum Order {
-    Short(Vec<u32>),
-    Long(Vec<u64>),
-}
-
-impl Order {
-    /// Of `rows`, each of which is less than `end`.
-    ///
-    /// # Errors
-    /// `Io` if memory has no room for them.
-    pub(in crate::compute) fn of(end: u64, rows: impl Iterator<Item = u64>) -> Result<Order> {
-        Ok(match u32::try_from(end) {
-            Ok(_) => Order::Short(numbers_of(rows.map(|row| row as u32))?),
-            Err(_) => Order::Long(numbers_of(rows)?),
-        })
-    }
-
-    pub(in crate::compute) fn into_numbers(self) -> Result<Vec<u64>> {
-        match self {
-            Order::Short(rows) => numbers_of(rows.into_iter().map(u64::from)),
-            Order::Long(rows) => Ok(rows),
-        }
-    }
-
-    pub(super) fn len(&self) -> u64 {
-        match self {
-            Order::Short(rows) => rows.len() as u64,
-            Order::Long(rows) => rows.len() as u64,
-        }
-    }
-
-    pub(super) fn get(&self, row: u64) -> Option<u64> {
-        let row = usize::try_from(row).ok()?;
-        match self {
-            Order::Short(rows) => rows.get(row).map(|&row| row.into()),
-            Order::Long(rows) => rows.get(row).copied(),
-        }
-    }
-}
-
-/// The numbers of rows, of which data without bytes may claim any number.
-///
-/// # Errors
-/// `Io` if memory has no room for them.
-pub(in crate::compute) fn numbers_of<T>(rows: impl Iterator<Item = T>) -> Result<Vec<T>> {
-    let mut numbers = room_for(rows.size_hint().0 as u64, "numbers of rows")?;
-    numbers.extend(rows);
-    Ok(numbers)
 }
 
 /// Rows of a dataset in another order.

@@ -10,9 +10,9 @@ use arrow_array::{
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, FieldRef, Fields, SchemaRef};
 
-use super::JsonOptions;
 use super::infer::{CommonType, Shapes, is_word};
 use super::object::{Line, Refusal, each_item, each_member, quoted, string};
+use super::options::JsonOptions;
 use crate::error::{Error, Result};
 use crate::text::columns::*;
 use crate::text::scalar::*;

@@ -15,6 +15,7 @@ mod array;
 mod fill;
 mod infer;
 mod object;
+mod options;
 
 use std::collections::VecDeque;
 use std::io::Read;
@@ -28,33 +29,13 @@ use self::array::ArrayLines;
 use self::fill::JsonColumns;
 use self::infer::{Shapes, shapes};
 use self::object::Lines;
+pub use self::options::JsonOptions;
 use super::chunks::{CHUNK, Chunk, Chunks, RecordEnds, read_all};
 use super::columns::{check_batch_rows, check_dictionary, given_schema};
 use super::lines::{Incoming, Parser, failed};
 use super::once::*;
 use crate::error::{Error, Result};
 use crate::types::layout::children;
-
-/// Options for reading JSON lines.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct JsonOptions {
-    /// The columns and their types; `None` reads the columns of all lines, with types inferred from all values.
-    pub schema: Option<SchemaRef>,
-    /// Whether a member that the schema does not have is an error. By default it is left out.
-    pub refuse_unknown: bool,
-    /// The names of text columns to dictionary-encode, with the smallest sufficient keys of `Int8`, `Int16` and
-    /// `Int32`, and one dictionary for all batches.
-    pub dictionary: Vec<String>,
-    /// Rows per record batch; the last has the remainder.
-    pub batch_rows: usize,
-}
-
-impl Default for JsonOptions {
-    fn default() -> Self {
-        JsonOptions { schema: None, refuse_unknown: false, dictionary: Vec::new(), batch_rows: 1 << 20 }
-    }
-}
 
 /// Reads all of `input`, one JSON object on each line or an array of objects, into record batches. In errors, line 3 of an
 /// array is its third element.

@@ -1,0 +1,24 @@
+//! Options of JSON.
+
+use arrow_schema::SchemaRef;
+
+/// Options for reading JSON lines.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct JsonOptions {
+    /// The columns and their types; `None` reads the columns of all lines, with types inferred from all values.
+    pub schema: Option<SchemaRef>,
+    /// Whether a member that the schema does not have is an error. By default it is left out.
+    pub refuse_unknown: bool,
+    /// The names of text columns to dictionary-encode, with the smallest sufficient keys of `Int8`, `Int16` and
+    /// `Int32`, and one dictionary for all batches.
+    pub dictionary: Vec<String>,
+    /// Rows per record batch; the last has the remainder.
+    pub batch_rows: usize,
+}
+
+impl Default for JsonOptions {
+    fn default() -> Self {
+        JsonOptions { schema: None, refuse_unknown: false, dictionary: Vec::new(), batch_rows: 1 << 20 }
+    }
+}
