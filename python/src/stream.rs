@@ -279,7 +279,11 @@ pub fn read_stream(py: Python<'_>, source: &Bound<'_, PyAny>) -> Result<StreamRe
 
 fn coming_from(py: Python<'_>, source: Source, problem: Problem) -> Result<StreamReader> {
     let stream = problem.or(py.detach(|| arrowwood::read_stream(source)))?;
-    Ok(StreamReader { schema: stream.schema().clone(), batches: Exclusive::new(Batches::Coming(Box::new(stream))), problem })
+    Ok(StreamReader {
+        schema: stream.schema().clone(),
+        batches: Exclusive::new(Batches::Coming(Box::new(stream))),
+        problem,
+    })
 }
 
 #[pymethods]

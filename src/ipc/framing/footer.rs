@@ -93,7 +93,8 @@ fn check_is_one(bytes: &Bytes, blocks: &[&FooterBlocks], start: usize) -> Result
     const PADDING: usize = 8 + 64;
     let ends = blocks.iter().filter_map(|blocks| blocks.end_of_last());
     let gap = start.saturating_sub(ends.max().unwrap_or(start));
-    if gap <= PADDING {
+    // Of an object of a store it would be another request; its first batch tells, unless both files have the same layout.
+    if gap <= PADDING || bytes.fetch().is_some() {
         return Ok(());
     }
     // As far behind the first byte as the footer is behind the place at which it would be in a file of its own.
