@@ -16,8 +16,9 @@ class Loader:
     """Batches of a dataset's rows, each a dict of arrays by column; made by :meth:`Dataset.loader`.
 
     Each iteration gives the batches of an epoch from its beginning, whatever others do; once one has come to its end,
-    the next gives those of the next epoch, in a new order if there is a seed. ``loader[i]`` is batch `i` of the epoch :attr:`epoch`, in any order of access: so it is a map-style dataset
-    for ``torch.utils.data.DataLoader(loader, batch_size=None, num_workers=4)``, whose workers map the file themselves.
+    the next gives those of the next epoch, in a new order if there is a seed. ``loader[i]`` is batch `i` of the epoch
+    :attr:`epoch`, in any order of access: so it is a map-style dataset for
+    ``torch.utils.data.DataLoader(loader, batch_size=None, num_workers=4)``, whose workers map the file themselves.
 
     Attributes:
         epoch: number of the epoch that the next iteration reads. ``set_epoch`` sets it.

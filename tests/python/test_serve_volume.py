@@ -1,8 +1,8 @@
 """A server whose volume fails, does not answer, is copied as it is, or loses its machine, while producers send batches.
 
 Rows that were acknowledged as durable must be there behind it, and each numbered batch whole and once: what is sent
-again is no duplicate of rows that were lost. A program of its own, as mounts need root and a namespace: `--seed 7 --rounds 1`
-plays round 7, as far as threads and the disk do the same.
+again is no duplicate of rows that were lost. A program of its own, as mounts need root and a namespace:
+`--seed 7 --rounds 1` plays round 7, as far as threads and the disk do the same.
 """
 
 import argparse
