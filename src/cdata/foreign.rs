@@ -10,7 +10,6 @@ use std::ptr::NonNull;
 use std::slice;
 use std::sync::Arc;
 
-use arrow_array::OffsetSizeTrait;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::{ArrayData, ArrayDataBuilder};
@@ -20,7 +19,7 @@ use arrow_schema::{
 };
 use arrow_schema::{DataType, Field};
 
-use crate::array::{Unchecked, settled, slice};
+use crate::array::{Unchecked, settled};
 use crate::error::{Error, Result};
 use crate::types::layout::children;
 use crate::types::{Role, layout, type_name};
@@ -274,50 +273,10 @@ fn read_array(raw: &RawArray, data_type: &DataType, owner: &Arc<FFI_ArrowArray>)
         (_, Some(_)) => return Err(context(wrong_array("it has a dictionary"))),
         (_, None) => (),
     }
-    let (nulls, mut buffers) = Buffers { raw, rows, owner }.read(data_type).map_err(context)?;
-    let mut offset = rows.offset;
-    if let ([offsets], [items]) = (&mut buffers[..], &mut below[..]) {
-        let is_cut = match data_type {
-            DataType::List(_) | DataType::Map(..) => cut_items::<i32>(offsets, items, rows),
-            DataType::LargeList(_) => cut_items::<i64>(offsets, items, rows),
-            _ => false,
-        };
-        offset = if is_cut { 0 } else { offset };
-    }
-    let builder = ArrayDataBuilder::new(data_type.clone()).len(rows.len).offset(offset).nulls(nulls);
+    let (nulls, buffers) = Buffers { raw, rows, owner }.read(data_type).map_err(context)?;
+    let builder = ArrayDataBuilder::new(data_type.clone()).len(rows.len).offset(rows.offset).nulls(nulls);
     // SAFETY: the values are left unchecked, as an `Unchecked` permits: the caller makes one of it.
     Ok(unsafe { builder.buffers(buffers).child_data(below).build_unchecked() })
-}
-
-/// Cuts the items of lists to those of its rows: a slice of an array has all of them, and who takes many slices would check
-/// them again and again. Returns whether the offsets were written anew, without those before the rows.
-fn cut_items<O: OffsetSizeTrait>(offsets: &mut Buffer, items: &mut ArrayData, rows: RowRange) -> bool {
-    let own = offsets.chunks_exact(size_of::<O>()).skip(rows.offset).take(rows.len + 1);
-    let read = |bytes: &[u8]| -> Option<usize> {
-        match (bytes.first_chunk::<8>(), bytes.first_chunk::<4>()) {
-            (Some(bytes), _) => usize::try_from(i64::from_ne_bytes(*bytes)).ok(),
-            (None, Some(bytes)) => usize::try_from(i32::from_ne_bytes(*bytes)).ok(),
-            (None, None) => None,
-        }
-    };
-    let (Some(first), Some(last)) = (own.clone().next().and_then(read), own.clone().next_back().and_then(read)) else {
-        return false;
-    };
-    // Offsets that are wrong are found when they are used.
-    if first > last || last > items.len() || (first == 0 && last == items.len()) {
-        return false;
-    }
-    *items = slice(items, first, last - first);
-    if first == 0 {
-        return false;
-    }
-    // One that is wrong stays so: below 0, as it is less than the first, or far behind the items.
-    let shifted = |bytes: &[u8]| match read(bytes) {
-        Some(offset) if offset >= first => O::from_usize(offset - first).unwrap_or_else(|| O::usize_as(0)),
-        _ => O::usize_as(0) - O::usize_as(1),
-    };
-    *offsets = Buffer::from_iter(own.map(shifted));
-    true
 }
 
 /// Which rows an array has.
@@ -380,7 +339,10 @@ impl Buffers<'_> {
                 Role::Data => buffers.last().map_or(Ok(0), |offsets| self.last_offset(offsets))?,
                 role => role.bytes_for(self.rows.end()).ok_or_else(|| wrong_array("more bytes than can be counted"))?,
             };
-            if role != Role::Validity {
+            if let (Role::Offsets { width }, 0) = (role, self.rows.end()) {
+                // Without rows it may be missing, and others read the first one all the same.
+                buffers.push(Buffer::from_vec(vec![0_i64]).slice_with_length(0, width));
+            } else if role != Role::Validity {
                 buffers.push(self.buffer(place, len, role.name())?);
             } else if self.rows.nulls != Some(0) && !(place.is_null() && self.rows.nulls.is_none()) {
                 nulls = Some(self.nulls(self.buffer(place, len, role.name())?));
@@ -694,6 +656,17 @@ mod tests {
         assert_eq!(shown(counted(1)), "2 null 4");
         let shifted = numbers(&[0_u8, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0]).wrapping_add(1);
         assert_eq!(shown(given("l", 2, &[NONE, shifted], vec![])), "1 2");
+        // Lists without rows have an offset all the same, which others read.
+        for length in [0, 2] {
+            let lists = given("+l", 0, &[NONE, NONE], vec![ints()]);
+            let lists = given("+l", length, &[NONE, numbers(&[0, 0, 0])], vec![lists]);
+            let rows = lists.imported().unwrap();
+            let array = rows.column("values").unwrap().chunks().unwrap().remove(0);
+            assert_eq!(
+                (array.buffers()[0].len(), array.child_data()[0].buffers()[0].len()),
+                (if length == 0 { 4 } else { 12 }, 4)
+            );
+        }
         // Buffers of no rows may be missing, whatever the offset is.
         assert_eq!(shown(with(given("u", 0, &[NONE, NONE, NONE], vec![]), |_, array| array.offset = 5)), "");
         // A slice of lists has the items of others, too.
