@@ -7,7 +7,7 @@ use arrow_schema::DataType;
 use super::order::Order;
 use crate::array::{Unchecked, span};
 use crate::compute::frame::Frame;
-use crate::dataset::Dataset;
+use crate::dataset::{Dataset, Piece};
 use crate::error::Result;
 use crate::parallel;
 use crate::types::fixed_size_or_none;
@@ -32,21 +32,19 @@ fn rows_within(limit: u64, dataset: &Dataset, order: &Order, most: usize) -> Res
     if narrow.is_empty() {
         return Ok(most);
     }
-    let mut rows = most;
-    for piece in dataset.pieces() {
-        if piece.source.resolve(&mut std::iter::empty()).is_some() {
-            // Its batches fit, and looking at its arrays would gather all of them.
-            let first = piece.source.span(0)?.map_or(most as u64, |rows| rows.end - rows.start);
-            rows = rows.min(usize::try_from(first).unwrap_or(most)).max(1);
-            return Ok(rows);
-        }
+    let is_view = |piece: &&Piece| piece.source.resolve(&mut std::iter::empty()).is_some();
+    if let Some(view) = dataset.pieces().iter().find(is_view) {
+        // Its batches fit, and looking at its arrays would gather all of them.
+        let first = view.source.span(0)?.map_or(most as u64, |rows| rows.end - rows.start);
+        return Ok(usize::try_from(first).map_or(most, |first| first.clamp(1, most)));
     }
+    let has_repeats = order.len() > dataset.len()?;
     let frame = Frame::of(dataset)?;
+    let mut rows = most;
     for column in narrow {
         let arrays = (0..frame.num_parts()).map(|part| frame.unchecked(part, column)).collect::<Result<Vec<_>>>()?;
         let mut all = NarrowCounts::default();
         arrays.iter().enumerate().for_each(|(part, array)| all.add(array, frame.rows_of(part)));
-        let has_repeats = order.len() > dataset.len()?;
         if all.most() <= limit && !has_repeats {
             continue;
         }

@@ -19,9 +19,8 @@ use crate::map::ChangeCheck;
 
 /// The rows of `dataset` whose numbers `order` has, in that order; each number must be one of a row.
 pub(in crate::compute) fn view(dataset: &Dataset, order: Order) -> Result<Dataset> {
-    let batch_rows = dataset.watched(ChangeCheck::Seldom, || rows_that_fit(dataset, &order, batch_rows(dataset)?))?;
     let rows = 0..order.len();
-    Ok(Dataset::of_source(Arc::new(ReorderedView::new(dataset.clone(), Arc::new(order), rows, batch_rows))))
+    Ok(Dataset::of_source(Arc::new(ReorderedView::new(dataset.clone(), Arc::new(order), rows, Arc::default()))))
 }
 
 impl Dataset {
@@ -110,17 +109,31 @@ struct ReorderedView {
     order: Arc<Order>,
     /// The part of `order` that is shown.
     shown: Range<u64>,
-    batch_rows: usize,
+    /// The rows of a batch, found when batches are first asked for: whoever reads rows one by one needs none. It is the same for
+    /// all cuts of a view.
+    batch_rows: Arc<OnceLock<usize>>,
     /// The gathered columns of each batch.
-    gathered: Vec<OnceLock<ArrayData>>,
+    gathered: OnceLock<Vec<OnceLock<ArrayData>>>,
 }
 
 impl ReorderedView {
-    fn new(dataset: Dataset, order: Arc<Order>, shown: Range<u64>, batch_rows: usize) -> ReorderedView {
+    fn new(dataset: Dataset, order: Arc<Order>, shown: Range<u64>, batch_rows: Arc<OnceLock<usize>>) -> ReorderedView {
         debug_assert!(shown.start <= shown.end && shown.end <= order.len(), "rows that there are");
-        let batches = (shown.end - shown.start).div_ceil(batch_rows as u64) as usize;
-        let gathered = (0..batches * dataset.num_columns()).map(|_| OnceLock::new()).collect();
-        ReorderedView { dataset, order, shown, batch_rows, gathered }
+        ReorderedView { dataset, order, shown, batch_rows, gathered: OnceLock::new() }
+    }
+
+    fn batch_rows(&self) -> Result<usize> {
+        if let Some(&rows) = self.batch_rows.get() {
+            return Ok(rows);
+        }
+        let find = || rows_that_fit(&self.dataset, &self.order, batch_rows(&self.dataset)?);
+        let rows = self.dataset.watched(ChangeCheck::Seldom, find)?;
+        Ok(*self.batch_rows.get_or_init(|| rows))
+    }
+
+    fn gathered(&self) -> Result<&[OnceLock<ArrayData>]> {
+        let arrays = self.num_batches()? * self.dataset.num_columns();
+        Ok(self.gathered.get_or_init(|| (0..arrays).map(|_| OnceLock::new()).collect()))
     }
 
     fn len(&self) -> u64 {
@@ -151,16 +164,18 @@ impl Source for ReorderedView {
     }
 
     fn num_batches(&self) -> Result<usize> {
-        Ok(self.len().div_ceil(self.batch_rows as u64) as usize)
+        Ok(self.len().div_ceil(self.batch_rows()? as u64) as usize)
     }
 
     fn span(&self, batch: usize) -> Result<Option<Range<u64>>> {
-        let start = batch as u64 * self.batch_rows as u64;
-        Ok((start < self.len()).then(|| start..self.len().min(start + self.batch_rows as u64)))
+        let rows = self.batch_rows()? as u64;
+        let start = batch as u64 * rows;
+        Ok((start < self.len()).then(|| start..self.len().min(start + rows)))
     }
 
     fn locate(&self, row: u64) -> Result<Option<usize>> {
-        Ok((row < self.len()).then_some(row as usize / self.batch_rows))
+        let rows = self.batch_rows()?;
+        Ok((row < self.len()).then_some(row as usize / rows))
     }
 
     fn column(&self, batch: usize, column: usize) -> Result<&Unchecked> {
@@ -169,7 +184,7 @@ impl Source for ReorderedView {
 
     fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData> {
         let missing = || Error::argument(format!("batch {batch}, column {column}"));
-        let kept = self.gathered.get(batch * self.dataset.num_columns() + column).ok_or_else(missing)?;
+        let kept = self.gathered()?.get(batch * self.dataset.num_columns() + column).ok_or_else(missing)?;
         match kept.get() {
             Some(array) => Ok(array),
             None => {
@@ -190,7 +205,7 @@ impl Source for ReorderedView {
             return None;
         }
         let shown = self.shown.start + rows.start..self.shown.start + rows.end;
-        let cut = ReorderedView::new(self.dataset.clone(), self.order.clone(), shown, self.batch_rows);
+        let cut = ReorderedView::new(self.dataset.clone(), self.order.clone(), shown, self.batch_rows.clone());
         Some(Arc::new(cut))
     }
 
