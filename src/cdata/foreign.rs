@@ -204,17 +204,11 @@ impl Metadata {
 /// Checks what arrow-rs takes for granted of a type.
 fn check_type(data_type: &DataType) -> Result<()> {
     use DataType::*;
-    let most = match data_type {
-        Decimal32(..) => DECIMAL32_MAX_PRECISION,
-        Decimal64(..) => DECIMAL64_MAX_PRECISION,
-        Decimal128(..) => DECIMAL128_MAX_PRECISION,
-        Decimal256(..) => DECIMAL256_MAX_PRECISION,
-        _ => 0,
-    };
     let is_right = match data_type {
-        Decimal32(precision, _) | Decimal64(precision, _) | Decimal128(precision, _) | Decimal256(precision, _) => {
-            (1..=most).contains(precision)
-        }
+        Decimal32(precision, _) => (1..=DECIMAL32_MAX_PRECISION).contains(precision),
+        Decimal64(precision, _) => (1..=DECIMAL64_MAX_PRECISION).contains(precision),
+        Decimal128(precision, _) => (1..=DECIMAL128_MAX_PRECISION).contains(precision),
+        Decimal256(precision, _) => (1..=DECIMAL256_MAX_PRECISION).contains(precision),
         FixedSizeBinary(size) | FixedSizeList(_, size) => *size >= 0,
         Map(entries, _) => matches!(entries.data_type(), Struct(fields) if fields.len() == 2),
         RunEndEncoded(run_ends, _) => matches!(run_ends.data_type(), Int16 | Int32 | Int64) && !run_ends.is_nullable(),
@@ -258,7 +252,7 @@ fn read_array(raw: &RawArray, data_type: &DataType, owner: &Arc<FFI_ArrowArray>)
     if raw.release.is_null() {
         return Err(taken("array"));
     }
-    let rows = RowRange::of(raw).map_err(context)?;
+    let rows = RowRange::parse(raw).map_err(context)?;
     let kinds = children(data_type);
     let below = children_of(raw.n_children, raw.children, || taken("array"))?;
     if below.len() != kinds.len() {
@@ -289,7 +283,7 @@ struct RowRange {
 }
 
 impl RowRange {
-    fn of(raw: &RawArray) -> Result<RowRange> {
+    fn parse(raw: &RawArray) -> Result<RowRange> {
         let count = |what: &str, count: i64| {
             usize::try_from(count).map_err(|_| wrong_array(format_args!("{what} of {count} rows")))
         };

@@ -1,6 +1,6 @@
 //! Tables of an earlier boot of the machine.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,13 +22,27 @@ fn write(writer: &mut Writer, numbers: std::ops::Range<i64>) {
     }
 }
 
+/// A table of five rows in `folder`, three of which are durable, as a writer leaves it that is killed. It was written through mount 1,
+/// which tests go on to pretend.
+fn killed_through_mount_1(folder: &Path) -> PathBuf {
+    let written = folder.join("written");
+    pretend_mount(Some(1));
+    let mut killed = writer(&written);
+    write(&mut killed, 0..3);
+    killed.sync().unwrap();
+    write(&mut killed, 3..5);
+    let copied = folder.join("copied");
+    copy_table(&written, &copied);
+    copied
+}
+
 /// How far the live page and the visible records are apart.
 const PAGE: usize = 4096;
 
 /// The bytes of a table's first segment.
 struct Segment {
     bytes: Vec<u8>,
-    path: std::path::PathBuf,
+    path: PathBuf,
 }
 
 impl Segment {
@@ -144,14 +158,7 @@ fn commits_of_a_new_boot_are_found_behind_a_log_through_another_mount() {
 fn a_lost_record_is_no_damage_where_rows_are_known_by_their_proof() {
     alone!();
     let folder = tempfile::tempdir().unwrap();
-    let written = folder.path().join("written");
-    pretend_mount(Some(1));
-    let mut killed = writer(&written);
-    write(&mut killed, 0..3);
-    killed.sync().unwrap();
-    write(&mut killed, 3..5);
-    let copied = folder.path().join("copied");
-    copy_table(&written, &copied);
+    let copied = killed_through_mount_1(folder.path());
     // The records are those of the commits before.
     let segment = Segment::of(&copied);
     let newest = segment.sequence();
@@ -172,14 +179,7 @@ fn records_that_were_erased_or_lost_with_a_page_cache_are_no_damage() {
     alone!();
     for is_erased in [true, false] {
         let folder = tempfile::tempdir().unwrap();
-        let written = folder.path().join("written");
-        pretend_mount(Some(1));
-        let mut killed = writer(&written);
-        write(&mut killed, 0..3);
-        killed.sync().unwrap();
-        write(&mut killed, 3..5);
-        let copied = folder.path().join("copied");
-        copy_table(&written, &copied);
+        let copied = killed_through_mount_1(folder.path());
         Segment::of(&copied).spoil_records(is_erased);
         pretend_mount(Some(2));
         let report = check(&copied, |_, _| ()).unwrap();

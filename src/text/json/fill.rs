@@ -134,12 +134,14 @@ impl Makers<'_> {
     fn column(&self, field: &FieldRef) -> Result<TextColumn<Filler>> {
         let below = Makers { dictionary: &[], ..*self };
         let node = match field.data_type() {
-            DataType::List(item) => ListFiller::of(below.column(item)?, false),
-            DataType::LargeList(item) => ListFiller::of(below.column(item)?, true),
-            DataType::ListView(item) => ListFiller::of_views(below.column(item)?, false),
-            DataType::LargeListView(item) => ListFiller::of_views(below.column(item)?, true),
-            DataType::FixedSizeList(item, size) => FixedListFiller::of(below.column(item)?, fixed_size(*size)?),
-            DataType::Map(entries, is_sorted) => MapFiller::of(entries, *is_sorted, &below)?,
+            DataType::List(item) => Filler::List(ListFiller::new(below.column(item)?, false, false)),
+            DataType::LargeList(item) => Filler::List(ListFiller::new(below.column(item)?, true, false)),
+            DataType::ListView(item) => Filler::List(ListFiller::new(below.column(item)?, false, true)),
+            DataType::LargeListView(item) => Filler::List(ListFiller::new(below.column(item)?, true, true)),
+            DataType::FixedSizeList(item, size) => {
+                Filler::FixedList(FixedListFiller::new(below.column(item)?, fixed_size(*size)?))
+            }
+            DataType::Map(entries, is_sorted) => Filler::Map(MapFiller::new(entries, *is_sorted, &below)?),
             DataType::Struct(fields) => StructFiller::of(fields, below.columns(fields)?, self.refuse_unknown)?,
             _ => Filler::Scalar { sink: sink_of(field, self.dictionary)?, takes: self.takes },
         };
@@ -153,7 +155,9 @@ fn exact_columns(fields: &Fields, shapes: &Shapes) -> Result<Vec<TextColumn<Fill
 
 fn exact_column(field: &FieldRef, shape: &CommonType) -> Result<TextColumn<Filler>> {
     let node = match (shape, field.data_type()) {
-        (CommonType::List(shape), DataType::List(item)) => ListFiller::of(exact_column(item, shape)?, false),
+        (CommonType::List(shape), DataType::List(item)) => {
+            Filler::List(ListFiller::new(exact_column(item, shape)?, false, false))
+        }
         (CommonType::Struct(shapes), DataType::Struct(fields)) => {
             StructFiller::of(fields, exact_columns(fields, shapes)?, true)?
         }
@@ -316,14 +320,8 @@ fn invalid(e: arrow_schema::ArrowError) -> Error {
 }
 
 impl ListFiller {
-    fn of(item: TextColumn<Filler>, wide: bool) -> Filler {
-        let item = Box::new(item);
-        Filler::List(ListFiller { item, wide, is_view: false, ends: Vec::new(), valid: Vec::new() })
-    }
-
-    fn of_views(item: TextColumn<Filler>, wide: bool) -> Filler {
-        let item = Box::new(item);
-        Filler::List(ListFiller { item, wide, is_view: true, ends: Vec::new(), valid: Vec::new() })
+    fn new(item: TextColumn<Filler>, wide: bool, is_view: bool) -> ListFiller {
+        ListFiller { item: Box::new(item), wide, is_view, ends: Vec::new(), valid: Vec::new() }
     }
 
     fn push(&mut self, json: Option<&str>) -> Result<(), Refusal> {
@@ -366,8 +364,8 @@ fn list<O: OffsetSizeTrait>(
 }
 
 impl FixedListFiller {
-    fn of(item: TextColumn<Filler>, size: usize) -> Filler {
-        Filler::FixedList(FixedListFiller { item: Box::new(item), size, valid: Vec::new() })
+    fn new(item: TextColumn<Filler>, size: usize) -> FixedListFiller {
+        FixedListFiller { item: Box::new(item), size, valid: Vec::new() }
     }
 
     fn push(&mut self, json: Option<&str>) -> Result<(), Refusal> {
@@ -397,20 +395,14 @@ impl FixedListFiller {
 }
 
 impl MapFiller {
-    fn of(entries: &FieldRef, is_sorted: bool, makers: &Makers<'_>) -> Result<Filler> {
+    fn new(entries: &FieldRef, is_sorted: bool, makers: &Makers<'_>) -> Result<MapFiller> {
         let DataType::Struct(fields) = entries.data_type() else {
             return Err(Error::internal("a map without keys and values"));
         };
         let columns = makers.columns(fields)?;
         let columns = columns.try_into().map_err(|_| Error::internal("a map without keys and values"))?;
         let entries = entries.clone();
-        Ok(Filler::Map(MapFiller {
-            entries,
-            is_sorted,
-            columns: Box::new(columns),
-            ends: Vec::new(),
-            valid: Vec::new(),
-        }))
+        Ok(MapFiller { entries, is_sorted, columns: Box::new(columns), ends: Vec::new(), valid: Vec::new() })
     }
 
     fn push(&mut self, json: Option<&str>) -> Result<(), Refusal> {
