@@ -51,33 +51,36 @@ def table(given):
         raise TypeError("expected rows, got LazyFrame, which has none yet: give what its method collect() returns")
     if not (_is_pandas(given) and hasattr(given, "columns")):
         return given
-    index = given.index
-    is_plain, is_named = type(index).__name__ == "RangeIndex", any(name is not None for name in index.names)
+    index, names = given.index, _index_names(given)
     if not _exports(given):
-        return _columns(given)
-    if is_named:
-        twice = [name for name in index.names if name is not None and str(name) in map(str, given.columns)]
-        if twice:
-            raise InvalidArgument(
-                f"the index and a column are called {twice[0]!r}: give df.reset_index(drop=True), or rename one"
-            )
+        return _columns(given, names)
+    is_plain = type(index).__name__ == "RangeIndex"
+    if any(name is not None for name in names):
         # pyarrow takes a range for numbers that need no column, whatever its name; repeated once, it is none.
         return given.set_axis(index.repeat(1), axis=0) if is_plain else given
     return given if is_plain else given.reset_index(drop=True)
 
 
-def _columns(frame):
-    """The columns of a pandas frame, and behind them its index, if that has a name."""
-    columns = {str(name): frame.iloc[:, number] for number, name in enumerate(frame.columns)}
-    pandas = sys.modules["pandas"]
-    for level, name in enumerate(frame.index.names):
+def _index_names(frame):
+    """The names of a pandas frame's index, one for each level, None for one without a name."""
+    columns = set(map(str, frame.columns))
+    for name in frame.index.names:
         if name is not None and str(name) in columns:
             raise InvalidArgument(
                 f"the index and a column are called {name!r}: give df.reset_index(drop=True), or rename one"
             )
-        if name is not None:
-            columns[str(name)] = pandas.Series(frame.index.get_level_values(level))
-    return columns
+    return frame.index.names
+
+
+def _columns(frame, names):
+    """The columns of a pandas frame, and behind them the levels of its index that have names."""
+    columns = {str(name): frame.iloc[:, number] for number, name in enumerate(frame.columns)}
+    levels = {
+        str(name): sys.modules["pandas"].Series(frame.index.get_level_values(level))
+        for level, name in enumerate(names)
+        if name is not None
+    }
+    return columns | levels
 
 
 def column(name, given):
