@@ -269,7 +269,8 @@ fn duration<'a>(given: &Bound<'_, PyAny>) -> Result<Value<'a>, Problem> {
     let nanos = if is_subclass { given.getattr_opt(intern!(py, "nanoseconds"))? } else { None };
     let nanos = nanos.map_or(Ok(0), |nanos| nanos.extract())?;
     // Python's longest are of 999,999,999 days, more than 64 bits of microseconds.
-    let counted = |per_second: i64, rest: i64| seconds.checked_mul(per_second)?.checked_add(rest);
+    let exactly = |per_second: i64, rest: i64| i128::from(seconds) * i128::from(per_second) + i128::from(rest);
+    let counted = |per_second: i64, rest: i64| i64::try_from(exactly(per_second, rest)).ok();
     let all = match counted(1_000_000_000, 1_000 * micros + nanos) {
         Some(all) if nanos != 0 => Some(Value::Duration(all, TimeUnit::Nanosecond)),
         _ => counted(1_000_000, micros)
