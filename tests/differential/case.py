@@ -10,8 +10,10 @@ import shutil
 import tempfile
 import traceback
 
+import aggregates  # noqa: F401, it adds its answers
 import arrowwood as aw
 import conditions
+import engines  # noqa: F401
 import others
 import sources
 from answers import ANSWERS, names_in, short_form
