@@ -3,7 +3,6 @@
 import os
 import tempfile
 
-import arrowwood as aw
 import conditions
 from answers import answer, loose, names_in
 from conditions import Overflow
@@ -22,6 +21,8 @@ from twin import (
     total,
     variance,
 )
+
+import arrowwood as aw
 
 FUNCTIONS = ["sum", "mean", "median", "min", "max", "count", "n_unique", "first", "last", "var", "std"]
 

@@ -5,9 +5,8 @@ Each is asked as a list such as `["sum", "c0"]`: its name, the columns that it i
 
 import math
 
-import numpy as np
-
 import conditions
+import numpy as np
 from kinds import shown
 from twin import (
     Any,

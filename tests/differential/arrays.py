@@ -4,7 +4,6 @@ import struct
 
 import numpy as np
 import pyarrow as pa
-
 from kinds import is_null, made
 
 FORMATS = {8: "b", 16: "h", 32: "i", 64: "q"}
@@ -32,7 +31,7 @@ def array_of(kind, values, layout=PLAIN, entries=None):
     filler = next((value for value in values if value is not None), None)
     around = [filler if n % 2 else None for n in range(cut)]
     if kind.family == "union":
-        around = [filler if filler is not None else [0, None]] * cut
+        around = [filler or filler_of(kind)] * cut
     return uncut(kind, [*around, *values, *around], layout, entries).slice(cut, len(values))
 
 

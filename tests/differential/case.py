@@ -11,15 +11,16 @@ import tempfile
 import traceback
 
 import aggregates  # noqa: F401, it adds its answers
-import arrowwood as aw
 import conditions
-import engines  # noqa: F401
 import others
 import sources
 from answers import ANSWERS, names_in, short_form
 from kinds import is_null, shown
 from steps import COUNTS, STEPS, random_order
 from twin import Any, Refused, same
+
+import arrowwood as aw
+import engines  # noqa: F401
 
 
 class Wrong(Exception):

@@ -10,10 +10,10 @@ import re
 from fractions import Fraction
 
 import numpy as np
-
-import arrowwood as aw
 from kinds import is_null, kind_of, random_value, shown, zone_of
 from twin import Any, Refused, distinct, exact, instant, order
+
+import arrowwood as aw
 
 OPERATORS = {
     "==": operator.eq,
@@ -383,6 +383,10 @@ def each(rows, name, holds):
 
 def pair(rows, a, sign, b):
     one, other = rows.kinds[a].plain, rows.kinds[b].plain
+    if one.spec != other.spec and one.is_number:
+        # Those of other columns are computed in 64 bits with a sign.
+        for name in (a, b):
+            evaluate(rows, ["col", name])
     if one.family in ("text", "binary"):
         side = lambda kind, value: order(kind, value)
     elif one.is_number and one.family != "bool":
@@ -509,6 +513,8 @@ def time_part_of(kind, value, part):
     seconds = math.floor(instant(kind, value))
     if kind.zone:
         seconds += int(zone_of(kind.zone).utcoffset(None).total_seconds())
+        if seconds not in FITS:
+            return None
     clock = seconds % 86_400
     match part:
         case "hour":

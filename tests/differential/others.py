@@ -10,7 +10,6 @@ import operator
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-
 from arrays import table_of
 from conditions import ARITHMETIC, OPERATORS
 from kinds import shown

@@ -3,10 +3,11 @@
 Steps can be taken one after the other. Each is a list such as `["take", [3, 1, 1]]`.
 """
 
-import arrowwood as aw
 import conditions
 from sources import pickled
 from twin import Any, Refused, grouped, sorted_numbers
+
+import arrowwood as aw
 
 STEPS = {}
 
@@ -146,7 +147,9 @@ class Pickle:
 
 @step
 class Rewrite:
-    draw = lambda dice, rows: [dice.choice(["file", "stream"]), dice.choice([None, "lz4"]), dice.choice([None, 1, 4])]
+    def draw(dice, rows):
+        most = dice.choice([None, 1, 4]) if len(rows) < 1000 else None
+        return [dice.choice(["file", "stream"]), dice.choice([None, "lz4"]), most]
 
     def ours(ds, format, compression, max_rows):
         buffer = aw.Buffer()

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-
 from kinds import UNITS, is_null, made, shown
 
 
