@@ -70,18 +70,25 @@ impl Dictionaries {
         Dictionaries { format, nodes, wholes: HashMap::new(), sent: HashMap::new(), pending: Vec::new() }
     }
 
-    /// Merges the dictionaries of the dataset that a file has to hold. Reads no columns without dictionaries.
-    pub(super) fn gather(&mut self, dataset: &Dataset, columns: &[Node]) -> Result<()> {
-        let numbers: Vec<usize> = (0..columns.len()).filter(|&number| has_dictionary(&columns[number])).collect();
-        if numbers.is_empty() {
-            return Ok(());
-        }
-        for part in dataset.parts() {
+    /// Whether there are any.
+    pub(super) fn are_any(&self) -> bool {
+        !self.nodes.is_empty()
+    }
+
+    /// Adds the dictionaries of rows to those that a file has to hold: of all rows, cut as they will be written. Part of a view's
+    /// rows may have another dictionary than all of them. Reads no columns without dictionaries.
+    pub(super) fn gather(&mut self, rows: &Dataset, columns: &[Node]) -> Result<()> {
+        for part in rows.parts() {
             let part = part?;
-            for &number in &numbers {
-                self.gather_array(&columns[number], &part.column(part.piece.columns[number])?)?;
+            for (number, node) in columns.iter().enumerate().filter(|(_, node)| has_dictionary(node)) {
+                self.gather_array(node, &part.column(part.piece.columns[number])?)?;
             }
         }
+        Ok(())
+    }
+
+    /// Merges what was gathered.
+    pub(super) fn merge(&mut self, columns: &[Node]) -> Result<()> {
         // An id comes before those inside its values.
         let mut ids = Vec::new();
         columns.iter().for_each(|column| column.dictionaries(&mut |id, _| ids.push(id)));
