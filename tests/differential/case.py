@@ -154,9 +154,13 @@ def draw_steps(dice, rows, most):
             return [name, *args]
 
 
-def draw_answer(dice, rows, names):
+# Questions that have more to ask than others.
+OFTEN = ["filter"] * 4 + ["filter and look"] * 3 + ["aggregate"] * 5 + ["scan"] * 2
+
+
+def draw_answer(dice, rows):
     while True:
-        name = dice.choice(names)
+        name = dice.choice([*ANSWERS, *OFTEN])
         args = ANSWERS[name].draw(dice, rows)
         if args is not None:
             return [name, *args]
@@ -191,7 +195,7 @@ class DataSet:
                     if not now.step(chain[-1]):
                         break
                 for _ in range(self.ANSWERS):
-                    answer = draw_answer(self.dice, now.rows, list(ANSWERS))
+                    answer = draw_answer(self.dice, now.rows)
                     self.asked += 1
                     now.ask(answer, self.dice.random() < self.OTHERS)
         except Wrong as e:

@@ -187,7 +187,8 @@ def computed(rows, dice, depth=2):
         return time_part(rows, dice.choice(times), dice)
     if (others or times) and drawn < 0.35:
         name = dice.choice([*others, *times])
-        return ["cast", ["col", name], dice.choice(["int64", "float64", "float32"])]
+        exactly = rows.kinds[name].plain.family != "decimal" or is_exact(rows, name)
+        return ["cast", ["col", name], dice.choice(["int64", "float64", "float32"]) if exactly else "int64"]
     if not numbers:
         return None
     if depth == 0 or drawn < 0.45:
@@ -204,6 +205,12 @@ def computed(rows, dice, depth=2):
             value = ["value", "float64", dice.choice([0.5, 0.1, 2.5, -3.0, 0.0, 1e10])]
         return [sign, inner(), value] if dice.random() < 0.7 else [sign, value, inner()]
     return [sign, inner(), inner()]
+
+
+def is_exact(rows, name):
+    """Whether decimals are the quotients of two floats: others may be rounded twice."""
+    values = (value for value in rows.columns[name] if value is not None)
+    return 0 <= rows.kinds[name].plain.scale <= 22 and all(abs(value) <= 2**53 for value in values)
 
 
 def time_part(rows, name, dice):

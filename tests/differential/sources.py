@@ -24,6 +24,9 @@ PLACES = {
     "url": 0,
 }
 
+# How many sets of data are large: they reach the ends of blocks, and take a hundred times as long.
+LARGE = 0.005
+
 # Those whose columns grow.
 GROWING = ("table", "partitions", "builder")
 
@@ -32,7 +35,7 @@ def draw(dice):
     """A plan: `columns` of `[name, type, values]`, the `batches`' rows, their `layout`, and the `place`."""
     place = dice.choices(list(PLACES), list(PLACES.values()))[0]
     rows = (
-        dice.choice([0, 1, 2, 3, 8, 9, 17, 40, 64, 65]) if dice.random() < 0.997 else dice.choice([4097, 8200, 66_000])
+        dice.choice([0, 1, 2, 3, 8, 9, 17, 40, 64, 65]) if dice.random() > LARGE else dice.choice([4097, 8200, 66_000])
     )
     specs = []
     while len(specs) < (dice.randint(1, 5) if rows < 100 else 2):
@@ -44,8 +47,8 @@ def draw(dice):
     plan["layout"] = {
         "cut": dice.choice([0, 0, 1, 3, 8]),
         # Tables can't hold them.
-        "null_entries": place not in GROWING and dice.random() < 0.3,
-        "growing": place in ("stream", "memory") and dice.random() < 0.5,
+        "null_entries": place not in (*GROWING, "received") and dice.random() < 0.3,
+        "growing": place in ("stream", "memory", "received") and dice.random() < 0.5,
     }
     if place in ("file", "several") and any(has_inner_dictionary(made(spec)) for spec in specs):
         # pyarrow can't write more than one dictionary of those, nor make one of all.
@@ -77,6 +80,8 @@ def options(plan, dice, rows):
             own["compression"] = dice.choice([None, None, None, "lz4", "zstd"])
             own["bytes"] = dice.random() < 0.7
             own["validate"] = dice.choice(["lazy", "lazy", "full"])
+        case "received":
+            own["at_once"] = dice.random() < 0.6
         case "ours":
             own["compression"] = dice.choice([None, None, "lz4", "zstd"])
             own["format"] = dice.choice(["file", "stream"])
@@ -171,6 +176,17 @@ class Source:
 
     def stream(self):
         return self.opened(self.bytes(pa.ipc.new_stream, emit_dictionary_deltas=True))
+
+    def received(self):
+        """Sent by Arrowwood, and read as it arrives: all at once, or batch by batch."""
+        sink = io.BytesIO()
+        with aw.stream_writer(sink, self.schema) as writer:
+            for batch in self.batches:
+                writer.write(batch)
+        reader = aw.read_stream(io.BytesIO(sink.getvalue()))
+        if self.own["at_once"]:
+            return reader.read_all()
+        return aw.concat([self.memory()[:0], *reader])
 
     def ours(self):
         """Written by Arrowwood."""

@@ -31,6 +31,14 @@ def planted(bug, text):
     return text.replace(bug["old"], bug["new"])
 
 
+def write(path, content):
+    """Writes a file; what is the same keeps its time, so that it is not built again."""
+    content = content.encode() if isinstance(content, str) else content
+    if not path.exists() or path.read_bytes() != content:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
 class Nursery:
     """A copy of the tree, and the package that is built of it."""
 
@@ -39,20 +47,23 @@ class Nursery:
         names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
         for name in names.split("\0")[:-1]:
             source, copy = ROOT / name, self.tree / name
-            # What is the same keeps its time, so that it is not built again.
-            if name == "python/Cargo.toml" and copy.exists() and copy.stat().st_mtime > source.stat().st_mtime:
-                continue
-            if source.is_file() and not (copy.exists() and copy.read_bytes() == source.read_bytes()):
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(source, copy)
-        self.without_server()
+            if source.is_file() and name not in ("python/Cargo.toml", "python/src/lib.rs"):
+                write(copy, source.read_bytes())
+        self.without_command()
 
-    def without_server(self):
-        """Leaves out the server, which takes longer to build than all that is tested here."""
-        manifest = self.tree / "python/Cargo.toml"
-        text = manifest.read_text()
-        if 'features = ["serve"]' in text:
-            manifest.write_text(text.replace('features = ["serve"]', "features = []"))
+    def without_command(self):
+        """Leaves out the command and its server, which take longer to build than all that is tested here."""
+        text = (ROOT / "python/Cargo.toml").read_text()
+        for line in text.splitlines(keepends=True):
+            if line.startswith(("arrowwood-cli", "objects =", "default =")):
+                text = text.replace(line, "")
+        write(self.tree / "python/Cargo.toml", text)
+        start, rest = (
+            (ROOT / "python/src/lib.rs").read_text().split("    /// The parts of the package used by the command", 1)
+        )
+        none = "    #[pyfunction]\n    fn _run_cli(_arguments: Vec<OsString>) -> i32 {\n        2\n    }\n}\n"
+        assert rest.count("fn _run_cli(") == 1, "the command is the last thing in lib.rs"
+        write(self.tree / "python/src/lib.rs", start + none)
 
     def build(self):
         """Builds the package, and returns what cargo says if it can't."""
