@@ -28,7 +28,7 @@ DIFFERENT = {
     ("Polars", "decimals"): "have 38 digits, and a mean or variance of them is that of floats, rounded more often",
     ("pyarrow", "sum"): "of integers wraps around at 64 bits, and of decimals keeps their digits",
     ("pyarrow", "n_unique"): "tells 0.0 from -0.0; here they are one value, as they are equal",
-    ("pyarrow", "min"): "of 0.0 and -0.0 is either",
+    ("pyarrow", "min"): "of 0.0 and -0.0 is either, and of numbers and a signaling NaN it is NaN",
     ("Polars", "is_in"): "takes values of the column's own type",
     ("pyarrow", "comparisons"): "of integers with floats round to floats; here they are exact",
     ("Polars", "float32"): "a mean of them is one of them; here it is a float64",
@@ -302,7 +302,8 @@ def pyarrow_sum(column, kind, values):
 
 def pyarrow_extreme(which):
     def call(column, kind, values):
-        if has_nan(values) and all(value is None or value != value for value in values):
+        if has_nan(values):
+            # DIFFERENT: signaling ones are the extremes.
             return None
         return (pc.min_max(column)[which].as_py(),)
 

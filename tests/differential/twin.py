@@ -51,6 +51,19 @@ class Any:
         return f"any of {self.values}" if self.values else "anything"
 
 
+class Perhaps:
+    """An answer, or its refusal."""
+
+    def __init__(self, expected):
+        self.expected = expected
+
+    def accepts(self, found):
+        return isinstance(found, Refused) or same(found, self.expected)
+
+    def __repr__(self):
+        return f"perhaps {self.expected}"
+
+
 def same(found, expected):
     """Whether an answer is the expected one: of the same type, and NaN is NaN."""
     if hasattr(expected, "accepts"):
