@@ -41,6 +41,8 @@ fn views_are_written_in_pieces_of_any_size() {
     let batches =
         vec![batch(vec![None, Some(1)], vec!["unused", "a"]), batch(vec![Some(0), None], vec!["b", "never used"])];
     let whole = Dataset::try_from(batches).unwrap();
+    let empty = Dataset::try_from(vec![batch(vec![], vec![]), batch(vec![], vec!["unused"])]).unwrap();
+    assert_eq!(written(&empty, &WriteOptions::default()).len().unwrap(), 0);
     for view in [whole.every(0..4, -1).unwrap(), whole.sort(&[("c", true)]).unwrap(), whole.every(0..4, 3).unwrap()] {
         for (format, max_rows) in [(Format::File, 1), (Format::File, 2), (Format::File, 3), (Format::Stream, 1)] {
             let read = written(&view, &WriteOptions { format, max_rows: Some(max_rows), ..WriteOptions::default() });

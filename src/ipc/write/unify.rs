@@ -78,13 +78,17 @@ impl Dictionaries {
     /// Adds the dictionaries of rows to those that a file has to hold: of all rows, cut as they will be written. Part of a view's
     /// rows may have another dictionary than all of them. Reads no columns without dictionaries.
     pub(super) fn gather(&mut self, rows: &Dataset, columns: &[Node]) -> Result<()> {
-        for part in rows.parts() {
-            let part = part?;
-            for (number, node) in columns.iter().enumerate().filter(|(_, node)| has_dictionary(node)) {
-                self.gather_array(node, &part.column(part.piece.columns[number])?)?;
-            }
+        let with_any = || columns.iter().enumerate().filter(|(_, node)| has_dictionary(node));
+        let mut parts = rows.parts().peekable();
+        if parts.peek().is_none() {
+            // A batch without rows has a dictionary without entries.
+            return with_any()
+                .try_for_each(|(_, node)| self.gather_array(node, &ArrayData::new_empty(node.data_type())));
         }
-        Ok(())
+        parts.try_for_each(|part| {
+            let part = part?;
+            with_any().try_for_each(|(number, node)| self.gather_array(node, &part.column(part.piece.columns[number])?))
+        })
     }
 
     /// Merges what was gathered.

@@ -58,12 +58,13 @@ class Nursery:
             if line.startswith(("arrowwood-cli", "objects =", "default =")):
                 text = text.replace(line, "")
         write(self.tree / "python/Cargo.toml", text)
-        start, rest = (
-            (ROOT / "python/src/lib.rs").read_text().split("    /// The parts of the package used by the command", 1)
+        parts = re.split(r"(?m)^(?=    ///)", (ROOT / "python/src/lib.rs").read_text())
+        left_out = ("arrowwood_objects::", "fn with_notes(", "arrowwood_cli::")
+        kept = "".join(
+            part for part in parts if not any(name in part for name in left_out) and "impl Package" not in part
         )
         none = "    #[pyfunction]\n    fn _run_cli(_arguments: Vec<OsString>) -> i32 {\n        2\n    }\n}\n"
-        assert rest.count("fn _run_cli(") == 1, "the command is the last thing in lib.rs"
-        write(self.tree / "python/src/lib.rs", start + none)
+        write(self.tree / "python/src/lib.rs", kept + none)
 
     def build(self):
         """Builds the package, and returns what cargo says if it can't."""
