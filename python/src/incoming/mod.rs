@@ -41,6 +41,7 @@ pub fn dataset_from(data: &Bound<'_, PyAny>, schema: Option<&SchemaRef>) -> Resu
     };
     let columns = schema.fields().iter().zip(&given.columns).map(|(field, column)| column.arrays(field, given.rows));
     let columns = columns.collect::<Result<Vec<_>>>()?;
+    let schema = given.with_orders(&schema);
     let batches = batches(&schema, &columns, given.rows)?;
     Ok(Dataset::from_batches(schema, batches)?)
 }
@@ -187,6 +188,18 @@ impl<'py> Table<'py> {
     fn schema(&self) -> Result<SchemaRef> {
         let fields = self.columns.iter().map(Column::field).collect::<Result<Fields>>()?;
         Ok(Arc::new(Schema::new(fields)))
+    }
+
+    /// `schema`, whose categories are ordered only where those of the column are: others are numbered as they come.
+    fn with_orders(&self, schema: &SchemaRef) -> SchemaRef {
+        let field = |(field, column): (&FieldRef, &Column)| match &column.values {
+            Values::Arrow(own, _) if own.dict_is_ordered() == Some(true) && own.data_type() == field.data_type() => {
+                field.clone()
+            }
+            _ => Arc::new(field.as_ref().clone().with_dict_is_ordered(false)),
+        };
+        let fields: Fields = schema.fields().iter().zip(&self.columns).map(field).collect();
+        Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
     }
 
     /// Brings the columns into the order of `schema`; one that may be null need not be there.

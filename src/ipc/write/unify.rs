@@ -7,7 +7,7 @@
 mod canonical;
 mod whole;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow_buffer::{BooleanBuffer, Buffer};
@@ -76,6 +76,9 @@ impl Dictionaries {
         if numbers.is_empty() {
             return Ok(());
         }
+        for &number in numbers.iter().filter(|&&number| is_ordered(&columns[number])) {
+            self.gather_longest(dataset, number, &columns[number])?;
+        }
         for part in dataset.parts() {
             let part = part?;
             for &number in &numbers {
@@ -88,12 +91,32 @@ impl Dictionaries {
         ids.into_iter().rev().try_for_each(|id| self.finish(id))
     }
 
+    /// Gathers the longest dictionary of a column of ordered categories, so that all others are in the order of its values.
+    fn gather_longest(&mut self, dataset: &Dataset, number: usize, node: &Node) -> Result<()> {
+        let mut longest: Option<ArrayData> = None;
+        for part in dataset.parts() {
+            let part = part?;
+            let array = part.column(part.piece.columns[number])?;
+            let len = child_of(&array, 0)?.len();
+            if longest.as_ref().map_or(Ok(true), |longest| child_of(longest, 0).map(|values| values.len() < len))? {
+                longest = Some(array);
+            }
+        }
+        longest.map_or(Ok(()), |array| self.gather_array(node, &array))
+    }
+
     fn gather_array(&mut self, node: &Node, array: &ArrayData) -> Result<()> {
         if let Some((id, values)) = &node.dictionary {
             let dictionary = child_of(array, 0)?;
             self.gather_array(values, dictionary)?;
             let whole = self.wholes.entry(*id).or_insert_with(Whole::new);
-            whole.places(dictionary)?;
+            let places = whole.places(dictionary)?;
+            if is_ordered(node) && !places.is_none_or(are_in_order) {
+                return Err(Error::argument(format!(
+                    "the ordered categories of column '{}' are in different orders in its batches; give all of them the same",
+                    node.field.name()
+                )));
+            }
             return check_keys_suffice(array.data_type(), whole.merged_len());
         }
         if has_dictionary(node) {
@@ -227,6 +250,17 @@ fn rewrite(array: &ArrayData, places: Option<&[u64]>) -> Result<Buffer> {
         }
     }
     Ok(Buffer::from_vec(rewritten))
+}
+
+fn is_ordered(node: &Node) -> bool {
+    node.field.dict_is_ordered() == Some(true)
+}
+
+/// Whether values come in the order of their places, but for those that come again.
+fn are_in_order(places: &[u64]) -> bool {
+    let mut met = HashSet::new();
+    let mut last = 0;
+    places.iter().filter(|&&place| met.insert(place)).all(|&place| std::mem::replace(&mut last, place) <= place)
 }
 
 fn has_dictionary(node: &Node) -> bool {
