@@ -148,6 +148,7 @@ mod rows;
 mod table;
 mod text;
 mod types;
+mod version;
 mod visible;
 
 /// The code of the README.

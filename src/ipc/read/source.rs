@@ -31,6 +31,7 @@ use crate::ipc::framing::{
 };
 use crate::map::{ChangeCheck, Mapping};
 use crate::parallel::lock;
+use crate::version::version_of_stream;
 
 /// An IPC file or stream.
 #[derive(Debug)]
@@ -562,6 +563,11 @@ impl Source for Ipc {
 
     fn absolute_path(&self) -> Option<&Path> {
         self.data.absolute.as_deref().or(self.path())
+    }
+
+    fn version(&self) -> Option<String> {
+        let state = self.data.mapped_file()?.state()?;
+        Some(if self.is_file() { state.version() } else { version_of_stream(state.size()) })
     }
 
     fn as_any(&self) -> &dyn Any {
