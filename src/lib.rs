@@ -148,7 +148,6 @@ mod rows;
 mod table;
 mod text;
 mod types;
-mod version;
 mod visible;
 
 /// The code of the README.

@@ -53,8 +53,8 @@ class Loader:
         self._order = {"seed": seed, "block": block, "rank": rank, "world": world}
         self._rows = len(self.dataset)
         self._epoch, self._shared = 0, _SharedEpoch()
-        # The batches that were asked for by number, to tell that an epoch comes again.
-        self._asked = set()
+        # The batches that were asked for by number, and how many of them again, to tell that an epoch comes again.
+        self._asked, self._again = set(), 0
         if not 0 <= start <= len(self):
             raise InvalidArgument(f"loader: start is the number of a batch, from 0 to {len(self)}, got {start}")
         # Where iterations begin, until one has come to its end; and where the last one is, for `state_dict`.
@@ -71,7 +71,7 @@ class Loader:
     def _begin(self, epoch, batch):
         """Go to a batch of an epoch."""
         self._epoch, self._start, self._position = epoch, batch, (epoch, batch)
-        self._asked = set()
+        self._asked, self._again = set(), 0
 
     def __len__(self):
         """The number of batches of an epoch, of those of this rank."""
@@ -95,13 +95,16 @@ class Loader:
     def _warn_if_asked(self, at):
         """Warn where batches are asked for by number, and an epoch comes again in the same order."""
         # A worker has some of the batches, each once in an epoch.
-        if at in self._asked and (len(self._asked) == len(self) or _worker()[1] > 1):
+        is_over = len(self._asked) == len(self) or _worker()[1] > 1
+        self._again += at in self._asked and is_over
+        # One batch may be looked at again.
+        if self._again == min(2, len(self)):
             message = (
                 f"loader: the batches of epoch {self._epoch} are read again in the same order; call set_epoch(number) "
                 "before each epoch"
             )
             warnings.warn(message, UserWarning, stacklevel=3)
-            self._asked = set()
+            self._asked, self._again = set(), 0
         self._asked.add(at)
 
     def __iter__(self) -> Iterator[dict]:

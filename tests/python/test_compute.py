@@ -607,7 +607,7 @@ def test_what_was_pickled_knows_its_file(tmp_path):
     path = tmp_path / "f.arrow"
     aw.write({"n": [3, 1, 2]}, path)
     ds = aw.open(path)
-    shapes = [ds, ds[1:], ds.sort("n"), ds.filter(aw.col("n") > 1), ds.rename({"n": "m"}), ds.loader(2, seed=1)]
+    shapes = [ds, ds[1:], ds.sort("n"), ds.rename({"n": "m"}), ds.loader(2, seed=1)]
     before = [pickle.dumps(shape) for shape in shapes]
     split = ds.splits(1)[0]
     for pickled in before:

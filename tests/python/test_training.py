@@ -277,13 +277,14 @@ def test_an_epoch_that_comes_again_is_warned_of(tmp_path):
         assert [loader[number]["y"].tolist() for number in range(10)] != first
         # Some batches twice are no epoch, and without a seed there is but one order.
         loader.set_epoch(2)
-        for number in [0, 0, 1]:
+        for number in [0, 0, *range(10), 5]:
             loader[number]
+        loader.set_epoch(2)
         in_order = ds.loader(100)
         for number in [*range(10), *range(10)]:
             in_order[number]
     with pytest.warns(UserWarning, match="epoch 2 are read again in the same order; call set_epoch"):
-        for number in [*range(10), 0]:
+        for number in [*range(10), 0, 1]:
             loader[number]
 
 

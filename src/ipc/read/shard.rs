@@ -14,11 +14,10 @@ use arrow_schema::SchemaRef;
 use super::data::ReadOptions;
 use super::source::Ipc;
 use crate::array::{Bytes, Unchecked};
-use crate::dataset::{Footprint, Plain, Source, Widths};
+use crate::dataset::{Footprint, Plain, Source, Widths, version_of_stream};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{KnownSchema, probe_segment};
 use crate::map::{ChangeCheck, FileState, Mapping, Mode, UnmappedFile};
-use crate::version::version_of_stream;
 
 /// The number of batches whose headers are read when a shard is opened.
 const FEW: usize = 64;

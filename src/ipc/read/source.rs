@@ -24,14 +24,13 @@ use super::dictionary::{DictionaryBatch, DictionarySet, Epoch, Link, Resolver};
 use super::plain::{PlainBatch, ValueOffsets};
 use crate::append_vec::AppendVec;
 use crate::array::{Bytes, CheckedOnce, Unchecked};
-use crate::dataset::{Dataset, Footprint, Plain, PushedRows, Source, Widths};
+use crate::dataset::{Dataset, Footprint, Plain, PushedRows, Source, Widths, version_of_stream};
 use crate::error::{Error, Result};
 use crate::ipc::framing::{
     DictionaryHeader, Footer, Kind, KnownSchema, MessageFrame, MessageHeader, NextMessage, Node, Window, find, rows_of,
 };
 use crate::map::{ChangeCheck, Mapping};
 use crate::parallel::lock;
-use crate::version::version_of_stream;
 
 /// An IPC file or stream.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::dataset::Dataset;
+use super::dataset::Dataset;
 use crate::directory::metadata_at;
 use crate::error::{Error, ErrorKind, Result};
 
