@@ -751,8 +751,8 @@ class Dataset:
         Decimals of 32 and 64 bits become those of 128, which is the only width of Polars.
 
         Raises:
-            Unsupported: Polars has no such columns: intervals, unions, decimals of 256 bits or with a negative
-                scale.
+            Unsupported: Polars has no such columns: intervals, unions, views of lists, run-end-encoded ones, decimals
+                of 256 bits or with a negative scale.
         """
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The batches for another Arrow library, values checked, nothing copied. The request is not followed."""

@@ -697,6 +697,25 @@ def test_sums_of_dictionaries_without_values():
     assert ds["d"].sum() == ds.aggregate(sum=("d", "sum"))[0]["sum"] == dt.timedelta(seconds=17)
 
 
+def test_the_mean_of_durations_is_not_supported_however_large_they_are():
+    """Where their sum did not fit, the error was that of the sum."""
+    for values in ([1], [2**62, 2**62]):
+        for array in (pa.array(values, pa.duration("s")), pa.array(values, pa.duration("s")).dictionary_encode()):
+            with pytest.raises(aw.Unsupported, match="mean"):
+                aw.from_arrow(pa.table({"d": array}))["d"].mean()
+
+
+@pytest.mark.parametrize("micros", [1 - 2**63, -(2**63) // 10**6 * 10**6 + 10**6, 2**63 - 1])
+def test_the_longest_durations_are_compared_and_appended(micros):
+    """Whole seconds before the first are more than 64 bits count, of some that fit."""
+    span = dt.timedelta(microseconds=micros)
+    ds = aw.from_arrow(pa.table({"d": pa.array([micros, 0], pa.duration("us"))}))
+    assert len(ds.filter(aw.col("d") == span)) == len(ds.filter(aw.col("d").is_in([span]))) == 1
+    builder = aw.Builder("d: duration[us]")
+    builder.append_row(d=span)
+    assert builder.finish()["d"].to_pylist() == [span]
+
+
 def test_tables_sorted_by_day(tmp_path):
     """A table is sorted by the day of a date64, and conditions compare milliseconds: rows were lost between."""
     day = 86_400_000
