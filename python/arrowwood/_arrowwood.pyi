@@ -231,6 +231,7 @@ def read_csv(
     source: _Path | IO[bytes] | IO[str],
     *,
     schema: _Schema | None = None,
+    schema_overrides: _Schema | None = None,
     dictionary: str | Sequence[str] | None = None,
     delimiter: str = ",",
     quote: str | None = '"',
@@ -242,13 +243,14 @@ def read_csv(
 
     An unquoted empty field is null; a quoted one is an empty text, or null in columns of other types. Types that are
     not given are inferred from all values: decimal fractions become ``float64``, which keeps 15 to 17 digits; for
-    money give ``schema="m: decimal(20, 2)"``. Dates are recognised as ``2000-01-31``, ``Jan 31 2000`` and ``31
+    money give ``schema_overrides={"m": "decimal(20, 2)"}``. Dates are recognised as ``2000-01-31``, ``Jan 31 2000`` and ``31
     January 2000``, times as ``2000-01-31T12:00:00``. A file is parsed by several threads, and read again if a
     later value does not fit the types of its beginning.
 
     Args:
         source: a path, or an object with ``read()``.
         schema: the columns to read, found by name, and their types; by default all, with inferred types.
+        schema_overrides: the types of single columns, as ``{"zip": "utf8"}``; the others stay as they are.
         dictionary: the names of text columns to dictionary-encode, or the name of one.
         delimiter: the ASCII character between fields.
         quote: the ASCII character around fields that contain delimiters or line breaks; None for no quoting.
@@ -259,20 +261,27 @@ def read_csv(
         decimal: ``"."``, or ``","`` for numbers such as 1,5.
 
     Raises:
+        ColumnNotFound: the text has no column that the schema or ``schema_overrides`` names.
         InvalidData: a line has too few or too many fields, or a value is not of its type; the message says where.
     """
 
 def read_json(
-    source: _Path | IO[bytes] | IO[str], *, schema: _Schema | None = None, dictionary: str | Sequence[str] | None = None
+    source: _Path | IO[bytes] | IO[str],
+    *,
+    schema: _Schema | None = None,
+    schema_overrides: _Schema | None = None,
+    dictionary: str | Sequence[str] | None = None,
 ) -> Dataset:
     """Read JSON, one object on each line or an array of objects, into memory. It may be compressed with gzip or zstd.
 
     Args:
         source: a path, or an object with ``read()``.
         schema: the columns to read and their types, as for :func:`writer`; by default all, with inferred types.
+        schema_overrides: the types of single columns, as ``{"zip": "utf8"}``; the others stay as they are.
         dictionary: the names of text columns to dictionary-encode, or the name of one.
 
     Raises:
+        ColumnNotFound: the text has no column that ``schema_overrides`` names.
         InvalidData: a line is not an object, a value is not of its type, or no type holds all numbers of a column;
             the message says where.
     """
@@ -765,6 +774,8 @@ class Dataset:
     def _with_names(self, names: Sequence[str]) -> Dataset: ...
     def _in_partition(self, partition: list[tuple[str, str, str | None]]) -> Dataset: ...
     def _places(self) -> list[tuple[Path, int, int, list[int], list[tuple[str, str, str | None]]]] | None: ...
+    def _versions(self) -> list[tuple[Path, str]]: ...
+    def _check_versions(self, versions: Sequence[tuple[Path | str, str]]) -> None: ...
     def _dtypes(self) -> list[str | None]: ...
     def _gathered(self, small: int) -> Dataset: ...
     def _narrowed(self, predicate: Predicate) -> Dataset: ...

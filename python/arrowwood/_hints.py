@@ -246,6 +246,35 @@ _OF_TEXT_CONDITIONS = {
 }
 
 
+_SQL_READER = "aw.sql(\"from read_csv('x.csv', …)\"), which has the options of DuckDB"
+
+# Keywords of the readers of other libraries.
+_OF_KEYWORD = {
+    **dict.fromkeys(["dtype", "dtypes"], 'schema_overrides={"zip": "utf8"}, or schema=, which also chooses columns'),
+    **dict.fromkeys(["usecols", "columns"], '.select("x", "y") behind it, or schema=, which chooses columns'),
+    **dict.fromkeys(["nrows", "n_rows"], ".head(5) behind it"),
+    **dict.fromkeys(["names", "new_columns"], '.rename({"x": "z"}) behind it'),
+    **dict.fromkeys(["parse_dates", "try_parse_dates"], 'schema_overrides={"at": "timestamp[us]"}; dates and times are recognised'),
+}
+_OF_CSV_KEYWORD = {
+    **dict.fromkeys(["sep", "separator"], 'delimiter=";"'),
+    **dict.fromkeys(["na_values"], 'null_values=["-"]'),
+    **dict.fromkeys(["has_header"], "header=False"),
+    **dict.fromkeys(["quotechar", "quote_char"], "quote=\"'\""),
+    **dict.fromkeys(["decimal_comma"], 'decimal=","'),
+    **dict.fromkeys(
+        ["skiprows", "skip_rows", "comment", "comment_prefix", "on_bad_lines", "ignore_errors", "encoding"], _SQL_READER
+    ),
+}
+
+
+def of_keyword(function, name):
+    """Raise the error of `function`, which has no keyword `name`."""
+    hints = _OF_KEYWORD | (_OF_CSV_KEYWORD if function == "read_csv" else {})
+    hint = f"; write {hints[name]}" if name in hints else ""
+    raise TypeError(f"{function}() got an unexpected keyword argument {name!r}{hint}")
+
+
 def of_dataset(name, columns):
     """Raise the error of a dataset that has no `name`."""
     if name in columns:

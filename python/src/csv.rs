@@ -3,13 +3,13 @@
 use std::io::Read;
 use std::sync::Arc;
 
-use arrow_schema::SchemaRef;
+use arrow_schema::{Fields, SchemaRef};
 use arrowwood::{
     CsvOptions, Error, JsonOptions, TextBatches, TextFile, TextTarget, decompressed, read_csv_in_order,
     read_json_in_order,
 };
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString};
+use pyo3::types::{PyBytes, PyDict, PyString};
 
 use crate::dataset::Dataset;
 use crate::errors::{Problem, Result, argument, wrong_type};
@@ -23,13 +23,14 @@ use crate::sink::{Source, open_pipe};
 ///
 /// An unquoted empty field is null; a quoted one is an empty text, or null in columns of other types. Types that are
 /// not given are inferred from all values: decimal fractions become ``float64``, which keeps 15 to 17 digits; for
-/// money give ``schema="m: decimal(20, 2)"``. Dates are recognised as ``2000-01-31``, ``Jan 31 2000`` and ``31
+/// money give ``schema_overrides={"m": "decimal(20, 2)"}``. Dates are recognised as ``2000-01-31``, ``Jan 31 2000`` and ``31
 /// January 2000``, times as ``2000-01-31T12:00:00``. A file is parsed by several threads, and read again if a
 /// later value does not fit the types of its beginning.
 ///
 /// Args:
 ///     source: a path, or an object with ``read()``.
 ///     schema: the columns to read, found by name, and their types; by default all, with inferred types.
+///     schema_overrides: the types of single columns, as ``{"zip": "utf8"}``; the others stay as they are.
 ///     dictionary: the names of text columns to dictionary-encode, or the name of one.
 ///     delimiter: the ASCII character between fields.
 ///     quote: the ASCII character around fields that contain delimiters or line breaks; None for no quoting.
@@ -40,29 +41,34 @@ use crate::sink::{Source, open_pipe};
 ///     decimal: ``"."``, or ``","`` for numbers such as 1,5.
 ///
 /// Raises:
+///     ColumnNotFound: the text has no column that the schema or ``schema_overrides`` names.
 ///     InvalidData: a line has too few or too many fields, or a value is not of its type; the message says where.
 #[pyfunction]
 #[pyo3(
     signature = (
-        source, *, schema = None, dictionary = None, delimiter = ",", quote = Some("\""), header = true, null_values = None,
-        decimal = "."
+        source, *, schema = None, schema_overrides = None, dictionary = None, delimiter = ",", quote = Some("\""),
+        header = true, null_values = None, decimal = ".", **unknown
     ),
-    text_signature = "(source, *, schema=None, dictionary=None, delimiter=',', quote='\"', header=True, null_values=None, decimal='.')"
+    text_signature = "(source, *, schema=None, schema_overrides=None, dictionary=None, delimiter=',', quote='\"', header=True, null_values=None, decimal='.')"
 )]
 #[expect(clippy::too_many_arguments, reason = "they are Python's keywords")]
 pub fn read_csv(
     py: Python<'_>,
     source: &Bound<'_, PyAny>,
     schema: Option<&Bound<'_, PyAny>>,
+    schema_overrides: Option<&Bound<'_, PyAny>>,
     dictionary: Option<Texts>,
     delimiter: &str,
     quote: Option<&str>,
     header: bool,
     null_values: Option<Texts>,
     decimal: &str,
+    unknown: Option<&Bound<'_, PyDict>>,
 ) -> Result<Dataset> {
+    refuse_unknown(py, "read_csv", unknown)?;
     let mut options = CsvOptions::default();
     options.schema = schema.map(schema_of).transpose()?.map(Arc::new);
+    options.schema_overrides = overrides(schema_overrides)?;
     options.dictionary = dictionary.map(Texts::list).unwrap_or_default();
     options.delimiter = character("delimiter", delimiter)?;
     options.quote = quote.map(|quote| character("quote", quote)).transpose()?;
@@ -92,6 +98,18 @@ impl Texts {
     }
 }
 
+/// The fields of `schema_overrides`.
+fn overrides(given: Option<&Bound<'_, PyAny>>) -> Result<Fields> {
+    Ok(given.map(schema_of).transpose()?.map_or_else(Fields::empty, |schema| schema.fields))
+}
+
+/// Raises a `TypeError` for keywords that `function` does not have, with what to write for those of other libraries.
+fn refuse_unknown(py: Python<'_>, function: &str, keywords: Option<&Bound<'_, PyDict>>) -> Result<()> {
+    let Some((name, _)) = keywords.and_then(|keywords| keywords.iter().next()) else { return Ok(()) };
+    py.import("arrowwood._hints")?.call_method1("of_keyword", (function, name))?;
+    Ok(())
+}
+
 fn character(what: &str, given: &str) -> Result<u8> {
     match given.as_bytes() {
         &[byte] => Ok(byte),
@@ -104,21 +122,30 @@ fn character(what: &str, given: &str) -> Result<u8> {
 /// Args:
 ///     source: a path, or an object with ``read()``.
 ///     schema: the columns to read and their types, as for :func:`writer`; by default all, with inferred types.
+///     schema_overrides: the types of single columns, as ``{"zip": "utf8"}``; the others stay as they are.
 ///     dictionary: the names of text columns to dictionary-encode, or the name of one.
 ///
 /// Raises:
+///     ColumnNotFound: the text has no column that ``schema_overrides`` names.
 ///     InvalidData: a line is not an object, a value is not of its type, or no type holds all numbers of a column;
 ///         the message says where.
 #[pyfunction]
-#[pyo3(signature = (source, *, schema = None, dictionary = None))]
+#[pyo3(
+    signature = (source, *, schema = None, schema_overrides = None, dictionary = None, **unknown),
+    text_signature = "(source, *, schema=None, schema_overrides=None, dictionary=None)"
+)]
 pub fn read_json(
     py: Python<'_>,
     source: &Bound<'_, PyAny>,
     schema: Option<&Bound<'_, PyAny>>,
+    schema_overrides: Option<&Bound<'_, PyAny>>,
     dictionary: Option<Texts>,
+    unknown: Option<&Bound<'_, PyDict>>,
 ) -> Result<Dataset> {
+    refuse_unknown(py, "read_json", unknown)?;
     let mut options = JsonOptions::default();
     options.schema = schema.map(schema_of).transpose()?.map(Arc::new);
+    options.schema_overrides = overrides(schema_overrides)?;
     options.dictionary = dictionary.map(Texts::list).unwrap_or_default();
     read(py, source, |open, target| read_json_in_order(open, &options, target))
 }

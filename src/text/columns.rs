@@ -10,7 +10,7 @@ use arrow_array::{
     Array, ArrayRef, DictionaryArray, Int32Array, PrimitiveArray, RecordBatch, RecordBatchOptions, downcast_integer,
 };
 use arrow_buffer::{ArrowNativeType, IntervalDayTime, IntervalMonthDayNano};
-use arrow_schema::{DataType, Field, IntervalUnit, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{DataType, Field, FieldRef, Fields, IntervalUnit, Schema, SchemaRef, TimeUnit};
 
 use super::scalar::*;
 use crate::error::{Error, ErrorKind, Result};
@@ -148,11 +148,31 @@ pub(crate) fn check_batch_rows(batch_rows: usize) -> Result<()> {
 }
 
 /// The required schema, which itself declares dictionary columns.
-pub(crate) fn given_schema(schema: &Option<SchemaRef>, dictionary: &[String]) -> Result<SchemaRef> {
+pub(crate) fn given_schema(schema: &Option<SchemaRef>, overrides: &Fields, dictionary: &[String]) -> Result<SchemaRef> {
     if let Some(name) = dictionary.first() {
         return Err(Error::argument(format!("expected dictionaries in the schema, got the option for `{name}`")));
     }
-    schema.clone().ok_or_else(|| Error::argument("expected a schema for rows as they come, got none"))
+    let schema = schema.as_ref().ok_or_else(|| Error::argument("expected a schema for rows as they come, got none"))?;
+    overridden(schema, overrides)
+}
+
+/// `schema` with the fields of `overrides` in the place of its fields of the same name. Categories are numbered as they come,
+/// so that they are not ordered, whatever it says.
+pub(crate) fn overridden(schema: &SchemaRef, overrides: &Fields) -> Result<SchemaRef> {
+    let is_ordered = |field: &FieldRef| field.dict_is_ordered() == Some(true);
+    if overrides.is_empty() && !schema.fields().iter().any(is_ordered) {
+        return Ok(schema.clone());
+    }
+    let mut fields = schema.fields().to_vec();
+    for field in overrides {
+        let named = fields.iter_mut().find(|own| own.name() == field.name());
+        let names = schema.fields().iter().map(|own| own.name().as_str());
+        *named.ok_or_else(|| missing(field.name(), "schema_overrides", names))? = field.clone();
+    }
+    for field in fields.iter_mut().filter(|field| is_ordered(field)) {
+        *field = Arc::new(field.as_ref().clone().with_dict_is_ordered(false));
+    }
+    Ok(Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
 }
 
 /// The error for a column `name` not in `names`.

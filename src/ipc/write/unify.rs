@@ -7,7 +7,7 @@
 mod canonical;
 mod whole;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow_buffer::{BooleanBuffer, Buffer};
@@ -99,12 +99,37 @@ impl Dictionaries {
         ids.into_iter().rev().try_for_each(|id| self.finish(id))
     }
 
+    /// Adds the longest dictionary of each column of ordered categories, so that all others are in the order of its values.
+    pub(super) fn gather_longest(&mut self, dataset: &Dataset, columns: &[Node]) -> Result<()> {
+        for (number, node) in columns.iter().enumerate().filter(|(_, node)| is_ordered(node)) {
+            let mut longest: Option<(usize, ArrayData)> = None;
+            for part in dataset.parts() {
+                let part = part?;
+                let array = part.column(part.piece.columns[number])?;
+                let len = child_of(&array, 0)?.len();
+                if longest.as_ref().is_none_or(|(known, _)| *known < len) {
+                    longest = Some((len, array));
+                }
+            }
+            if let Some((_, array)) = longest {
+                self.gather_array(node, &array)?;
+            }
+        }
+        Ok(())
+    }
+
     fn gather_array(&mut self, node: &Node, array: &ArrayData) -> Result<()> {
         if let Some((id, values)) = &node.dictionary {
             let dictionary = child_of(array, 0)?;
             self.gather_array(values, dictionary)?;
             let whole = self.wholes.entry(*id).or_insert_with(Whole::new);
-            whole.places(dictionary)?;
+            let places = whole.places(dictionary)?;
+            if is_ordered(node) && !places.is_none_or(are_in_order) {
+                return Err(Error::argument(format!(
+                    "the ordered categories of column '{}' are in different orders in its batches; give all of them the same",
+                    node.field.name()
+                )));
+            }
             return check_keys_suffice(array.data_type(), whole.merged_len());
         }
         if has_dictionary(node) {
@@ -238,6 +263,17 @@ fn rewrite(array: &ArrayData, places: Option<&[u64]>) -> Result<Buffer> {
         }
     }
     Ok(Buffer::from_vec(rewritten))
+}
+
+fn is_ordered(node: &Node) -> bool {
+    node.field.dict_is_ordered() == Some(true)
+}
+
+/// Whether values come in the order of their places, but for those that come again.
+fn are_in_order(places: &[u64]) -> bool {
+    let mut met = HashSet::new();
+    let mut last = 0;
+    places.iter().filter(|&&place| met.insert(place)).all(|&place| std::mem::replace(&mut last, place) <= place)
 }
 
 fn has_dictionary(node: &Node) -> bool {

@@ -160,6 +160,7 @@ fn write_all<'a>(
     let schema = out.schema(dataset.schema())?;
     let mut dictionaries = Dictionaries::new(options.format, &schema);
     if options.format == Format::File && dictionaries.are_any() {
+        dictionaries.gather_longest(dataset, &schema.columns)?;
         for batch in dataset.batches() {
             pieces(&batch?, options.max_rows)?.try_for_each(|rows| dictionaries.gather(&rows?, &schema.columns))?;
         }

@@ -86,21 +86,19 @@ fn read_in_order<R: Read + Send>(
     };
     let grammar = CsvGrammar { header: &header, options };
     let is_dictionary = |field: &FieldRef| matches!(field.data_type(), DataType::Dictionary(..));
-    match &options.schema {
-        None if options.dictionary.is_empty() => parse_and_infer(&grammar, text.chunks(), again, target),
-        None => {
-            let schema = grammar.schema(&types_of_all(&grammar, text.chunks(), target)?)?;
-            parse_in_line(again()?, CsvTable::new(&schema, &header, options)?, options, target)
+    let (schema, chunks, passes) = match &options.schema {
+        None if options.dictionary.is_empty() && options.schema_overrides.is_empty() => {
+            return parse_and_infer(&grammar, text.chunks(), again, target);
         }
-        Some(schema) => {
-            let table = CsvTable::new(schema, &header, options)?;
-            if !options.dictionary.is_empty() || schema.fields().iter().any(is_dictionary) {
-                return parse_in_line(text.chunks(), table, options, target);
-            }
-            parse_all(&grammar, text.chunks(), schema, 1, target)?;
-            Ok(schema.clone())
-        }
+        None => (grammar.schema(&types_of_all(&grammar, text.chunks(), target)?)?, again()?, 2),
+        Some(schema) => (overridden(schema, &options.schema_overrides).map_err(reading)?, text.chunks(), 1),
+    };
+    let table = CsvTable::new(&schema, &header, options)?;
+    if !options.dictionary.is_empty() || schema.fields().iter().any(is_dictionary) {
+        return parse_in_line(chunks, table, options, target);
     }
+    parse_all(&grammar, chunks, &schema, passes, target)?;
+    Ok(schema)
 }
 
 /// A text's header, and the chunks from it on.
@@ -155,8 +153,10 @@ impl Grammar for CsvGrammar<'_> {
     type Types = Vec<Kinds>;
 
     fn nothing(&self) -> Vec<Kinds> {
-        let is_encoded = |name: &String| self.options.dictionary.contains(name);
-        self.header.iter().map(|name| if is_encoded(name) { TEXT } else { UNSEEN }).collect()
+        let is_given = |name: &String| {
+            self.options.dictionary.contains(name) || self.options.schema_overrides.find(name).is_some()
+        };
+        self.header.iter().map(|name| if is_given(name) { TEXT } else { UNSEEN }).collect()
     }
 
     fn types(&self, chunk: &Chunk) -> Result<Vec<Kinds>> {
@@ -180,7 +180,8 @@ impl Grammar for CsvGrammar<'_> {
 
     fn schema(&self, types: &Vec<Kinds>) -> Result<SchemaRef> {
         let field = |(name, &kinds): (&String, &Kinds)| Field::new(name, candidate(kinds), true);
-        Ok(Arc::new(Schema::new(self.header.iter().zip(types).map(field).collect::<Fields>())))
+        let inferred = Schema::new(self.header.iter().zip(types).map(field).collect::<Fields>());
+        overridden(&Arc::new(inferred), &self.options.schema_overrides).map_err(reading)
     }
 
     fn rows(&self, chunk: &Chunk, schema: &SchemaRef) -> Result<Vec<RecordBatch>> {
@@ -231,7 +232,7 @@ fn parse_in_line(
 /// `Unsupported` for types that can't be read from text. Other errors are returned as the last item.
 pub fn stream_csv(input: impl Read + Send + 'static, options: &CsvOptions, patience: Duration) -> Result<Incoming> {
     options.check()?;
-    let schema = given_schema(&options.schema, &options.dictionary).map_err(reading)?;
+    let schema = given_schema(&options.schema, &options.schema_overrides, &options.dictionary).map_err(reading)?;
     let rows = CsvBlocks {
         options: options.clone(),
         schema: schema.clone(),
@@ -513,6 +514,26 @@ mod tests {
         fails("a,b\n1,2\n", &options, ErrorKind::ColumnNotFound, &["`c`", "`a`, `b`"]);
         let none = CsvOptions { schema: Some(Arc::new(Schema::empty())), ..options };
         assert_eq!(read("a\n1\n2\n", &none).unwrap().1[0].num_rows(), 2);
+    }
+
+    #[test]
+    fn overrides_set_the_types_of_single_columns() {
+        let zip = || Fields::from(vec![Field::new("zip", Utf8, true)]);
+        let text = "id,zip,x\n1,01234,0.5\n2,20095,1\n";
+        let given = CsvOptions { schema_overrides: zip(), ..options() };
+        let (schema, batches) = read(text, &given).unwrap();
+        let kinds: Vec<_> = schema.fields().iter().map(|field| field.data_type().clone()).collect();
+        assert_eq!(kinds, [Int64, Utf8, Float64]);
+        assert_eq!(batches[0].column(1).as_string::<i32>().iter().flatten().collect::<Vec<_>>(), ["01234", "20095"]);
+        // Over a schema that chooses columns, and beside a dictionary.
+        let schema = Schema::new(vec![Field::new("zip", Int32, true), Field::new("x", Float32, true)]);
+        let (schema, _) = read(text, &CsvOptions { schema: Some(Arc::new(schema)), ..given.clone() }).unwrap();
+        assert_eq!((schema.fields().len(), schema.field(0).data_type()), (2, &Utf8));
+        let both = CsvOptions { dictionary: vec!["zip".to_string()], ..given.clone() };
+        assert!(matches!(read(text, &both).unwrap().0.field(1).data_type(), Dictionary(..)));
+        fails("id\n1\n", &given, ErrorKind::ColumnNotFound, &["`zip`", "schema_overrides", "`id`"]);
+        let int = CsvOptions { schema_overrides: Fields::from(vec![Field::new("x", Int8, true)]), ..options() };
+        fails(text, &int, ErrorKind::InvalidData, &["line 2", "`x`", "int8"]);
     }
 
     #[test]

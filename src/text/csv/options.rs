@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use arrow_schema::{DataType, SchemaRef};
+use arrow_schema::{DataType, Fields, SchemaRef};
 
 use crate::error::{Error, Result};
 use crate::text::columns::check_batch_rows;
@@ -15,6 +15,8 @@ pub struct CsvOptions {
     /// The columns to read, found by name in the header, and their types; `None` reads all, with types inferred from
     /// all values.
     pub schema: Option<SchemaRef>,
+    /// The types of single columns, found by name; the others are those of the schema, or inferred.
+    pub schema_overrides: Fields,
     /// The names of text columns to dictionary-encode, with the smallest sufficient keys of `Int8`, `Int16` and
     /// `Int32`, and one dictionary for all batches.
     pub dictionary: Vec<String>,
@@ -37,6 +39,7 @@ impl Default for CsvOptions {
     fn default() -> Self {
         CsvOptions {
             schema: None,
+            schema_overrides: Fields::empty(),
             dictionary: Vec::new(),
             delimiter: b',',
             quote: Some(b'"'),

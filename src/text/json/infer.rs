@@ -20,18 +20,19 @@ pub(super) enum CommonType {
 }
 
 /// Members of objects, in order of first appearance.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct Shapes {
     members: Vec<(String, CommonType)>,
     numbers: HashMap<String, usize>,
+    /// Members whose types are given, so that their values are not looked at.
+    given: Fields,
 }
 
 /// The maximum nesting depth, as for IPC files.
 const MAX_DEPTH: usize = 64;
 
-/// The columns of the lines.
-pub(super) fn shapes(lines: Lines<'_>) -> Result<Shapes> {
-    let mut shapes = Shapes::default();
+/// The columns of the lines, beside those of `shapes`.
+pub(super) fn shapes(mut shapes: Shapes, lines: Lines<'_>) -> Result<Shapes> {
     for line in lines {
         let line = line?;
         let mut place = 0;
@@ -41,6 +42,11 @@ pub(super) fn shapes(lines: Lines<'_>) -> Result<Shapes> {
 }
 
 impl Shapes {
+    /// No members so far. The types of `given` are not inferred.
+    pub(super) fn with_given(given: &Fields) -> Shapes {
+        Shapes { members: Vec::new(), numbers: HashMap::new(), given: given.clone() }
+    }
+
     /// Sees the member at `place` of an object.
     fn see(&mut self, place: &mut usize, name: &str, value: &str, depth: usize) -> Result<(), Refusal> {
         // Members are mostly in the same order.
@@ -58,7 +64,8 @@ impl Shapes {
             return number;
         }
         self.numbers.insert(name.into(), self.members.len());
-        self.members.push((name.into(), CommonType::Scalar(UNSEEN)));
+        let kinds = if self.given.find(name).is_some() { TEXT } else { UNSEEN };
+        self.members.push((name.into(), CommonType::Scalar(kinds)));
         self.members.len() - 1
     }
 
@@ -110,7 +117,7 @@ impl CommonType {
                 self.see(json, depth)?;
             }
             (Some(b'{'), CommonType::Scalar(UNSEEN)) => {
-                *self = CommonType::Struct(Shapes::default());
+                *self = CommonType::Struct(Shapes::with_given(&Fields::empty()));
                 self.see(json, depth)?;
             }
             (Some(b'['), CommonType::List(shape)) => {

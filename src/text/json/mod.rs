@@ -31,7 +31,7 @@ use self::infer::{Shapes, shapes};
 use self::object::Lines;
 pub use self::options::JsonOptions;
 use super::chunks::{CHUNK, Chunk, Chunks, RecordEnds, read_all};
-use super::columns::{check_batch_rows, check_dictionary, given_schema};
+use super::columns::{check_batch_rows, check_dictionary, given_schema, overridden};
 use super::lines::{Incoming, Parser, failed};
 use super::once::*;
 use crate::error::{Error, Result};
@@ -72,11 +72,11 @@ fn read_in_order<R: Read + Send>(
     check_batch_rows(options.batch_rows).map_err(reading)?;
     let chunks = || Ok::<_, Error>(Chunks::new(ArrayLines::new(open()?), LineCut, READING, chunk));
     let grammar = JsonGrammar(options);
-    if options.schema.is_none() && options.dictionary.is_empty() {
+    if options.schema.is_none() && options.dictionary.is_empty() && options.schema_overrides.is_empty() {
         return parse_and_infer(&grammar, chunks()?, chunks, target);
     }
     let (schema, passes) = match &options.schema {
-        Some(schema) => (schema.clone(), 1),
+        Some(schema) => (overridden(schema, &options.schema_overrides).map_err(reading)?, 1),
         None => (grammar.schema(&types_of_all(&grammar, chunks()?, target)?)?, 2),
     };
     check_dictionary(&options.dictionary, &schema).map_err(reading)?;
@@ -106,11 +106,11 @@ impl Grammar for JsonGrammar<'_> {
     type Types = Shapes;
 
     fn nothing(&self) -> Shapes {
-        Shapes::default()
+        Shapes::with_given(&self.0.schema_overrides)
     }
 
     fn types(&self, chunk: &Chunk) -> Result<Shapes> {
-        shapes(Lines::of(&chunk.bytes, chunk.lines)).map_err(reading)
+        shapes(self.nothing(), Lines::of(&chunk.bytes, chunk.lines)).map_err(reading)
     }
 
     fn merge(&self, types: &mut Shapes, later: Shapes) {
@@ -118,7 +118,8 @@ impl Grammar for JsonGrammar<'_> {
     }
 
     fn schema(&self, types: &Shapes) -> Result<SchemaRef> {
-        types.schema(&self.0.dictionary).map(Arc::new).map_err(reading)
+        let inferred = types.schema(&self.0.dictionary).map(Arc::new);
+        inferred.and_then(|schema| overridden(&schema, &self.0.schema_overrides)).map_err(reading)
     }
 
     fn rows(&self, chunk: &Chunk, schema: &SchemaRef) -> Result<Vec<RecordBatch>> {
@@ -194,7 +195,7 @@ impl RecordEnds for LineCut {
 /// `Unsupported` for types that can't be read from JSON. Other errors are returned as the last item: they name line,
 /// column, value and type.
 pub fn stream_json(input: impl Read + Send + 'static, options: &JsonOptions, patience: Duration) -> Result<Incoming> {
-    let schema = given_schema(&options.schema, &options.dictionary).map_err(reading)?;
+    let schema = given_schema(&options.schema, &options.schema_overrides, &options.dictionary).map_err(reading)?;
     let options = JsonOptions { refuse_unknown: true, ..options.clone() };
     let columns = check_batch_rows(options.batch_rows).and_then(|()| JsonColumns::new(&schema, &options));
     let columns = columns.map_err(reading)?;
@@ -236,7 +237,7 @@ impl Parser for JsonParser {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Dataset;
+    use crate::{Dataset, ErrorKind};
     use DataType::*;
     use arrow_array::cast::AsArray;
     use arrow_array::types::*;
@@ -360,6 +361,30 @@ mod tests {
         assert!(Arc::ptr_eq(&dictionary(0), &dictionary(2)));
         refused(&text, &JsonOptions { dictionary: vec!["b".into()], ..options.clone() }, &["`b`", "`a`"]);
         refused(&text, &JsonOptions { batch_rows: 0, ..options }, &["batch_rows"]);
+    }
+
+    #[test]
+    fn overrides_set_the_types_of_single_columns() {
+        let overrides = |field| JsonOptions { schema_overrides: Fields::from(vec![field]), ..JsonOptions::default() };
+        let text = "{\"id\": 1, \"big\": 18446744073709551616}\n{\"id\": 2, \"big\": null, \"late\": [1]}\n";
+        let kinds = |options: &JsonOptions| {
+            let (schema, _) = read_json_from(text.as_bytes(), options).unwrap();
+            schema.fields().iter().map(|field| field.data_type().clone()).collect::<Vec<_>>()
+        };
+        let ints = DataType::new_list(Int64, true);
+        let decimal = overrides(Field::new("big", Decimal128(20, 0), true));
+        assert_eq!(kinds(&decimal), [Int64, Decimal128(20, 0), ints]);
+        let text_of_numbers = overrides(Field::new("big", Utf8, true));
+        let (_, batches) = read_json_from(text.as_bytes(), &text_of_numbers).unwrap();
+        assert_eq!(batches[0].column(1).as_string::<i32>().value(0), "18446744073709551616");
+        let late = JsonOptions {
+            dictionary: vec!["big".into()],
+            ..overrides(Field::new("late", DataType::new_large_list(Int8, true), true))
+        };
+        assert_eq!(kinds(&late)[2], DataType::new_large_list(Int8, true));
+        let unknown = read_json_from(lines(&["1"]).as_bytes(), &overrides(Field::new("b", Utf8, true))).unwrap_err();
+        assert_eq!(unknown.kind(), ErrorKind::ColumnNotFound);
+        refused(text, &overrides(Field::new("id", Boolean, true)), &["line 1", "`id`", "bool"]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Options of JSON.
 
-use arrow_schema::SchemaRef;
+use arrow_schema::{Fields, SchemaRef};
 
 /// Options for reading JSON lines.
 #[derive(Clone, Debug)]
@@ -8,6 +8,8 @@ use arrow_schema::SchemaRef;
 pub struct JsonOptions {
     /// The columns and their types; `None` reads the columns of all lines, with types inferred from all values.
     pub schema: Option<SchemaRef>,
+    /// The types of single columns, found by name; the others are those of the schema, or inferred.
+    pub schema_overrides: Fields,
     /// Whether a member that the schema does not have is an error. By default it is left out.
     pub refuse_unknown: bool,
     /// The names of text columns to dictionary-encode, with the smallest sufficient keys of `Int8`, `Int16` and
@@ -19,6 +21,12 @@ pub struct JsonOptions {
 
 impl Default for JsonOptions {
     fn default() -> Self {
-        JsonOptions { schema: None, refuse_unknown: false, dictionary: Vec::new(), batch_rows: 1 << 20 }
+        JsonOptions {
+            schema: None,
+            schema_overrides: Fields::empty(),
+            refuse_unknown: false,
+            dictionary: Vec::new(),
+            batch_rows: 1 << 20,
+        }
     }
 }
