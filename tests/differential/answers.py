@@ -325,8 +325,6 @@ def extreme_of(rows, name, descends):
     kind = rows.kinds[name]
     if kind.family == "null":
         return None
-    if kind.family == "dictionary" and kind.is_ordered:
-        return Any()
     return extreme(kind, rows.present(name), descends) if kind.has_order else unsupported()
 
 
@@ -418,8 +416,6 @@ class ColumnSort:
         kind = rows.kinds[name]
         if kind.family == "null":
             return rows.shown(name)
-        if kind.family == "dictionary" and kind.is_ordered:
-            return Any()
         return rows.take(sorted_numbers(rows, [[name, descends]])).shown(name) if kind.has_order else unsupported()
 
 

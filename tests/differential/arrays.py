@@ -4,7 +4,7 @@ import struct
 
 import numpy as np
 import pyarrow as pa
-from kinds import is_null, made
+from kinds import is_null, key_of, made
 
 FORMATS = {8: "b", 16: "h", 32: "i", 64: "q"}
 
@@ -161,11 +161,6 @@ def union(kind, values, layout):
         seen[code] += 1
     children = [uncut(part, own, layout) for part, own in zip(kind.parts, of)]
     return pa.UnionArray.from_dense(codes, pa.array(offsets, pa.int32()), children, kind.names)
-
-
-def key_of(value):
-    """What tells entries of a dictionary apart: NaN from NaN not, and zeros by their sign."""
-    return repr(value) if isinstance(value, float) else value
 
 
 def entries_of(kind, values, layout):

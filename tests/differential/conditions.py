@@ -55,6 +55,10 @@ class Overflow(Exception):
 
 def literal(kind, values, dice):
     """A value to compare a column with: one of its own, one near them, or one of another type."""
+    if kind.has_ranks:
+        # What is none of the categories is refused.
+        known = [value for value in values if value is not None]
+        return [kind.plain.spec, dice.choice(known)] if known else None
     kind = kind.plain
     own = dice.choice(values) if values and dice.random() < 0.7 else random_value(kind, dice)
     if own is None:
@@ -116,6 +120,8 @@ def simple(rows, dice):
     if not kind.has_order or dice.random() < 0.08:
         return [dice.choice(["null", "not_null"]), name]
     values = [value for value in rows.columns[name] if value is not None]
+    if kind.has_ranks and not values:
+        return ["not_null", name]
     drawn = dice.random()
     if kind.plain.family == "text" and drawn < 0.35:
         return text_condition(name, values, dice)
@@ -165,7 +171,7 @@ def can_compute(kind):
 def are_alike(a, b):
     """Whether two columns can be compared with each other."""
     one, other = a.plain, b.plain
-    if not (a.has_order and b.has_order):
+    if not (a.has_order and b.has_order) or a.has_ranks or b.has_ranks:
         return False
     if one.family in ("text", "binary"):
         return one.family == other.family
@@ -297,8 +303,10 @@ def expression(node, col=aw.col):
 
 def comparable(kind, value, literal):
     """Both sides as what Python compares: exact numbers, seconds, bytes."""
-    kind, (spec, other) = kind.plain, literal
-    own = kind_of(spec)
+    spec, other = literal
+    if kind.has_ranks:
+        return order(kind, value), order(kind, other)
+    kind, own = kind.plain, kind_of(spec)
     if kind.family in ("integer", "float", "decimal"):
         if kind.family == "decimal" and own.family == "float" and math.isfinite(other) and other != int(other):
             # It means what it prints as.

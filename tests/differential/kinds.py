@@ -99,6 +99,8 @@ class Kind:
             self.arrow = pa.map_(self.parts[0].arrow, self.parts[1].arrow)
         elif name == "dictionary":
             self.keys, self.parts, self.is_ordered = Kind(of[0]), [Kind(of[1])], bool(of[2:] and of[2])
+            # The places of the entries, of a column whose dictionary is ordered.
+            self.ranks = {}
             self.label = f"{'ordered ' * self.is_ordered}dictionary of {self.parts[0].family}"
             self.arrow = pa.dictionary(self.keys.arrow, self.parts[0].arrow, self.is_ordered)
         else:
@@ -119,9 +121,13 @@ class Kind:
 
     @property
     def has_order(self):
-        """Whether there are extremes, and values can be compared. That of ordered dictionaries is not text's."""
-        ordered = self.family == "dictionary" and self.is_ordered
-        return not ordered and (self.is_key and self.plain.family not in ("null", "interval"))
+        """Whether there are extremes, and values can be compared."""
+        return self.is_key and self.plain.family not in ("null", "interval")
+
+    @property
+    def has_ranks(self):
+        """Whether the order is that of a dictionary's entries."""
+        return self.family == "dictionary" and self.is_ordered
 
     @property
     def is_key(self):
@@ -378,6 +384,11 @@ def sorted_run(kind, values, dice):
     if kind.has_order and dice.random() < 0.1 and kind.family != "float":
         return sorted(values)
     return values
+
+
+def key_of(value):
+    """What tells entries of a dictionary apart: NaN from NaN not, and zeros by their sign."""
+    return repr(value) if isinstance(value, float) else value
 
 
 # ---- Python's objects ----

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from kinds import UNITS, is_null, made, shown
+from kinds import UNITS, is_null, key_of, made, shown
 
 
 class Refused:
@@ -148,6 +148,8 @@ def distinct(kind, value):
 
 def order(kind, value):
     """A key that sorts values; NaN apart."""
+    if kind.has_ranks:
+        return kind.ranks[key_of(value)]
     return value.encode() if isinstance(value, str) else value
 
 
@@ -156,7 +158,7 @@ def sorted_numbers(rows, by):
     numbers = list(range(len(rows)))
     for name, descends in reversed(by):
         kind, values = rows.kinds[name], rows.columns[name]
-        is_nan = lambda n: isinstance(values[n], float) and values[n] != values[n]
+        is_nan = lambda n: not kind.has_ranks and isinstance(values[n], float) and values[n] != values[n]
         some = [n for n in numbers if values[n] is not None and not is_nan(n)]
         # Stable either way.
         some.sort(key=lambda n: order(kind, values[n]), reverse=descends)
@@ -288,7 +290,7 @@ def total(kind, values):
 
 def extreme(kind, values, descends):
     """The smallest or largest value; NaN only if there is nothing else. Either zero is both."""
-    some = [value for value in values if not (isinstance(value, float) and value != value)]
+    some = [value for value in values if kind.has_ranks or not (isinstance(value, float) and value != value)]
     if not some:
         return shown(kind, values[0]) if values else None
     found = (max if descends else min)(some, key=lambda value: order(kind, value))
