@@ -4,6 +4,7 @@ It is written down as JSON, so that it stays the same when the ways in which cas
 """
 
 import base64
+import itertools
 import json
 import random
 import shutil
@@ -158,9 +159,10 @@ def draw_steps(dice, rows, most):
 OFTEN = ["filter"] * 4 + ["filter and look"] * 3 + ["aggregate"] * 5 + ["scan"] * 2
 
 
-def draw_answer(dice, rows):
-    while True:
-        name = dice.choice([*ANSWERS, *OFTEN])
+def draw_answer(dice, rows, wanted=None):
+    """A question, which is the wanted one if that can be asked."""
+    for tries in itertools.count():
+        name = wanted if wanted and tries < 9 else dice.choice([*ANSWERS, *OFTEN])
         args = ANSWERS[name].draw(dice, rows)
         if args is not None:
             return [name, *args]
@@ -194,8 +196,10 @@ class DataSet:
                     self.asked += 1
                     if not now.step(chain[-1]):
                         break
-                for _ in range(self.ANSWERS):
-                    answer = draw_answer(self.dice, now.rows)
+                for number in range(self.ANSWERS):
+                    # Only those of many rows keep any groups.
+                    name = "incremental" if large and number < 2 else None
+                    answer = draw_answer(self.dice, now.rows, name)
                     self.asked += 1
                     now.ask(answer, self.dice.random() < self.OTHERS)
         except Wrong as e:

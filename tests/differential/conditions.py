@@ -165,7 +165,7 @@ def computed_condition(rows, name, dice):
 
 
 def can_compute(kind):
-    return kind.plain.family in ("integer", "float") and kind.family != "runs"
+    return kind.plain.family in ("integer", "float") and kind.family != "runs" and not kind.has_ranks
 
 
 def are_alike(a, b):

@@ -219,14 +219,17 @@ def some_kind(dice, depth=2):
             can = lambda it: it != "null" and it[:6] not in ("time32", "time64")
             return ["runs", dice.choice(["int16", "int32", "int64"]), leaf_that(dice, can)]
         case _:
-            return dictionary(dice)
+            return dictionary(dice, depth == 2)
 
 
-def dictionary(dice):
+def dictionary(dice, may_be_ordered):
     values = leaf_that(dice, lambda it: it not in ("null", "interval") and not it.endswith("[0]"))
     if dice.random() < 0.6:
         values = dice.choice(list(TEXTS))
-    return ["dictionary", dice.choice(list(INTEGERS)), values, dice.random() < 0.1]
+    # Those inside of others have other entries in each batch, whose orders would contradict each other; and both zeros are
+    # one category.
+    is_ordered = may_be_ordered and not values.startswith("float") and dice.random() < 0.15
+    return ["dictionary", dice.choice(list(INTEGERS)), values, is_ordered]
 
 
 def leaf_that(dice, wanted):
