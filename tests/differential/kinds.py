@@ -226,9 +226,10 @@ def dictionary(dice, may_be_ordered):
     values = leaf_that(dice, lambda it: it not in ("null", "interval") and not it.endswith("[0]"))
     if dice.random() < 0.6:
         values = dice.choice(list(TEXTS))
-    # Those inside of others have other entries in each batch, whose orders would contradict each other; and both zeros are
-    # one category.
-    is_ordered = may_be_ordered and not values.startswith("float") and dice.random() < 0.15
+    # Those inside of others have other entries in each batch, whose orders would contradict each other. Both zeros are
+    # one category, and no Python object stands for some times.
+    is_sure = may_be_ordered and not values.startswith(("float", "time"))
+    is_ordered = is_sure and dice.random() < 0.15
     return ["dictionary", dice.choice(list(INTEGERS)), values, is_ordered]
 
 
