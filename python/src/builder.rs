@@ -56,7 +56,7 @@ impl Builder {
     /// Append rows: any data accepted by :meth:`Writer.append`.
     ///
     /// Raises:
-    ///     SchemaMismatch: a column is missing or of another type.
+    ///     SchemaMismatch: a column is missing, of another type, or has ordered categories in another order.
     ///     ColumnNotFound: the builder has no column of that name.
     ///     InvalidArgument: a null in a non-nullable column, or a value out of range; the message names column and
     ///         row. In all these cases nothing was appended.

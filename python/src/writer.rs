@@ -291,7 +291,7 @@ impl Writer {
     /// Append rows: Arrow data, a dict of columns, row dicts, or a data frame, matched by column names.
     ///
     /// Raises:
-    ///     SchemaMismatch: a column is missing or of another type.
+    ///     SchemaMismatch: a column is missing, of another type, or has ordered categories in another order.
     ///     ColumnNotFound: the table has no column of that name.
     ///     InvalidArgument: a null in a non-nullable column, a value out of range, or a row out of order; the
     ///         message names column and row. In all these cases nothing was appended.

@@ -199,7 +199,7 @@ mod tests {
     proptest! {
         #[test]
         fn categories_are_in_their_order(
-            rows in prop::collection::vec(prop::option::weighted(0.8, 0usize..4), 0..40),
+            rows in prop::collection::vec(prop::option::weighted(0.8, 0usize..4), 1..40),
             others in prop::collection::vec(prop::option::weighted(0.8, prop_oneof![Just(0usize), Just(2)]), 0..40),
             literal in 0usize..4,
         ) {
