@@ -93,7 +93,7 @@ class ColumnSlice:
         *one(dice, rows),
         dice.randint(-9, 9),
         dice.randint(-9, 50),
-        dice.choice([None, None, -1, 2]),
+        dice.choice([None, None, -1, 2, -3]),
     ]
     ours = lambda ds, name, a, b, c: ds[name][a:b:c].to_pylist()
     twin = lambda rows, name, a, b, c: rows.shown(name)[a:b:c]

@@ -31,7 +31,7 @@ class Slice:
 
 @step
 class Steps:
-    draw = lambda dice, rows: [bound(dice, len(rows)), bound(dice, len(rows)), dice.choice([-1, 2, -2, 3, 7])]
+    draw = lambda dice, rows: [bound(dice, len(rows)), bound(dice, len(rows)), dice.choice([-1, -2, -3, -7, 2, 3, 7])]
     ours = lambda ds, start, stop, each: ds[start:stop:each]
     twin = lambda rows, start, stop, each: rows.take(range(len(rows))[start:stop:each])
 
