@@ -204,6 +204,11 @@ impl Dataset {
         self.column_names()
     }
 
+    /// The columns' names, in order, as pandas calls them: ``dict(ds)`` has the columns by name.
+    fn keys(&self) -> Vec<&str> {
+        self.column_names()
+    }
+
     /// The names of the columns' types, in order.
     #[getter]
     fn dtypes(&self) -> Vec<String> {
