@@ -11,7 +11,7 @@ DENY_VERSION := 0.20.2
 
 .PHONY: test-datafusion-rust demo test programs test-rust features c-prefix arrowwood-datafusion test-datafusion test-flight-sql test-datafusion-python test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-cluster bench-sql bench-streams bench-builders \
   bench-paged bench-instructions bench-serve \
-  view test-view bench-view interop campaigns chaos failing-calls live torture torture-serve check-all fuzz cargo-fuzz docs rustdoc wheel sources crates publish-crates dist smoke smoke-jars workflows \
+  view test-view bench-view interop campaigns chaos differential planted failing-calls live torture torture-serve check-all fuzz cargo-fuzz docs rustdoc wheel sources crates publish-crates dist smoke smoke-jars workflows \
   needs lint format lint-rust lint-python lint-web lint-clojure lint-java lint-deny msrv msrv-version clean
 
 demo: needs $(VENV)/demo.done
@@ -223,6 +223,15 @@ torture-serve:
 # caches are lost: $(ROUNDS) rounds of tests/chaos, from $(SEED) on. The best of it needs root.
 chaos: $(VENV)/test.done
 	$(BIN)/python tests/chaos/chaos.py $(SEED:%=--seed %) $(ROUNDS:%=--rounds %)
+
+# Random data and operations, whose answers are compared with those of a naive twin, Polars and pyarrow: $(CASES) of them, from $(SEED)
+# on, in $(JOBS) processes.
+differential: $(VENV)/test.done
+	$(BIN)/python tests/differential/differential.py $(SEED:%=--seed %) $(CASES:%=--cases %) $(JOBS:%=--jobs %)
+
+# Faults that are built in, one after the other, to see that the differential tester finds each: $(BUGS), or all.
+planted: $(VENV)/test.done
+	$(BIN)/python tests/differential/planted/plant.py $(if $(BUGS),--only "$(BUGS)")
 
 # Each call of the system that an operation on a table or file makes fails in turn, once and from then on; after a restart, too,
 # which needs root.

@@ -1,8 +1,11 @@
 """Batches for training: rows in any order as arrays, ``Dataset.loader``."""
 
+import multiprocessing
 import sys
+import warnings
 from collections.abc import Iterator
 from math import ceil
+from multiprocessing.context import get_spawning_popen
 from operator import index
 
 import numpy as np
@@ -22,7 +25,8 @@ class Loader:
     ``torch.utils.data.DataLoader(loader, batch_size=None, num_workers=4)``, whose workers map the file themselves.
 
     Attributes:
-        epoch: number of the epoch that the next iteration reads. ``set_epoch`` sets it.
+        epoch: number of the epoch that the next iteration reads. ``set_epoch`` sets it, also in workers that go on
+            from one epoch to the next.
         dataset: the rows.
     """
 
@@ -49,12 +53,26 @@ class Loader:
         self.batch_size, self.drop_last, self.device = batch_size, drop_last, device
         self._order = {"seed": seed, "block": block, "rank": rank, "world": world}
         self._rows = len(self.dataset)
-        self.epoch = 0
+        self._epoch, self._shared = 0, _SharedEpoch()
+        # The batches that were asked for by number, and how many of them again, to tell that an epoch comes again.
+        self._asked, self._again = set(), 0
         if not 0 <= start <= len(self):
             raise InvalidArgument(f"loader: start is the number of a batch, from 0 to {len(self)}, got {start}")
         # Where iterations begin, until one has come to its end; and where the last one is, for `state_dict`.
         self._start, self._position = start, (0, start)
         self._batches = self._kinds = self._rows_are = None
+
+    @property
+    def epoch(self):
+        number = self._shared.changed()
+        if number is not None:
+            self._begin(number, 0)
+        return self._epoch
+
+    def _begin(self, epoch, batch):
+        """Go to a batch of an epoch."""
+        self._epoch, self._start, self._position = epoch, batch, (epoch, batch)
+        self._asked, self._again = set(), 0
 
     def __len__(self):
         """The number of batches of an epoch, of those of this rank."""
@@ -70,7 +88,25 @@ class Loader:
         at += len(self) if at < 0 else 0
         if not 0 <= at < len(self):
             raise IndexError(f"batch {number} of an epoch of {len(self)}")
-        return self._batch(self.epoch, at)
+        epoch = self.epoch
+        if self._order["seed"] is not None:
+            self._warn_if_asked(at)
+        return self._batch(epoch, at)
+
+    def _warn_if_asked(self, at):
+        """Warn where batches are asked for by number, and an epoch comes again in the same order."""
+        # A worker has some of the batches, each once in an epoch.
+        is_over = len(self._asked) == len(self) or _worker()[1] > 1
+        self._again += at in self._asked and is_over
+        # One batch may be looked at again.
+        if self._again == min(2, len(self)):
+            message = (
+                f"loader: the batches of epoch {self._epoch} are read again in the same order; call set_epoch(number) "
+                "before each epoch"
+            )
+            warnings.warn(message, UserWarning, stacklevel=3)
+            self._asked, self._again = set(), 0
+        self._asked.add(at)
 
     def __iter__(self) -> Iterator[dict]:
         """The batches of an epoch, the first time from `start` or from where the state stopped that was loaded."""
@@ -84,13 +120,14 @@ class Loader:
         self._position = (epoch + 1, 0)
         # Another one may have been longer on its way.
         if self.epoch <= epoch:
-            self.epoch, self._start = epoch + 1, 0
+            self._epoch, self._start = epoch + 1, 0
 
     def set_epoch(self, epoch):
-        """Go to the beginning of an epoch, if batches are indexed, by the caller or by workers."""
+        """Go to the beginning of an epoch, where batches are asked for by number; workers that run follow."""
         if index(epoch) < 0:
             raise InvalidArgument(f"set_epoch: epochs are numbered from 0, got {epoch}")
-        self.epoch, self._start, self._position = index(epoch), 0, (index(epoch), 0)
+        self._begin(index(epoch), 0)
+        self._shared.set(self._epoch)
 
     def state_dict(self):
         """The position of the last iteration, to be saved with a model, as numbers. The last returned batch counts as
@@ -125,7 +162,9 @@ class Loader:
         epoch, batch = state.get("epoch"), state.get("batch")
         if not isinstance(epoch, int) or not isinstance(batch, int) or epoch < 0 or not 0 <= batch <= len(self):
             raise InvalidArgument(f"load_state_dict: there is no batch {batch} in epoch {epoch}")
-        self.epoch, self._start, self._position = epoch, batch, (epoch, batch)
+        # Workers that run already begin the epoch: which batches of it are left, their caller knows.
+        self._shared.set(epoch)
+        self._begin(epoch, batch)
 
     def __getstate__(self):
         # The columns that are not read stay here.
@@ -155,6 +194,41 @@ class Loader:
         columns = zip(self.dataset.column_names, parts, self._kinds, strict=True)
         arrays = {name: _array(name, part, kind) for name, part, kind in columns}
         return arrays if self.device is None else _tensors(arrays, self.device)
+
+
+class _SharedEpoch:
+    """The number of an epoch, which is the same in all processes that were started with it."""
+
+    def __init__(self):
+        # The number, and how often it was set.
+        try:
+            self._words = multiprocessing.RawArray("Q", 2)
+        except OSError:
+            # No directory for temporary files: each process has its own.
+            self._words = [0, 0]
+        self._seen = 0
+
+    def set(self, epoch):
+        self._words[0] = epoch
+        self._words[1] += 1
+        self._seen = self._words[1]
+
+    def changed(self):
+        """The number, if it was set since this was last asked, in whichever process; otherwise None."""
+        if self._words[1] == self._seen:
+            return None
+        self._seen = self._words[1]
+        return self._words[0]
+
+    def __getstate__(self):
+        # Memory is shared with processes that are being started; what is pickled otherwise is a copy.
+        return {"words": self._words if get_spawning_popen() else None, "seen": self._seen}
+
+    def __setstate__(self, state):
+        words = state["words"]
+        self.__init__()
+        if words is not None:
+            self._words, self._seen = words, state["seen"]
 
 
 def _array(name, part, kind):

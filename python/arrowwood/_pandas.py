@@ -13,10 +13,10 @@ _SMALL = 1 << 20
 def frame(dataset, arrow=False):
     """The rows of `dataset` as a data frame; see ``Dataset.to_pandas``."""
     if arrow:
-        return pa.table(dataset).to_pandas(types_mapper=pd.ArrowDtype)
+        return _table(dataset).to_pandas(types_mapper=pd.ArrowDtype)
     names, dtypes = dataset.column_names, _plain(dataset)
     if "pandas" in dataset.schema.metadata:
-        model = pa.table(dataset.head(0)).to_pandas()
+        model = _table(dataset.head(0)).to_pandas()
         if not _has_plain_index(dataset) or model.shape[1] != len(names):
             return _by_pyarrow(dataset)
         names = model.columns
@@ -78,8 +78,14 @@ def _columns(dataset, dtypes):
     return found, sorted(rest)
 
 
+def _table(dataset):
+    table = pa.table(dataset)
+    # Views of lists in no batch at all end the process in pyarrow.
+    return table if table.num_rows else table.schema.empty_table()
+
+
 def _by_pyarrow(dataset):
-    table, names = pa.table(dataset._gathered(_SMALL)), dataset.column_names
+    table, names = _table(dataset._gathered(_SMALL)), dataset.column_names
     if len(set(names)) == len(names):
         return table.to_pandas()
     # pyarrow takes columns of one name for one another.

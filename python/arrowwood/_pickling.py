@@ -3,10 +3,13 @@
 from arrowwood import _arrowwood
 
 
-def open_places(places, how, names=None):
+def open_places(places, how, names=None, versions=()):
     """The dataset whose rows lie at `places`, opened as it was; its columns are called `names`,
-    if they were renamed."""
+    if they were renamed.
+
+    Raises FileChanged if a file is none of `versions` any more."""
     found = _arrowwood._open_places(places, how)
+    found._check_versions(versions)
     return found if names is None else found._with_names(names)
 
 

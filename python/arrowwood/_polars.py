@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 _SMALL = 128 << 10
 
 # As types are written, also inside others: after the name of a field.
-_UNKNOWN = re.compile(r"(^|[<: ])(interval\[|(sparse|dense)_union<|decimal256\(|decimal\d+\(\d+, -)")
+_UNKNOWN = re.compile(
+    r"(^|[<: ])(interval\[|(sparse|dense)_union<|(large_)?list_view<|run_end_encoded<|decimal256\(|decimal\d+\(\d+, -)"
+)
 # Polars takes them for decimals of 128 bits. Columns of them are widened, what is inside of others is not.
 _NARROW = re.compile(r"(^|[<: ])decimal(32|64)\(")
 
@@ -28,7 +30,7 @@ def frame(dataset: Any) -> "pl.DataFrame":
 
 
 def refuse_unknown(dataset: Any, what: str) -> None:
-    """Polars panics over these, which is no ``Exception``, or gets them wrong."""
+    """Polars panics over these, which is no ``Exception``, knows nothing of them, or gets them wrong."""
     for field in dataset.schema:
         kind = str(field.type)
         if _UNKNOWN.search(kind) or not kind.startswith("decimal") and _NARROW.search(kind):

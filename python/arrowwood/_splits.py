@@ -23,6 +23,7 @@ def cut(dataset: "Dataset", at: list[int]) -> list[Split]:
     places = dataset._places() if rows else []
     if places is None:
         raise InvalidArgument("splits(): rows in memory are in no file that others could open; write them to one first")
+    versions = dict(dataset._versions())
     found, done, wanted = [], 0, iter([*at, rows])
     end = next(wanted)
     for path, first, count, _, partition in places:
@@ -31,7 +32,7 @@ def cut(dataset: "Dataset", at: list[int]) -> list[Split]:
             while end <= done + inside:
                 end = next(wanted)
             size = min(count, end - done) - inside
-            found.append(Split(str(path), first + inside, size, tuple(partition)))
+            found.append(Split(str(path), first + inside, size, tuple(partition), versions.get(path)))
             inside += size
         done += count
     return found

@@ -65,19 +65,22 @@ class Split(NamedTuple):
     """Rows of a file or table by number, made by ``Dataset.splits``: all that another process needs to open them.
 
     `path` is absolute, `first_row` counts from the very first row that the table ever had, and there are so many
-    `rows`. Where paths differ from one machine to another: ``split._replace(path=...)``. `partition` has the columns of
-    a partition that the rows are in, each with its type and its value as text.
+    `rows`. `partition` has the columns of a partition that the rows are in, each with its type and its value as text.
+    `version` tells the file or table from another one at the same path; None is not checked. Where the rows lie
+    elsewhere on another machine: ``split._replace(path=...)``, and ``version=None`` for a copy of a table.
     """
 
     path: str
     first_row: int
     rows: int
     partition: tuple[tuple[str, str, str | None], ...] = ()
+    version: str | None = None
 
     def open(self) -> Dataset:
         """The rows, in place: those that existed when the split was made, even if the table has grown since.
 
         Raises:
+            FileChanged: there is another file or table at the path now.
             RowOutOfRange: they no longer exist, for example after ``Writer.drop_before``.
             NotFound, PermissionDenied, InvalidData: as for opening any file.
         """

@@ -1,6 +1,7 @@
 //! Rows by number and by predicate: `take`, `filter`, `sample`, `shuffle`, and columns compared with values.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::path::PathBuf;
 
 use arrowwood::{Format, WriteOptions, guard, write_to};
 use pyo3::basic::CompareOp;
@@ -222,8 +223,18 @@ impl Dataset {
         Ok(self.with_rows(py.detach(|| self.inner().view_of(&rows))?))
     }
 
-    /// Pickling carries paths, options, rows and columns, not the data; what is in memory travels as an Arrow stream. Of rows
-    /// in another order, as of ``shuffle``, it carries their numbers.
+    /// What tells each file and table that the rows lie in from another one at the same path.
+    fn _versions(&self) -> Vec<(PathBuf, String)> {
+        self.inner().versions()
+    }
+
+    /// Raises :class:`FileChanged` if a file or table is no longer of the version that is named here.
+    fn _check_versions(&self, versions: Vec<(PathBuf, String)>) -> Result<()> {
+        Ok(self.inner().check_versions(&versions)?)
+    }
+
+    /// Pickling carries paths, options, rows and columns, and what tells the files from others at the same paths, not the data;
+    /// what is in memory travels as an Arrow stream. Of rows in another order, as of ``shuffle``, it carries their numbers.
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> Result<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let py = slf.py();
         let this = slf.get();
@@ -236,7 +247,8 @@ impl Dataset {
         match py.detach(|| recipe(this.inner(), this.how()))? {
             Some((places, how)) => {
                 let names = new_names(this.inner());
-                Ok((helper.getattr("open_places")?, (places, how, names).into_pyobject(py)?))
+                let versions = this.inner().versions();
+                Ok((helper.getattr("open_places")?, (places, how, names, versions).into_pyobject(py)?))
             }
             None => {
                 let mut bytes = Vec::new();

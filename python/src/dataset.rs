@@ -542,8 +542,8 @@ impl Dataset {
     /// Decimals of 32 and 64 bits become those of 128, which is the only width of Polars.
     ///
     /// Raises:
-    ///     Unsupported: Polars has no such columns: intervals, unions, decimals of 256 bits or with a negative
-    ///         scale.
+    ///     Unsupported: Polars has no such columns: intervals, unions, views of lists, run-end-encoded ones, decimals
+    ///         of 256 bits or with a negative scale.
     fn to_polars<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
         import(slf.py(), "polars", "to_polars()")?;
         guard(|| Ok(slf.py().import("arrowwood._polars")?.call_method1("frame", (slf,))?))

@@ -91,8 +91,9 @@ pub(crate) fn decode(body: Vec<u8>, form: BodyForm, schema: &SchemaRef, limits: 
             let mut options = CsvOptions::default();
             options.schema = Some(schema.clone());
             // Unlike `read_csv_from` it accepts no columns other than the table's.
-            let batches = stream_csv(Cursor::new(body), &options, Duration::MAX)?.collect::<Result<Vec<_>>>()?;
-            Dataset::from_batches(schema.clone(), batches)?
+            let rows = stream_csv(Cursor::new(body), &options, Duration::MAX)?;
+            let schema = rows.schema().clone();
+            Dataset::from_batches(schema, rows.collect::<Result<Vec<_>>>()?)?
         }
     };
     Ok(rows)

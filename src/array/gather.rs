@@ -32,6 +32,18 @@ type Inside = (Vec<Buffer>, Vec<Unchecked>);
 /// # Errors
 /// `Unsupported` if they are too many for the offsets or keys of the type; fewer rows never raise it.
 pub(crate) fn gather(data_type: &DataType, from: &[&Unchecked], picks: &[Pick]) -> Result<Unchecked> {
+    gather_as(data_type, false, from, picks)
+}
+
+/// As [`gather`], for a column of `field`: the dictionaries of ordered categories are merged in their order.
+///
+/// # Errors
+/// As those of `gather`; `InvalidArgument` if ordered dictionaries contradict each other.
+pub(crate) fn gather_column(field: &Field, from: &[&Unchecked], picks: &[Pick]) -> Result<Unchecked> {
+    gather_as(field.data_type(), field.dict_is_ordered() == Some(true), from, picks)
+}
+
+fn gather_as(data_type: &DataType, is_ordered: bool, from: &[&Unchecked], picks: &[Pick]) -> Result<Unchecked> {
     use DataType::*;
     let validity = if layout(data_type).has_validity() { validity(from, picks) } else { None };
     let (buffers, children) = match data_type {
@@ -41,7 +53,7 @@ pub(crate) fn gather(data_type: &DataType, from: &[&Unchecked], picks: &[Pick]) 
         LargeUtf8 | LargeBinary => (texts::<8>(from, picks)?, Vec::new()),
         Utf8View | BinaryView => (views(from, picks)?, Vec::new()),
         Dictionary(index, values) => {
-            let (keys, dictionary) = merge::keys(index, values, from, picks)?;
+            let (keys, dictionary) = merge::keys((index, values), is_ordered, from, picks)?;
             (vec![keys], vec![dictionary])
         }
         List(field) | Map(field, _) => lists::<4>(field, from, picks, false)?,
@@ -335,7 +347,7 @@ fn items(field: &FieldRef, values: &[&Unchecked], spans: &[ItemRange]) -> Result
     // There may be room for those of fewer rows.
     let mut picks = room_for::<Pick>(len as u64, "items of lists").map_err(|e| Error::unsupported(e.message()))?;
     spans.iter().for_each(|(array, items)| picks.extend(items.clone().map(|item| (*array, item))));
-    gather(field.data_type(), values, &picks)
+    gather_column(field, values, &picks)
 }
 
 fn has_nulls(array: &Unchecked) -> bool {
@@ -450,7 +462,7 @@ fn child(field: &FieldRef, from: &[&Unchecked], number: usize, picks: &[Pick]) -
     if picks.iter().any(outside) {
         return Err(no_rows_of(field));
     }
-    gather(field.data_type(), &children, picks)
+    gather_column(field, &children, picks)
 }
 
 /// Child number `number` of each of the arrays.

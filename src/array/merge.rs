@@ -1,5 +1,6 @@
 //! Dictionary-encoded rows of several arrays: their keys, and one merged dictionary.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 
@@ -15,10 +16,10 @@ use crate::error::{Error, Result};
 use crate::types::has_bits;
 
 /// The rows' keys, of type `index`, and their dictionary of `values`: the arrays' own if they share one, else the rows'
-/// distinct values.
+/// distinct values, or all values in their order if they are ordered.
 pub(crate) fn keys(
-    index: &DataType,
-    values: &DataType,
+    (index, values): (&DataType, &DataType),
+    is_ordered: bool,
     from: &[&Unchecked],
     picks: &[Pick],
 ) -> Result<(Buffer, Unchecked)> {
@@ -35,7 +36,13 @@ pub(crate) fn keys(
             };
             Ok((keys?, (*first).clone()))
         }
-        Some(_) => merged(index, values, from, &dictionaries, picks),
+        Some(_) => {
+            let mut merger = Merger::new(&dictionaries);
+            if is_ordered {
+                merger.place_in_order()?;
+            }
+            merged((index, values), from, merger, picks)
+        }
     }
 }
 
@@ -45,16 +52,15 @@ pub(crate) fn dictionary_of(array: &Unchecked) -> Result<&Unchecked> {
 }
 
 fn merged(
-    index: &DataType,
-    values: &DataType,
+    (index, values): (&DataType, &DataType),
     from: &[&Unchecked],
-    dictionaries: &[&Unchecked],
+    mut merger: Merger<'_>,
     picks: &[Pick],
 ) -> Result<(Buffer, Unchecked)> {
     let width = index.primitive_width().unwrap_or(8);
     let most = most_keys(index);
     let sources: Vec<_> = from.iter().map(Keys::of).collect();
-    let mut merger = Merger::new(dictionaries);
+    let dictionaries = merger.dictionaries;
     let mut keys = Vec::with_capacity(picks.len() * width);
     for &(array, row) in picks {
         let whole = from[array as usize];
@@ -129,6 +135,29 @@ fn is_hollow(dictionary: &Unchecked) -> bool {
     !has_bits(dictionary.data_type())
 }
 
+/// The rank of each value of several ordered dictionaries of one column.
+#[cfg(feature = "compute")]
+#[derive(Debug)]
+pub(crate) struct CategoryRanks {
+    /// By dictionary and key.
+    pub ranks: Vec<Vec<usize>>,
+    /// The dictionary and the key of the value of each rank.
+    pub origins: Vec<Pick>,
+}
+
+#[cfg(feature = "compute")]
+impl CategoryRanks {
+    /// # Errors
+    /// `InvalidArgument` if the dictionaries contradict each other.
+    pub(crate) fn of(dictionaries: &[&Unchecked]) -> Result<CategoryRanks> {
+        let mut merger = Merger::new(dictionaries);
+        merger.place_in_order()?;
+        let same_as = std::mem::take(&mut merger.same_as);
+        let ranks = same_as.iter().map(|&number| merger.places[number as usize].clone()).collect();
+        Ok(CategoryRanks { ranks, origins: merger.origins })
+    }
+}
+
 /// The distinct values of several dictionaries.
 struct Merger<'a> {
     dictionaries: &'a [&'a Unchecked],
@@ -166,6 +195,35 @@ impl<'a> Merger<'a> {
             by_bytes: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
         }
+    }
+
+    /// Places all values of ordered dictionaries in their one order: those of the longest first; another one may add values
+    /// behind those that it shares.
+    fn place_in_order(&mut self) -> Result<()> {
+        let mut numbers: Vec<usize> = (0..self.dictionaries.len()).collect();
+        // Values without bytes are all equal.
+        numbers.retain(|&number| self.same_as[number] as usize == number && !is_hollow(self.dictionaries[number]));
+        numbers.sort_by_key(|&number| Reverse(self.dictionaries[number].len()));
+        // For each value, the last dictionary that has it, as one may have it twice.
+        let mut met: Vec<Option<usize>> = Vec::new();
+        for number in numbers {
+            let mut last = None;
+            for key in 0..self.dictionaries[number].len() {
+                let place = self.place(number as u32, Some(key))?;
+                met.resize(self.origins.len(), None);
+                let is_null = self.texts[number].is_some_and(|texts| texts.is_null(key));
+                if is_null || met[place].replace(number) == Some(number) {
+                    continue;
+                }
+                if last.is_some_and(|last| place < last) {
+                    return Err(Error::argument(
+                        "the ordered categories of its batches are in different orders; give all of them the same",
+                    ));
+                }
+                last = Some(place);
+            }
+        }
+        Ok(())
     }
 
     /// The merged index of key `key` of dictionary `number`.

@@ -31,6 +31,14 @@ pub(super) struct Frame<'a> {
     whole: Option<&'a Dataset>,
     /// The rows of which those asked about are a part.
     ranks: Option<&'a dyn RowRanks>,
+    /// Orders of values by the number of their column.
+    orders: &'a [(usize, Box<dyn ValueOrder>)],
+}
+
+/// The order of a column's values, where it is not that of their bytes.
+pub(super) trait ValueOrder: Debug + Send + Sync {
+    /// Bytes that have the order of the value of row `row` of `array`; `None` for null.
+    fn bytes(&self, array: &ArrayData, row: usize) -> Result<Option<&[u8]>>;
 }
 
 /// A set of rows that tells how many of them there are before another.
@@ -43,7 +51,8 @@ pub(super) type FrameRows = (usize, Range<usize>);
 
 impl<'a> Frame<'a> {
     pub(super) fn of(dataset: &'a Dataset) -> Result<Frame<'a>> {
-        Ok(Frame { pieces: dataset.pieces(), index: dataset.index()?, block: BLOCK, whole: None, ranks: None })
+        let index = dataset.index()?;
+        Ok(Frame { pieces: dataset.pieces(), index, block: BLOCK, whole: None, ranks: None, orders: &[] })
     }
 
     /// The frame of some rows of `whole`, for errors that name one of them.
@@ -54,6 +63,16 @@ impl<'a> Frame<'a> {
     /// The same, whose rows errors number as rows of a set of them.
     pub(super) fn numbered_in(self, ranks: Option<&'a dyn RowRanks>) -> Frame<'a> {
         Frame { ranks, ..self }
+    }
+
+    /// The same with the orders of some columns' values.
+    pub(super) fn with_orders(self, orders: &'a [(usize, Box<dyn ValueOrder>)]) -> Frame<'a> {
+        Frame { orders, ..self }
+    }
+
+    /// The order of the values of column number `column`, where it is not that of their bytes.
+    pub(super) fn order_of(&self, column: usize) -> Option<&'a dyn ValueOrder> {
+        self.orders.iter().find(|(known, _)| *known == column).map(|(_, order)| order.as_ref())
     }
 
     /// The same in blocks of `block` rows.

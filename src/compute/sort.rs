@@ -8,7 +8,7 @@ use arrow_schema::DataType;
 use super::frame::Frame;
 use super::group::{Cell, cell, is_integer, is_key};
 use super::reduce::{Rows, each_decimal, each_float, each_integer, is_number, number_rows};
-use super::select::{Order, numbers_of, view};
+use super::select::{Categories, Order, numbers_of, view};
 use crate::array::room_for;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -17,7 +17,8 @@ use crate::types::type_name;
 
 impl Dataset {
     /// All rows in the order of the columns `by`, each with whether its values descend; rows that are equal in all of
-    /// them stay in their order. Nulls are last, behind NaN, either way. Text is in the order of its bytes.
+    /// them stay in their order. Nulls are last, behind NaN, either way. Text is in the order of its bytes, and
+    /// ordered categories are in theirs.
     ///
     /// The result is a view of four or eight bytes a row: [`row`](Dataset::row) reads a row in place; columns used as a
     /// whole are gathered, in batches of at most 65,536 rows, and cached by the view. Sorting itself takes eight bytes a
@@ -101,6 +102,9 @@ impl<'a> SortKey<'a> {
             DataType::Dictionary(_, values) => values.as_ref(),
             own => own,
         };
+        if let Some(categories) = Categories::of(dataset, column)? {
+            return SortKey::of_categories(&categories, frame, column, descends);
+        }
         let wide = matches!(data_type, DataType::Decimal128(..) | DataType::Decimal256(..));
         let is_no_order = matches!(data_type, DataType::Interval(_));
         let mut is_null = room_for(frame.rows(), "rows to sort")?;
@@ -130,6 +134,20 @@ impl<'a> SortKey<'a> {
             SortValues::Texts(texts(frame, column, &mut is_null)?)
         };
         Ok(SortKey { values, is_null, descends })
+    }
+
+    fn of_categories(categories: &Categories, frame: &Frame<'a>, column: usize, descends: bool) -> Result<SortKey<'a>> {
+        let mut words = room_for(frame.rows(), "values to sort by")?;
+        let mut is_null = room_for(frame.rows(), "rows to sort")?;
+        for part in 0..frame.num_parts() {
+            let ranks = categories.ranks_of(frame.checked(part, column)?)?;
+            for row in frame.rows_of(part) {
+                let rank = ranks.rank(row)?;
+                is_null.push(rank.is_none());
+                words.push(rank.unwrap_or_default() as u64);
+            }
+        }
+        Ok(SortKey { values: SortValues::Words(words), is_null, descends })
     }
 
     fn compare(&self, a: usize, b: usize) -> Ordering {

@@ -146,6 +146,10 @@ impl Source for Fitted {
         self.stored.absolute_path()
     }
 
+    fn version(&self) -> Option<String> {
+        self.stored.version()
+    }
+
     fn files(&self) -> Vec<PathBuf> {
         self.stored.files()
     }

@@ -5,7 +5,8 @@
 //! values), `order` (of a sorted column), `zone` (the smallest and largest values of a block), `memory` (arrays in
 //! memory as a source), `partition` (a source with constant columns), `fit` (converting columns of an older schema to a
 //! newer one), `fitted` (a source with such columns), `same` (whether rows are the same), `pushed` (the rows of an object
-//! of a store). Knows no file format; uses `array`, `types`, `parallel`, `map` and `error`.
+//! of a store), `version` (whether files were replaced). Knows no file format; uses `array`, `types`, `parallel`, `map`,
+//! `directory` and `error`.
 
 mod column;
 mod constant;
@@ -23,6 +24,7 @@ mod pushed;
 mod row;
 mod same;
 mod source;
+mod version;
 #[cfg(any(feature = "table", feature = "compute"))]
 mod zone;
 
@@ -42,6 +44,7 @@ pub use row::Row;
 pub use same::{COMPARED_ROWS, same_end, same_rows};
 pub use source::Footprint;
 pub(crate) use source::{Location, Origin, Part, Piece, Plain, Source, Widths};
+pub(crate) use version::version_of_stream;
 #[cfg(feature = "compute")]
 pub(crate) use zone::Zones;
 #[cfg(any(feature = "table", feature = "compute"))]

@@ -152,6 +152,10 @@ impl Source for WithConstants {
         self.stored.absolute_path()
     }
 
+    fn version(&self) -> Option<String> {
+        self.stored.version()
+    }
+
     fn files(&self) -> Vec<PathBuf> {
         self.stored.files()
     }

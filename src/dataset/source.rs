@@ -116,6 +116,11 @@ pub(crate) trait Source: Debug + Send + Sync {
         self.path()
     }
 
+    /// What tells the content of the file or table from another one at the same path; `None` if it can't be told.
+    fn version(&self) -> Option<String> {
+        None
+    }
+
     /// The files of the source, if there are several or `path` is a directory.
     fn files(&self) -> Vec<PathBuf> {
         Vec::new()

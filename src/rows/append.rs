@@ -3,6 +3,7 @@
 //! [`IncomingRows::new`] checks the rows, [`IncomingRows::room`] counts those that fit, [`IncomingRows::write`] writes
 //! them. A failed write (a full disk, for example) leaves bytes behind that no commit refers to.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use arrow_array::RecordBatch;
@@ -19,7 +20,7 @@ use crate::array::access::entry_of;
 use crate::array::cells::view;
 use crate::array::{Value, room_for, value};
 use crate::error::{Error, ErrorKind, Result};
-use crate::types::{field_type_name, layout, type_name};
+use crate::types::{field_type_name, has_bits, layout, type_name};
 
 /// Size in bytes of the scratch memory through which rebased numbers are copied.
 const CHUNK: usize = 64 << 10;
@@ -31,13 +32,15 @@ pub(crate) struct IncomingRows {
     pub rows: usize,
     /// For each dictionary: the first item in use, and the keys from there on.
     keys: Vec<(usize, Vec<u32>)>,
+    /// For each dictionary, the number of its entries that are written even if no row has them: those of ordered categories.
+    categories: Vec<usize>,
 }
 
 impl IncomingRows {
     /// Matches columns to the table's by name, checks types and nulls, and adds new texts to the dictionaries.
     ///
     /// # Errors
-    /// `SchemaMismatch` naming the column; `InvalidArgument` naming the column and, for a null and for text that is not
+    /// `SchemaMismatch` naming the column, also where ordered categories are in another order; `InvalidArgument` naming the column and, for a null and for text that is not
     /// UTF-8, the row.
     pub fn new(
         plan: &Plan,
@@ -70,13 +73,39 @@ impl IncomingRows {
         if fields.len() > plan.columns.len() {
             return Err(mismatch("a column comes twice"));
         }
-        let mut incoming = IncomingRows { arrays: matched, rows, keys: vec![(0, Vec::new()); plan.dictionaries.len()] };
+        let dictionaries = plan.dictionaries.len();
+        let keys = vec![(0, Vec::new()); dictionaries];
+        let mut incoming = IncomingRows { arrays: matched, rows, keys, categories: vec![0; dictionaries] };
         for (number, node) in plan.columns.iter().enumerate() {
             let array = incoming.arrays[number].clone();
             let name = node.field.name();
-            incoming.gather(node, &array, 0..rows, entries).map_err(|e| e.context(format_args!("column '{name}'")))?;
+            let given = fields.iter().find(|field| field.name() == name);
+            let gathered = match given {
+                Some(given) => incoming.gather_categories(node, given, &array, entries),
+                None => Ok(()),
+            };
+            let gathered = gathered.and_then(|()| incoming.gather(node, &array, 0..rows, entries));
+            gathered.map_err(|e| e.context(format_args!("column '{name}'")))?;
         }
         Ok(incoming)
+    }
+
+    /// Adds all values of a column of ordered categories, whose field is `given`.
+    fn gather_categories(
+        &mut self,
+        node: &PlanNode,
+        given: &FieldRef,
+        array: &ArrayData,
+        entries: &mut [Entries],
+    ) -> Result<()> {
+        let is_ordered = [&node.field, given].iter().all(|field| field.dict_is_ordered() == Some(true));
+        if let Storage::Keys { number, .. } = node.kind
+            && is_ordered
+        {
+            add_categories(array, &mut entries[number])?;
+            self.categories[number] = entries[number].len();
+        }
+        Ok(())
     }
 
     /// Finds the keys of all dictionary-encoded values.
@@ -143,7 +172,9 @@ impl IncomingRows {
         match node.kind {
             Storage::Bytes { counter, .. } => needed.counters[counter] += text_len(array, rows.clone(), 0)?,
             Storage::Views { counter } => needed.counters[counter] += text_len(array, rows.clone(), 13)?,
-            Storage::Keys { number, .. } => needed.add_entries(number, self.keys(number, &rows)?),
+            Storage::Keys { number, .. } => {
+                needed.add_entries(number, self.keys(number, &rows)?, self.categories[number])
+            }
             Storage::List { counter, .. } | Storage::ListViews { counter, .. } => {
                 needed.counters[counter] += child_range(array, 0, &rows)?.len() as u64;
             }
@@ -202,7 +233,7 @@ impl IncomingRows {
                 if most > known && node.nulls.is_none() {
                     return Err(Error::internal("a key of no value, in a column without nulls"));
                 }
-                into.put_entries(number, &entries[number], most.min(known))?;
+                into.put_entries(number, &entries[number], most.max(self.categories[number]).min(known))?;
                 put_numbers(into, node.region + 1, at, keys, width)?;
             }
             Storage::List { width, counter } => {
@@ -258,9 +289,9 @@ struct Needs<'a> {
 }
 
 impl Needs<'_> {
-    /// Adds the entries of dictionary `number` up to the largest of `keys`.
-    fn add_entries(&mut self, number: usize, keys: &[u32]) {
-        let most = keys.iter().max().map_or(0, |&key| key as usize + 1);
+    /// Adds the entries of dictionary `number` up to the largest of `keys`, and the first `least`.
+    fn add_entries(&mut self, number: usize, keys: &[u32], least: usize) {
+        let most = keys.iter().max().map_or(0, |&key| key as usize + 1).max(least);
         let dictionary = &self.plan.dictionaries[number];
         let most = most.min(self.entries[number].len());
         let counters = &mut self.counters;
@@ -457,6 +488,35 @@ fn bytes_at(array: &ArrayData, row: usize) -> Result<Option<&[u8]>> {
     let at = (array.offset() + row) * width;
     let bytes = array.buffers().first().and_then(|values| values.get(at..at + width));
     bytes.map(Some).ok_or_else(|| Error::invalid("fewer values than rows"))
+}
+
+/// Adds all values of an ordered dictionary, in their order: that is what tells which of two is less.
+///
+/// # Errors
+/// `SchemaMismatch` if the values that there are have another order.
+fn add_categories(array: &ArrayData, entries: &mut Entries) -> Result<()> {
+    let values = match array.child_data().first() {
+        // Values without bytes are all equal, and may be any number.
+        Some(values) if matches!(array.data_type(), DataType::Dictionary(..)) && has_bits(values.data_type()) => values,
+        _ => return Ok(()),
+    };
+    let mut met = HashSet::new();
+    let mut last = None;
+    for row in 0..values.len() {
+        let Some(value) = bytes_at(values, row)? else { continue };
+        let key = entries.key(value).ok_or_else(|| entries.full())?;
+        if !met.insert(key) {
+            continue;
+        }
+        if last.is_some_and(|last| key < last) {
+            return Err(mismatch(
+                "the ordered categories are in another order than those of the rows before; new ones can only be \
+                 added behind them",
+            ));
+        }
+        last = Some(key);
+    }
+    Ok(())
 }
 
 /// Returns the dictionary keys of values in any encoding; 0 for nulls.

@@ -16,7 +16,7 @@ use arrow_schema::{DataType, FieldRef, Schema};
 use super::append::IncomingRows;
 use super::builder::{Gathered, batch};
 use super::plan::{Plan, PlanDictionary};
-use crate::array::gather::{Pick, gather};
+use crate::array::gather::{Pick, gather_column};
 use crate::array::{
     Bytes, Parts, Steady, Unchecked, fit_one_array, keys_suffice, room_for, room_for_bits, slice, to_array,
 };
@@ -305,6 +305,8 @@ impl<'a> BatchRows<'a> {
     fn gathered(&self, column: usize, field: &FieldRef) -> Result<Option<ArrayData>> {
         match self.appended(column, field) {
             Err(e) if e.kind() == ErrorKind::Unsupported => self.concatenated(column, field),
+            // Ordered categories to which others have been added between those that there were.
+            Err(e) if e.kind() == ErrorKind::SchemaMismatch => self.in_order(column, field).map(Some),
             done => done,
         }
     }
@@ -327,13 +329,21 @@ impl<'a> BatchRows<'a> {
         array.map(Some).ok_or_else(|| Error::internal("a column was gathered into none"))
     }
 
-    fn concatenated(&self, column: usize, field: &FieldRef) -> Result<Option<ArrayData>> {
+    fn in_order(&self, column: usize, field: &FieldRef) -> Result<ArrayData> {
+        in_turn(&self.arrays(column)?, field)
+    }
+
+    fn arrays(&self, column: usize) -> Result<Vec<ArrayData>> {
         let mut steady = Steady::default();
         let arrays = self.parts().map(|part| {
             let whole = steady.of(Unchecked::of(part.checked(part.piece.columns[column])?))?;
             Ok(slice(&whole, part.rows.start, part.rows.len()))
         });
-        let mut arrays = arrays.collect::<Result<Vec<_>>>()?;
+        arrays.collect()
+    }
+
+    fn concatenated(&self, column: usize, field: &FieldRef) -> Result<Option<ArrayData>> {
+        let mut arrays = self.arrays(column)?;
         if !keys_suffice(&arrays.iter().collect::<Vec<_>>()) {
             arrays = with_one_dictionary(arrays, field)?;
         }
@@ -361,7 +371,7 @@ fn in_turn(arrays: &[ArrayData], field: &FieldRef) -> Result<ArrayData> {
         picks.extend((0..array.len()).map(|row| (number, row)));
     }
     let from: Vec<&Unchecked> = arrays.iter().map(Unchecked::of).collect();
-    gather(field.data_type(), &from, &picks)?.checked(&[])
+    gather_column(field, &from, &picks)?.checked(&[])
 }
 
 /// `arrays` with keys of one dictionary: an IPC file needs one, so they are merged.

@@ -10,7 +10,7 @@ use arrow_array::{
     Array, ArrayRef, DictionaryArray, Int32Array, PrimitiveArray, RecordBatch, RecordBatchOptions, downcast_integer,
 };
 use arrow_buffer::{ArrowNativeType, IntervalDayTime, IntervalMonthDayNano};
-use arrow_schema::{DataType, Field, Fields, IntervalUnit, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{DataType, Field, FieldRef, Fields, IntervalUnit, Schema, SchemaRef, TimeUnit};
 
 use super::scalar::*;
 use crate::error::{Error, ErrorKind, Result};
@@ -156,9 +156,11 @@ pub(crate) fn given_schema(schema: &Option<SchemaRef>, overrides: &Fields, dicti
     overridden(schema, overrides)
 }
 
-/// `schema` with the fields of `overrides` in the place of its fields of the same name.
+/// `schema` with the fields of `overrides` in the place of its fields of the same name. Categories are numbered as they come,
+/// so that they are not ordered, whatever it says.
 pub(crate) fn overridden(schema: &SchemaRef, overrides: &Fields) -> Result<SchemaRef> {
-    if overrides.is_empty() {
+    let is_ordered = |field: &FieldRef| field.dict_is_ordered() == Some(true);
+    if overrides.is_empty() && !schema.fields().iter().any(is_ordered) {
         return Ok(schema.clone());
     }
     let mut fields = schema.fields().to_vec();
@@ -166,6 +168,9 @@ pub(crate) fn overridden(schema: &SchemaRef, overrides: &Fields) -> Result<Schem
         let named = fields.iter_mut().find(|own| own.name() == field.name());
         let names = schema.fields().iter().map(|own| own.name().as_str());
         *named.ok_or_else(|| missing(field.name(), "schema_overrides", names))? = field.clone();
+    }
+    for field in fields.iter_mut().filter(|field| is_ordered(field)) {
+        *field = Arc::new(field.as_ref().clone().with_dict_is_ordered(false));
     }
     Ok(Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
 }

@@ -31,6 +31,24 @@ proptest! {
     }
 }
 
+/// A part of a view has another dictionary than the whole where all of its keys are null, or of one batch.
+#[test]
+fn views_are_written_in_pieces_of_any_size() {
+    let batch = |keys: Vec<Option<i8>>, values: Vec<&str>| {
+        let column = DictionaryArray::new(Int8Array::from(keys), Arc::new(StringArray::from(values)));
+        RecordBatch::try_from_iter_with_nullable([("c", Arc::new(column) as ArrayRef, true)]).unwrap()
+    };
+    let batches =
+        vec![batch(vec![None, Some(1)], vec!["unused", "a"]), batch(vec![Some(0), None], vec!["b", "never used"])];
+    let whole = Dataset::try_from(batches).unwrap();
+    for view in [whole.every(0..4, -1).unwrap(), whole.sort(&[("c", true)]).unwrap(), whole.every(0..4, 3).unwrap()] {
+        for (format, max_rows) in [(Format::File, 1), (Format::File, 2), (Format::File, 3), (Format::Stream, 1)] {
+            let read = written(&view, &WriteOptions { format, max_rows: Some(max_rows), ..WriteOptions::default() });
+            assert_eq!(rows(&read), rows(&view));
+        }
+    }
+}
+
 #[test]
 fn dictionaries_grow_by_deltas_and_values_differ_by_their_bits() {
     let bits = [0, 1 << 63, 0x7ff8 << 48, (0x7ff8 << 48) + 1, 1];

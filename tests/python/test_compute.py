@@ -595,6 +595,70 @@ def test_pickled_tables_have_the_rows_that_they_had(tmp_path):
     assert pickle.loads(pickle.dumps(two[:0])).to_pylist() == []
 
 
+def replaced(path, rows):
+    """Another file at `path`, with as many rows."""
+    aw.write({"n": rows}, path.with_suffix(".next"))
+    path.with_suffix(".next").rename(path)
+
+
+def test_what_was_pickled_knows_its_file(tmp_path):
+    import os
+    import pickle
+    import shutil
+
+    path = tmp_path / "f.arrow"
+    aw.write({"n": [3, 1, 2]}, path)
+    ds = aw.open(path)
+    shapes = [ds, ds[1:], ds.sort("n"), ds.rename({"n": "m"}), ds.loader(2, seed=1)]
+    before = [pickle.dumps(shape) for shape in shapes]
+    split = ds.splits(1)[0]
+    for pickled in before:
+        pickle.loads(pickled)
+    # A hash of the pickled dataset, as joblib makes one, is the same while the file is, and for a copy in its place.
+    assert pickle.dumps(aw.open(path)) == before[0]
+    replaced(path, [30, 10, 20])
+    assert pickle.dumps(aw.open(path)) != before[0]
+    for pickled in before:
+        with pytest.raises(aw.FileChanged, match="it was replaced or overwritten; open it anew"):
+            pickle.loads(pickled)
+    with pytest.raises(aw.FileChanged, match="f.arrow"):
+        split.open()
+    # A copy that has kept its time is the same.
+    os.utime(path, ns=(0, 0))
+    pickled = pickle.dumps(aw.open(path))
+    shutil.copy2(path, tmp_path / "copy.arrow")
+    os.rename(tmp_path / "copy.arrow", path)
+    assert pickle.loads(pickled)["n"].to_pylist() == [30, 10, 20]
+    assert split._replace(version=None).open()["n"].to_pylist() == [30, 10, 20]
+
+
+def test_what_was_pickled_knows_its_table(tmp_path):
+    import pickle
+    import shutil
+
+    for rows in [[1, 2, 3], [10, 20, 30]]:
+        with aw.writer(tmp_path / "t", "n: int64") as writer:
+            writer.append({"n": rows})
+        if rows == [1, 2, 3]:
+            pickled = pickle.dumps(aw.open(tmp_path / "t"))
+            assert pickle.loads(pickled)["n"].to_pylist() == rows
+            shutil.rmtree(tmp_path / "t")
+    with pytest.raises(aw.FileChanged, match="replaced"):
+        pickle.loads(pickled)
+
+
+def test_what_was_pickled_of_a_stream_has_its_rows_when_it_has_grown(tmp_path):
+    import pickle
+
+    path = tmp_path / "stream.arrows"
+    with open(path, "wb") as sink, pa.ipc.new_stream(sink, pa.schema({"n": pa.int64()})) as writer:
+        writer.write_batch(pa.record_batch({"n": [1, 2]}))
+        sink.flush()
+        pickled = pickle.dumps(aw.open(path))
+        writer.write_batch(pa.record_batch({"n": [3]}))
+    assert pickle.loads(pickled)["n"].to_pylist() == [1, 2]
+
+
 def test_quantiles_beside_infinities():
     """The line between two values once was drawn by their difference, which infinities and large numbers don't have."""
     inf, large = float("inf"), 1.7e308
@@ -633,6 +697,25 @@ def test_sums_of_dictionaries_without_values():
     spans = pa.array([5, 7, 5], pa.duration("s")).dictionary_encode()
     ds = aw.from_arrow(pa.table({"d": spans}))
     assert ds["d"].sum() == ds.aggregate(sum=("d", "sum"))[0]["sum"] == dt.timedelta(seconds=17)
+
+
+def test_the_mean_of_durations_is_not_supported_however_large_they_are():
+    """Where their sum did not fit, the error was that of the sum."""
+    for values in ([1], [2**62, 2**62]):
+        for array in (pa.array(values, pa.duration("s")), pa.array(values, pa.duration("s")).dictionary_encode()):
+            with pytest.raises(aw.Unsupported, match="mean"):
+                aw.from_arrow(pa.table({"d": array}))["d"].mean()
+
+
+@pytest.mark.parametrize("micros", [1 - 2**63, -(2**63) // 10**6 * 10**6 + 10**6, 2**63 - 1])
+def test_the_longest_durations_are_compared_and_appended(micros):
+    """Whole seconds before the first are more than 64 bits count, of some that fit."""
+    span = dt.timedelta(microseconds=micros)
+    ds = aw.from_arrow(pa.table({"d": pa.array([micros, 0], pa.duration("us"))}))
+    assert len(ds.filter(aw.col("d") == span)) == len(ds.filter(aw.col("d").is_in([span]))) == 1
+    builder = aw.Builder("d: duration[us]")
+    builder.append_row(d=span)
+    assert builder.finish()["d"].to_pylist() == [span]
 
 
 def test_tables_sorted_by_day(tmp_path):

@@ -392,6 +392,28 @@ def test_values_that_do_not_fit(type, values, error, message):
         column(list(values), type)
 
 
+@pytest.mark.parametrize(
+    ("type", "stored"),
+    [
+        ("time64[ns]", pa.array([1, 86_399_999_999_999, 1_000_000_007]).cast(pa.time64("ns"))),
+        ("time64[us]", pa.array([0, 1]).cast(pa.time64("us"))),
+        ("decimal256(76, -3)", pa.array([D(10) ** 76 * 3, None, D("-7E+3")], pa.decimal256(76, -3))),
+    ],
+    ids=["nanoseconds", "microseconds", "tens"],
+)
+def test_values_of_rows_can_be_appended(type, stored):
+    """Times with nanoseconds are of a class of NumPy's that has no name for them; Python's decimals have no end."""
+    ds = aw.from_arrow(pa.table({"x": stored}))
+    builder = aw.Builder(f"x: {type}")
+    for row in ds:
+        builder.append_row(**row)
+    builder.append(ds.to_pylist())
+    assert builder.finish().to_arrow()["x"].combine_chunks() == pa.concat_arrays([stored, stored])
+    first = ds[0]["x"]
+    if not isinstance(first, np.timedelta64):
+        assert len(ds.filter(aw.col("x") == first)) == 1
+
+
 def test_what_is_lossless_fits():
     assert column([INSTANT.replace(hour=0, minute=0, second=0)], pa.date32()).to_pylist() == [INSTANT.date()]
     assert column([dt.date(2000, 1, 1)], pa.timestamp("ms")).to_pylist() == [dt.datetime(2000, 1, 1)]

@@ -402,6 +402,14 @@ def test_mixed_columns_are_arrays_as_pandas_has_them(names, nulls):
     assert all(map(np.array_equal, array.astype("f8").T, expected.astype("f8").T, [True, True]))
 
 
+@pytest.mark.parametrize("kind", [pa.list_view(pa.int8()), pa.list_(pa.large_list_view(pa.string()))], ids=str)
+def test_views_of_lists_without_rows_become_a_data_frame(kind):
+    """pyarrow ends the process where there is no batch of them."""
+    ds = aw.from_arrow(pa.table({"n": pa.chunked_array([], pa.int8()), "a": pa.chunked_array([], kind)}))
+    for frame in (ds.to_pandas(), ds.select("a").to_pandas(), ds.to_pandas(arrow=True)):
+        assert len(frame) == 0 and frame.columns[-1] == "a"
+
+
 def test_arrays_of_objects_and_of_nothing():
     table = pa.table({"n": [1, 2], "text": ["a", None], "when": pa.array([0, 1], pa.timestamp("ns"))})
     array = aw.from_arrow(table).to_numpy()

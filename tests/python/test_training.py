@@ -6,6 +6,7 @@ import multiprocessing
 import pickle
 import sys
 import types
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -234,6 +235,57 @@ def test_the_state_goes_on_in_the_middle_of_an_epoch(tmp_path, order):
         # Who leaves the loop and begins another has all of the epoch.
         assert numbers(loader) == first and numbers(loader) == second
     assert numbers(ds.loader(64, columns=["y"], start=3, **order)) == first[3:]
+
+
+def follow_epochs(loader, asked, told):
+    """What a worker that is kept does: it gives the first batch of the epoch each time it is asked."""
+    while asked.get():
+        told.put((loader.epoch, loader[0]["y"].tolist()))
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_workers_that_are_kept_follow_set_epoch(tmp_path, start):
+    aw.write({"y": range(1000)}, tmp_path / "f.arrow")
+    loader = aw.open(tmp_path / "f.arrow").loader(100, seed=1)
+    context = multiprocessing.get_context(start)
+    asked, told = context.Queue(), context.Queue()
+    worker = context.Process(target=follow_epochs, args=(loader, asked, told), daemon=True)
+    worker.start()
+    seen = []
+    for epoch in [0, 3, 1]:
+        loader.set_epoch(epoch)
+        asked.put(True)
+        seen.append(told.get(timeout=60))
+        assert seen[-1] == (epoch, loader[0]["y"].tolist())
+    asked.put(False)
+    worker.join(60)
+    assert worker.exitcode == 0 and len({tuple(rows) for _, rows in seen}) == 3
+    # A copy goes on by itself.
+    copy = pickle.loads(pickle.dumps(loader))
+    loader.set_epoch(7)
+    assert (copy.epoch, loader.epoch) == (1, 7)
+
+
+def test_an_epoch_that_comes_again_is_warned_of(tmp_path):
+    aw.write({"y": range(1000)}, tmp_path / "f.arrow")
+    ds = aw.open(tmp_path / "f.arrow")
+    loader = ds.loader(100, seed=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        first = [loader[number]["y"].tolist() for number in range(10)]
+        loader.set_epoch(1)
+        assert [loader[number]["y"].tolist() for number in range(10)] != first
+        # Some batches twice are no epoch, and without a seed there is but one order.
+        loader.set_epoch(2)
+        for number in [0, 0, *range(10), 5]:
+            loader[number]
+        loader.set_epoch(2)
+        in_order = ds.loader(100)
+        for number in [*range(10), *range(10)]:
+            in_order[number]
+    with pytest.warns(UserWarning, match="epoch 2 are read again in the same order; call set_epoch"):
+        for number in [*range(10), 0, 1]:
+            loader[number]
 
 
 @pytest.mark.parametrize("order", [{}, {"seed": 7}])

@@ -26,6 +26,12 @@ impl FileState {
         self.stamp.0
     }
 
+    /// The size, the modification time and the inode as text.
+    pub fn version(&self) -> String {
+        let (size, (seconds, nanoseconds)) = self.stamp;
+        format!("{size} bytes of {seconds}.{nanoseconds:09}, inode {}", self.identity.1)
+    }
+
     /// Whether it is a later state of the file in state `before`, if that file may only grow.
     pub fn has_grown_from(&self, before: &FileState) -> bool {
         self.identity == before.identity && self.size() > before.size()

@@ -269,7 +269,8 @@ fn duration<'a>(given: &Bound<'_, PyAny>) -> Result<Value<'a>, Problem> {
     let nanos = if is_subclass { given.getattr_opt(intern!(py, "nanoseconds"))? } else { None };
     let nanos = nanos.map_or(Ok(0), |nanos| nanos.extract())?;
     // Python's longest are of 999,999,999 days, more than 64 bits of microseconds.
-    let counted = |per_second: i64, rest: i64| seconds.checked_mul(per_second)?.checked_add(rest);
+    let exactly = |per_second: i64, rest: i64| i128::from(seconds) * i128::from(per_second) + i128::from(rest);
+    let counted = |per_second: i64, rest: i64| i64::try_from(exactly(per_second, rest)).ok();
     let all = match counted(1_000_000_000, 1_000 * micros + nanos) {
         Some(all) if nanos != 0 => Some(Value::Duration(all, TimeUnit::Nanosecond)),
         _ => counted(1_000_000, micros)
@@ -294,11 +295,12 @@ fn decimal<'a>(given: &Bound<'_, PyAny>) -> Result<Value<'a>, Problem> {
     if negative != 0 {
         digits = digits.wrapping_neg();
     }
-    if exponent > 0 {
-        let power = ten.checked_pow(exponent.unsigned_abs()).and_then(|power| digits.checked_mul(power));
-        return Ok(Value::Decimal { digits: power.ok_or_else(unfit)?, scale: 0 });
+    let power = u32::try_from(exponent).ok().and_then(|exponent| ten.checked_pow(exponent));
+    if let Some(digits) = power.and_then(|power| digits.checked_mul(power)) {
+        return Ok(Value::Decimal { digits, scale: 0 });
     }
-    Ok(Value::Decimal { digits, scale: i8::try_from(-exponent).map_err(|_| unfit())? })
+    let scale = exponent.checked_neg().and_then(|scale| i8::try_from(scale).ok());
+    Ok(Value::Decimal { digits, scale: scale.ok_or_else(unfit)? })
 }
 
 /// `numpy.datetime64` and `numpy.timedelta64`.
@@ -317,6 +319,10 @@ fn numpy_time<'a>(data_type: &DataType, given: &Bound<'_, PyAny>) -> Result<Opti
         }
         Some(DataType::Date32) => Some(Value::Date(number)),
         Some(DataType::Timestamp(unit, _)) => Some(Value::Timestamp(number, unit, is_zoned.then_some(""))),
+        // A time of day has no other class in NumPy.
+        Some(DataType::Duration(unit)) if matches!(data_type, DataType::Time32(_) | DataType::Time64(_)) => {
+            Some(Value::Time(number, unit))
+        }
         Some(DataType::Duration(unit)) => Some(Value::Duration(number, unit)),
         _ => None,
     })

@@ -209,7 +209,8 @@ fn kind_of(value: &Value<'_>, given: &Bound<'_, PyAny>) -> Result<Option<Kind>, 
         Value::Int128(_) => return Err(Problem::misfit(Misfit::Range, &UInt64, given)),
         Value::Decimal { digits, scale } => {
             let figures = if *digits == i256::ZERO { 0 } else { digits.wrapping_abs().to_string().len() as i32 };
-            Kind::Decimal((figures - i32::from(*scale)).max(0), i32::from(*scale))
+            // Tens behind the digits count as digits.
+            Kind::Decimal((figures - i32::from(*scale)).max(0), i32::from(*scale).max(0))
         }
         Value::Bool(_) => Kind::Plain(Boolean),
         Value::Float64(_) => Kind::Plain(Float64),

@@ -10,6 +10,7 @@ mod numpy;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use arrowwood::{Dataset, Error, ErrorKind, type_name};
@@ -41,6 +42,7 @@ pub fn dataset_from(data: &Bound<'_, PyAny>, schema: Option<&SchemaRef>) -> Resu
     };
     let columns = schema.fields().iter().zip(&given.columns).map(|(field, column)| column.arrays(field, given.rows));
     let columns = columns.collect::<Result<Vec<_>>>()?;
+    let schema = given.with_orders(&schema);
     let batches = batches(&schema, &columns, given.rows)?;
     Ok(Dataset::from_batches(schema, batches)?)
 }
@@ -189,6 +191,15 @@ impl<'py> Table<'py> {
         Ok(Arc::new(Schema::new(fields)))
     }
 
+    /// `schema`, whose categories are ordered only where those of the column are: others are numbered as they come.
+    fn with_orders(&self, schema: &SchemaRef) -> SchemaRef {
+        let field = |(field, column): (&FieldRef, &Column)| {
+            Arc::new(field.as_ref().clone().with_dict_is_ordered(column.is_ordered(field)))
+        };
+        let fields: Fields = schema.fields().iter().zip(&self.columns).map(field).collect();
+        Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+    }
+
     /// Brings the columns into the order of `schema`; one that may be null need not be there.
     fn arrange(&mut self, schema: &SchemaRef) -> Result<()> {
         let is_nothing = self.rows == 0 && self.columns.is_empty();
@@ -271,10 +282,19 @@ impl Column<'_> {
     /// `arrays` as of the type of `field`: as they are, or value by value.
     fn cast(&self, own: &DataType, arrays: &[ArrayRef], field: &FieldRef) -> Result<Vec<ArrayRef>> {
         if own != field.data_type() {
+            if self.is_ordered(field) {
+                return arrays.iter().map(|array| converted_categories(array, field)).collect();
+            }
             return Ok(vec![converted(own, arrays, field, false)?]);
         }
         self.check_nulls(field, arrays)?;
         Ok(arrays.to_vec())
+    }
+
+    /// Whether the column has ordered categories, as `field` has.
+    fn is_ordered(&self, field: &Field) -> bool {
+        let is_ordered = |field: &Field| field.dict_is_ordered() == Some(true);
+        matches!(&self.values, Values::Arrow(own, _) if is_ordered(own) && is_ordered(field))
     }
 
     fn check_nulls(&self, field: &FieldRef, arrays: &[ArrayRef]) -> Result<()> {
@@ -309,18 +329,40 @@ fn push_tensor(builder: &mut Builder, shape: &Shape, given: &Bound<'_, PyAny>) -
 
 /// `arrays` of another type as one of the type of `field`, value by value; integers as counts of its unit if so asked.
 fn converted(own: &DataType, arrays: &[ArrayRef], field: &FieldRef, are_counts: bool) -> Result<ArrayRef> {
+    let mut builder = Builder::new(field).map_err(|e| e.in_column(field.name()))?;
+    push_values(&mut builder, (own, arrays), field, are_counts)?;
+    builder.finish().map_err(|e| e.in_column(field.name()))
+}
+
+/// `array` of ordered categories as one of the type of `field`, with all of them in their order.
+fn converted_categories(array: &ArrayRef, field: &FieldRef) -> Result<ArrayRef> {
+    let categories = array.as_any_dictionary().values();
+    let mut builder = Builder::new(field).map_err(|e| e.in_column(field.name()))?;
+    for values in [categories, array] {
+        push_values(&mut builder, (values.data_type(), std::slice::from_ref(values)), field, false)?;
+    }
+    let whole = builder.finish().map_err(|e| e.in_column(field.name()))?;
+    Ok(whole.slice(categories.len(), array.len()))
+}
+
+/// Pushes the values of `arrays`, of type `own`, to the builder of a column of `field`.
+fn push_values(
+    builder: &mut Builder,
+    (own, arrays): (&DataType, &[ArrayRef]),
+    field: &FieldRef,
+    are_counts: bool,
+) -> Result<()> {
     let source = Arc::new(Schema::new(vec![Field::new(field.name(), own.clone(), true)]));
     let batch = |array: &ArrayRef| RecordBatch::try_new(source.clone(), vec![array.clone()]).map_err(|e| broken(&e));
     let batches = arrays.iter().map(batch).collect::<Result<Vec<_>>>()?;
     let dataset = Dataset::from_batches(source.clone(), batches)?;
     let column = dataset.column_at(0)?;
-    let mut builder = Builder::new(field).map_err(|e| e.in_column(field.name()))?;
     for (row, value) in column.values().enumerate() {
         let value = value?;
         let pushed = if are_counts { builder.push_count(&value) } else { builder.push_value(&value) };
         pushed.map_err(|problem| problem.at(field.name(), row))?;
     }
-    builder.finish().map_err(|e| e.in_column(field.name()))
+    Ok(())
 }
 
 /// Batches that end where an array of any column ends.

@@ -17,13 +17,13 @@ use super::fused::Fused;
 use super::groups::{GroupMemory, Groups, check_claim, check_keys, group, with_plain_booleans};
 use super::outcome::{self, Function};
 use super::partition::{CHUNK, NeededColumns, PARTITIONS, Wave};
-use super::state::{GroupState, StateKind, ValueKind, is_integer};
+use super::state::{End, GroupState, StateKind, ValueKind, is_integer};
 use super::table::{GroupTable, Grouped};
 use crate::array::slice;
-use crate::compute::frame::{Frame, RowRanks};
+use crate::compute::frame::{Frame, RowRanks, ValueOrder};
 use crate::compute::reduce::is_number;
 use crate::compute::select::{
-    Condition, Expression, Formula, Mask, Predicate, RowSet, behind_filter, check_found, col, gather_rows,
+    Categories, Condition, Expression, Formula, Mask, Predicate, RowSet, behind_filter, check_found, col, gather_rows,
 };
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
@@ -284,6 +284,8 @@ pub(super) struct GroupPlan {
     distinct: Vec<(usize, ArrayData)>,
     /// The most bytes that groups may take.
     pub memory: Option<u64>,
+    /// The orders of the columns of which extremes are asked, where they are not those of their bytes.
+    orders: Vec<(usize, Box<dyn ValueOrder>)>,
 }
 
 /// A column of the result.
@@ -301,11 +303,10 @@ impl GroupPlan {
     pub(super) fn of(asked: &Aggregation<'_>) -> Result<GroupPlan> {
         asked.check_names()?;
         let dataset = asked.dataset;
-        let schema = dataset.schema();
         let keys = asked.by.iter().map(|name| dataset.index_of(name)).collect::<Result<Vec<_>>>()?;
         check_keys(&keys, dataset)?;
         let condition = asked.predicate.as_ref();
-        let condition = condition.map(|predicate| Condition::of(predicate, schema, &|name| dataset.index_of(name)));
+        let condition = condition.map(|predicate| Condition::of(predicate, dataset));
         let found = asked.rows.clone();
         let condition = match (found.clone().map(Condition::Rows), condition.transpose()?) {
             (Some(rows), Some(condition)) => Some(Condition::And(Box::new(rows), Box::new(condition))),
@@ -339,6 +340,7 @@ impl GroupPlan {
             outputs: Vec::new(),
             distinct: Vec::new(),
             memory: None,
+            orders: Vec::new(),
         }
     }
 
@@ -348,7 +350,11 @@ impl GroupPlan {
             None => (StateKind::Rows, DataType::Null, Function::Count, None),
             Some((expression, function)) => {
                 let (column, of) = self.column(dataset, expression, *function)?;
-                let kind = outcome::kind_of(*function, &of, column).ok_or_else(|| {
+                let kind = match self.extreme_category(column, *function) {
+                    Some(kind) => Some(kind),
+                    None => outcome::kind_of(*function, &of, column),
+                };
+                let kind = kind.ok_or_else(|| {
                     let shown = match expression.name() {
                         Some(name) => format!("column '{name}'"),
                         None => expression.to_string(),
@@ -361,7 +367,8 @@ impl GroupPlan {
         };
         let kind = self.number_of(kind);
         let is_nullable = !matches!(function, Function::Count | Function::NUnique);
-        let field = match column.filter(|_| is_row(function)) {
+        let is_own = |column: &usize| is_row(function) || self.extreme_category(*column, function).is_some();
+        let field = match column.filter(is_own) {
             Some(column) => dataset.schema().field(column).clone().with_name(&output.name).with_nullable(true),
             None => Field::new(&output.name, outcome::type_of(function, &of), is_nullable),
         };
@@ -388,11 +395,28 @@ impl GroupPlan {
         self.finish(dataset, &frame, &found).map(Some)
     }
 
+    /// The state for the extreme of ordered categories.
+    fn extreme_category(&self, column: usize, function: Function) -> Option<StateKind> {
+        let end = match function {
+            Function::Min => End::Least,
+            Function::Max => End::Most,
+            _ => return None,
+        };
+        let is_known = self.orders.iter().any(|(known, _)| *known == column);
+        is_known.then_some(StateKind::Extreme { end, values: ValueKind::Texts, column })
+    }
+
     /// The number of a column, or of what is computed, and the type of its values.
     fn column(&mut self, dataset: &Dataset, of: &Expression, function: Function) -> Result<(usize, DataType)> {
         let is_row = matches!(function, Function::First | Function::Last);
         if let Some(name) = of.name() {
             let column = dataset.index_of(name)?;
+            if matches!(function, Function::Min | Function::Max)
+                && self.orders.iter().all(|(known, _)| *known != column)
+                && let Some(categories) = Categories::of(dataset, column)?
+            {
+                self.orders.push((column, Box::new(categories)));
+            }
             let data_type = match dataset.schema().field(column).data_type() {
                 DataType::Dictionary(_, values) if !is_row && (is_number(values) || is_integer(values)) => values,
                 own => own,
@@ -421,7 +445,7 @@ impl GroupPlan {
             return self.in_one_table(blocks, watch);
         }
         let blocks = self.blocks(dataset, &mut None)?;
-        if blocks.frame.block_rows() == LARGE && self.computed.is_empty() {
+        if blocks.frame.block_rows() == LARGE && self.computed.is_empty() && self.orders.is_empty() {
             let frame = self.frame(dataset)?.in_blocks_of(CHUNK);
             match self.in_partitions(dataset, &frame, watch) {
                 Ok(found) => return Ok((frame, found)),
@@ -451,7 +475,7 @@ impl GroupPlan {
 
     pub(super) fn frame<'a>(&'a self, dataset: &'a Dataset) -> Result<Frame<'a>> {
         let ranks = self.found.as_deref().map(|found| found as &dyn RowRanks);
-        Ok(Frame::of_part(dataset, &self.whole)?.numbered_in(ranks))
+        Ok(Frame::of_part(dataset, &self.whole)?.numbered_in(ranks).with_orders(&self.orders))
     }
 
     /// The rows in blocks. Their size, by the number of groups in the first of them, is put into `size` where it was looked for.

@@ -3,7 +3,7 @@
 use arrow_buffer::i256;
 use arrow_schema::DataType;
 
-use super::groups::{Groups, cell};
+use super::groups::{Groups, ordered_cell};
 use super::intern::Cell;
 use super::sets::{IntegerRange, IntegerSets};
 use super::state::{
@@ -386,7 +386,7 @@ impl<'a> BlockColumns<'_, 'a> {
             }
             for (row, &id) in rows.rows.clone().zip(ids) {
                 if id != OUT
-                    && let Cell::Bytes(bytes) = cell(rows.array, row)?
+                    && let Cell::Bytes(bytes) = ordered_cell(self.frame, column, rows.array, row)?
                 {
                     orders.offer(id as usize, FoundText { bytes, row: row_of_all }, &mut extreme);
                 }

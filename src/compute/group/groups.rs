@@ -593,6 +593,14 @@ pub(in crate::compute) fn cell(array: &ArrayData, row: usize) -> Result<Cell<'_>
     }
 }
 
+/// What the value of row `row` of `array`, of column number `column`, is compared by.
+pub(super) fn ordered_cell<'a>(frame: &Frame<'a>, column: usize, array: &'a ArrayData, row: usize) -> Result<Cell<'a>> {
+    match frame.order_of(column) {
+        Some(order) => Ok(order.bytes(array, row)?.map_or(Cell::Null, Cell::Bytes)),
+        None => cell(array, row),
+    }
+}
+
 fn cell_of_key(array: &ArrayData, row: usize) -> Result<Cell<'_>> {
     let dictionary = dictionary_of(array)?;
     match Keys::of(array).get(row).filter(|&key| key < dictionary.len()) {

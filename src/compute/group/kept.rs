@@ -1,6 +1,6 @@
 //! The states of groups without references, to go on with when there are more rows.
 
-use super::groups::cell;
+use super::groups::ordered_cell;
 use super::intern::Cell;
 use super::state::{End, Extreme, FoundText, GroupState, StateKind, texts};
 use crate::compute::frame::Frame;
@@ -53,7 +53,7 @@ impl KeptState {
                     let Some((row, (part, inside))) = row.and_then(|row| Some((row, frame.locate(row, 0)?))) else {
                         continue;
                     };
-                    if let Cell::Bytes(bytes) = cell(frame.checked(part, column)?, inside)? {
+                    if let Cell::Bytes(bytes) = ordered_cell(frame, column, frame.checked(part, column)?, inside)? {
                         found.offer(group, FoundText { bytes, row });
                     }
                 }

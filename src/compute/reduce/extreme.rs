@@ -12,11 +12,12 @@ use crate::array::{Value, key, value};
 use crate::compute::blocks::{Blocks, Cells, CheckedRows};
 use crate::compute::kernels;
 use crate::compute::kernels::Number;
+use crate::compute::select::Categories;
 use crate::dataset::Column;
 use crate::error::Result;
 
 impl Column {
-    /// The smallest value; text and bytes by their bytes.
+    /// The smallest value; text and bytes by their bytes, ordered categories by their order.
     ///
     /// # Errors
     /// `Unsupported` for types without an order.
@@ -24,7 +25,7 @@ impl Column {
         self.extreme(Ordering::Less)
     }
 
-    /// The largest value; text and bytes by their bytes.
+    /// The largest value; text and bytes by their bytes, ordered categories by their order.
     ///
     /// # Errors
     /// `Unsupported` for types without an order.
@@ -40,6 +41,9 @@ impl Column {
             return Err(self.not_possible("the order"));
         }
         self.watched(|| {
+            if let Some(categories) = Categories::of(self.as_dataset(), 0)? {
+                return self.extreme_category(&categories, wanted);
+            }
             let plain = Blocks::plain(self)?;
             if let Some(row) = plain.and_then(|blocks| of_numbers(&blocks, self.data_type(), wanted)) {
                 return self.get(row);
@@ -51,6 +55,23 @@ impl Column {
                 None => of_cells(&blocks, wanted),
             }
         })
+    }
+}
+
+impl Column {
+    fn extreme_category(&self, categories: &Categories, wanted: Ordering) -> Result<Value<'_>> {
+        let mut best: Option<(usize, u64)> = None;
+        for chunk in Blocks::of(self)?.chunks() {
+            let ranks = categories.ranks_of(chunk.array)?;
+            for (row, number) in chunk.rows.clone().zip(chunk.first..) {
+                if let Some(rank) = ranks.rank(row)?
+                    && best.is_none_or(|(best, _)| rank.cmp(&best) == wanted)
+                {
+                    best = Some((rank, number));
+                }
+            }
+        }
+        best.map_or(Ok(Value::Null), |(_, row)| self.get(row))
     }
 }
 

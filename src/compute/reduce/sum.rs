@@ -120,7 +120,9 @@ impl Column {
     /// # Errors
     /// `Unsupported` for types other than numbers.
     pub fn mean(&self) -> Result<Option<f64>> {
-        let is_number = is_number(self.data_type());
+        if !is_number(self.data_type()) {
+            return Err(self.not_possible("the mean"));
+        }
         let sum = match self.sum() {
             Ok(Value::Float64(sum)) => sum,
             Ok(Value::Int128(sum)) => sum as f64,
@@ -128,7 +130,7 @@ impl Column {
             Ok(_) => return Err(self.not_possible("the mean")),
             Err(e) if e.kind() == ErrorKind::Unsupported => return Err(self.not_possible("the mean")),
             // The sum of wide decimals may be too large for them where their mean is not.
-            Err(e) if e.kind() == ErrorKind::InvalidArgument && is_number => self.sum_rounded()?,
+            Err(e) if e.kind() == ErrorKind::InvalidArgument => self.sum_rounded()?,
             Err(e) => return Err(e),
         };
         let count = self.count()?;

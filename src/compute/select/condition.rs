@@ -5,8 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_data::ArrayData;
-use arrow_schema::{DataType, Schema};
+use arrow_schema::DataType;
 
+use super::categories::comparison;
 use super::compare::Test;
 use super::expression::Expression;
 use super::formula::{AT_ONCE, Evaluated, Formula, FormulaRows, beyond};
@@ -17,6 +18,7 @@ use super::predicate::{Predicate, PredicateNode, balanced, too_deep};
 use super::row_set::RowSet;
 use crate::array::access::{Texts, dictionary_of, entry_of};
 use crate::compute::frame::Frame;
+use crate::dataset::Dataset;
 use crate::error::Result;
 use crate::types::{is_text_or_binary, type_name};
 
@@ -40,38 +42,37 @@ pub(in crate::compute) enum Condition {
 
 /// The columns that a predicate is translated for.
 struct Columns<'a> {
-    schema: &'a Schema,
-    index_of: &'a dyn Fn(&str) -> Result<usize>,
+    dataset: &'a Dataset,
 }
 
 impl Condition {
     /// # Errors
     /// `ColumnNotFound`; `InvalidArgument` for values that can't be compared with the column; `Unsupported` for what can't
     /// be computed.
-    pub(in crate::compute) fn of(
-        predicate: &Predicate,
-        schema: &Schema,
-        index_of: &dyn Fn(&str) -> Result<usize>,
-    ) -> Result<Condition> {
-        Columns { schema, index_of }.condition(&predicate.0)
+    pub(in crate::compute) fn of(predicate: &Predicate, dataset: &Dataset) -> Result<Condition> {
+        Columns { dataset }.condition(&predicate.0)
     }
 }
 
 impl Columns<'_> {
     fn column(&self, name: &str) -> Result<(usize, &DataType)> {
-        let column = (self.index_of)(name)?;
-        Ok((column, self.schema.field(column).data_type()))
+        let column = self.dataset.index_of(name)?;
+        Ok((column, self.dataset.schema().field(column).data_type()))
     }
 
     fn formula(&self, of: &Expression) -> Result<Box<Formula>> {
-        Formula::of(of, self.schema, self.index_of).map(Box::new)
+        Formula::of(of, self.dataset.schema(), &|name| self.dataset.index_of(name)).map(Box::new)
     }
 
     fn condition(&self, node: &PredicateNode) -> Result<Condition> {
         Ok(match node {
-            PredicateNode::Compare(of, operator, literal) => {
-                self.test(of, |name, data_type| Test::of(name, data_type, *operator, literal))?
-            }
+            PredicateNode::Compare(of, operator, literal) => match of.name() {
+                Some(name) => {
+                    let column = self.dataset.index_of(name)?;
+                    Condition::Test(column, comparison(self.dataset, (column, name), *operator, literal)?)
+                }
+                None => self.test(of, |name, data_type| Test::of(name, data_type, *operator, literal))?,
+            },
             PredicateNode::IsIn(of, literals) => {
                 self.test(of, |name, data_type| Test::any(name, data_type, literals))?
             }
@@ -107,6 +108,10 @@ impl Columns<'_> {
         if let (Some(left), Some(right)) = (a.name(), b.name()) {
             let (first, second) = (self.column(left)?, self.column(right)?);
             let (own, other) = (plain(first.1), plain(second.1));
+            let is_ordered = |column: usize| self.dataset.schema().field(column).dict_is_ordered() == Some(true);
+            if operator.is_order() && (is_ordered(first.0) || is_ordered(second.0)) {
+                return Err(beyond(&format!("the ordered categories of '{left}' and '{right}' can't be compared")));
+            }
             if texts_alike(own, other) {
                 return Ok(Condition::TextPair(first.0, operator, second.0));
             }

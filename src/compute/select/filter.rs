@@ -50,7 +50,7 @@ impl Dataset {
     /// `ColumnNotFound`; `InvalidArgument` for a value that can't be compared with the column; `Unsupported` for
     /// columns of nested types.
     pub fn filter(&self, predicate: &Predicate) -> Result<Dataset> {
-        let condition = Condition::of(predicate, self.schema(), &|name| self.index_of(name))?;
+        let condition = Condition::of(predicate, self)?;
         self.watched(ChangeCheck::Now, || {
             let inside = self.bounded(predicate)?;
             let frame = Frame::of_part(&inside, self)?;
@@ -79,7 +79,7 @@ impl Dataset {
     /// As [`Dataset::filter`].
     #[doc(hidden)]
     pub fn matching_rows(&self, predicate: &Predicate) -> Result<Vec<u64>> {
-        let condition = Condition::of(predicate, self.schema(), &|name| self.index_of(name))?;
+        let condition = Condition::of(predicate, self)?;
         self.watched(ChangeCheck::Now, || {
             let frame = Frame::of(self)?;
             check_found(self, frame.rows().saturating_mul(8))?;
@@ -146,7 +146,7 @@ impl Dataset {
         for (operator, literal) in bounds {
             let first = |operator, wanted| {
                 let condition = col(sorted.name()).compare(operator, literal.clone());
-                let condition = Condition::of(&condition, self.schema(), &|name| self.index_of(name))?;
+                let condition = Condition::of(&condition, self)?;
                 first_row(&column, |row| {
                     let lost = || Error::internal("a sorted column has a row that its dataset has not");
                     let (part, row) = frame.locate(row, usize::MAX).ok_or_else(lost)?;

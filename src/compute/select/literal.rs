@@ -26,6 +26,11 @@ pub enum Operator {
 }
 
 impl Operator {
+    /// Whether it asks what comes before or behind.
+    pub(super) fn is_order(self) -> bool {
+        !matches!(self, Operator::Eq | Operator::Ne)
+    }
+
     /// The comparison that holds where this one does not.
     pub(super) fn negated(self) -> Operator {
         match self {

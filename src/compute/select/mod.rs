@@ -1,12 +1,14 @@
 //! Rows by number or by condition: `take`, `filter`, `shuffle`, and their helpers.
 //!
 //! In reading order: `random`, `literal` (values to compare with), `expression` (what is computed of columns), `predicate`
-//! (conditions), `compare` (values against a literal), `mask` (rows that pass a test), `numbers` (loops over numbers),
+//! (conditions), `compare` (values against a literal), `categories` (against
+//! one of ordered categories), `mask` (rows that pass a test), `numbers` (loops over numbers),
 //! `formula` (expressions of a dataset's columns), `condition` (rows that satisfy a predicate), `compress` (copying selected rows), `plain` (rows of bytes in place), `take`,
 //! `row_set` (rows that a condition has found), `view` (rows by number, in place), `filtered` (found rows, in place), `filter`,
 //! `prune` (partitions that a condition leaves out), `shuffle`, `permutation` (an order
 //! that is computed), `sampler` (rows for training).
 
+mod categories;
 mod compare;
 mod compress;
 mod condition;
@@ -31,6 +33,7 @@ mod shuffle;
 mod take;
 mod view;
 
+pub(super) use categories::Categories;
 pub(super) use compare::{Test, limits};
 pub(super) use condition::Condition;
 pub use expression::{Expression, TimePart, col};

@@ -129,6 +129,9 @@ impl Sieve {
             PredicateNode::Not(a) => Sieve::Not(sieve(a)?.into()),
             PredicateNode::TooDeep => return Err(too_deep()),
             // What can't be compared is an error where values are looked at.
+            PredicateNode::Compare(of, operator, _) if operator.is_order() && is_ordered(dataset, of)? => {
+                Sieve::Unknown
+            }
             PredicateNode::Compare(of, operator, literal) => {
                 test(of, &|name, data_type| Test::of(name, data_type, *operator, literal))?
             }
@@ -180,6 +183,13 @@ impl Sieve {
             }),
         }
     }
+}
+
+/// Whether it is a column of ordered categories, whose order is not that of the bounds of zones.
+fn is_ordered(dataset: &Dataset, of: &Expression) -> Result<bool> {
+    let Some(name) = of.name() else { return Ok(false) };
+    let column = dataset.index_of(name)?;
+    Ok(dataset.schema().field(column).dict_is_ordered() == Some(true))
 }
 
 /// What a test may be for the values of a zone.

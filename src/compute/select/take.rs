@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 use super::mask::{Mask, SelectedRows};
 use super::plain::Plains;
 use super::random::Random;
-use crate::array::gather::{Pick, gather};
+use crate::array::gather::{Pick, gather, gather_column};
 use crate::array::merge::add_dictionaries;
 use crate::array::{Unchecked, bytes_of};
 use crate::compute::frame::{ANYWHERE, Frame};
@@ -263,8 +263,9 @@ impl Picked {
         schema: &SchemaRef,
         column: usize,
     ) -> Result<ArrayData> {
-        let data_type = schema.field(column).data_type();
-        let name = || format!("column '{}'", schema.field(column).name());
+        let field = schema.field(column);
+        let data_type = field.data_type();
+        let name = || format!("column '{}'", field.name());
         if let Some(array) = self.plain(plains, data_type, column).map_err(|e| e.context(name()))? {
             return Ok(array);
         }
@@ -278,7 +279,7 @@ impl Picked {
         let from: Vec<&Unchecked> = shared.iter().map(|array| Unchecked::of(array)).collect();
         let mut known = Vec::new();
         shared.iter().for_each(|array| add_dictionaries(array, &mut known));
-        let gathered = gather(data_type, &from, self.picks()).and_then(|gathered| gathered.checked(&known));
+        let gathered = gather_column(field, &from, self.picks()).and_then(|gathered| gathered.checked(&known));
         gathered.map_err(|e| e.context(name()))
     }
 }

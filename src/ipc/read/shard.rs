@@ -14,7 +14,7 @@ use arrow_schema::SchemaRef;
 use super::data::ReadOptions;
 use super::source::Ipc;
 use crate::array::{Bytes, Unchecked};
-use crate::dataset::{Footprint, Plain, Source, Widths};
+use crate::dataset::{Footprint, Plain, Source, Widths, version_of_stream};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{KnownSchema, probe_segment};
 use crate::map::{ChangeCheck, FileState, Mapping, Mode, UnmappedFile};
@@ -31,6 +31,8 @@ pub(crate) struct Shard {
     state: FileState,
     options: ReadOptions,
     schema: SchemaRef,
+    /// Whether it has a footer, so that nothing is added to it.
+    is_file: bool,
     /// The row after each batch's last; `None` if there are more than a few batches.
     ends: Option<Box<[u64]>>,
     ipc: OnceLock<Box<Ipc>>,
@@ -57,7 +59,8 @@ impl Shard {
         let ipc = Ipc::open_one_of_many(bytes, None, options, known)?;
         let ends = few_ends(&ipc)?.map(Into::into);
         let schema = ipc.schema().clone();
-        Ok(Some(Shard { path: path.into(), absolute, state, options, schema, ends, ipc: OnceLock::new() }))
+        let is_file = ipc.is_file();
+        Ok(Some(Shard { path: path.into(), absolute, state, options, schema, is_file, ends, ipc: OnceLock::new() }))
     }
 
     /// Returns the mapped file.
@@ -205,6 +208,10 @@ impl Source for Shard {
 
     fn absolute_path(&self) -> Option<&Path> {
         self.absolute.as_deref().or(self.path())
+    }
+
+    fn version(&self) -> Option<String> {
+        Some(if self.is_file { self.state.version() } else { version_of_stream(self.state.size()) })
     }
 
     fn files(&self) -> Vec<PathBuf> {

@@ -24,7 +24,7 @@ use super::dictionary::{DictionaryBatch, DictionarySet, Epoch, Link, Resolver};
 use super::plain::{PlainBatch, ValueOffsets};
 use crate::append_vec::AppendVec;
 use crate::array::{Bytes, CheckedOnce, Unchecked};
-use crate::dataset::{Dataset, Footprint, Plain, PushedRows, Source, Widths};
+use crate::dataset::{Dataset, Footprint, Plain, PushedRows, Source, Widths, version_of_stream};
 use crate::error::{Error, Result};
 use crate::ipc::framing::{
     DictionaryHeader, Footer, Kind, KnownSchema, MessageFrame, MessageHeader, NextMessage, Node, Window, find, rows_of,
@@ -562,6 +562,11 @@ impl Source for Ipc {
 
     fn absolute_path(&self) -> Option<&Path> {
         self.data.absolute.as_deref().or(self.path())
+    }
+
+    fn version(&self) -> Option<String> {
+        let state = self.data.mapped_file()?.state()?;
+        Some(if self.is_file() { state.version() } else { version_of_stream(state.size()) })
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -7,7 +7,7 @@
 mod canonical;
 mod whole;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow_buffer::{BooleanBuffer, Buffer};
@@ -70,22 +70,48 @@ impl Dictionaries {
         Dictionaries { format, nodes, wholes: HashMap::new(), sent: HashMap::new(), pending: Vec::new() }
     }
 
-    /// Merges the dictionaries of the dataset that a file has to hold. Reads no columns without dictionaries.
-    pub(super) fn gather(&mut self, dataset: &Dataset, columns: &[Node]) -> Result<()> {
-        let numbers: Vec<usize> = (0..columns.len()).filter(|&number| has_dictionary(&columns[number])).collect();
-        if numbers.is_empty() {
-            return Ok(());
-        }
-        for part in dataset.parts() {
+    /// Whether there are any.
+    pub(super) fn are_any(&self) -> bool {
+        !self.nodes.is_empty()
+    }
+
+    /// Adds the dictionaries of rows to those that a file has to hold: of all rows, cut as they will be written. Part of a view's
+    /// rows may have another dictionary than all of them. Reads no columns without dictionaries.
+    pub(super) fn gather(&mut self, rows: &Dataset, columns: &[Node]) -> Result<()> {
+        for part in rows.parts() {
             let part = part?;
-            for &number in &numbers {
-                self.gather_array(&columns[number], &part.column(part.piece.columns[number])?)?;
+            for (number, node) in columns.iter().enumerate().filter(|(_, node)| has_dictionary(node)) {
+                self.gather_array(node, &part.column(part.piece.columns[number])?)?;
             }
         }
+        Ok(())
+    }
+
+    /// Merges what was gathered.
+    pub(super) fn merge(&mut self, columns: &[Node]) -> Result<()> {
         // An id comes before those inside its values.
         let mut ids = Vec::new();
         columns.iter().for_each(|column| column.dictionaries(&mut |id, _| ids.push(id)));
         ids.into_iter().rev().try_for_each(|id| self.finish(id))
+    }
+
+    /// Adds the longest dictionary of each column of ordered categories, so that all others are in the order of its values.
+    pub(super) fn gather_longest(&mut self, dataset: &Dataset, columns: &[Node]) -> Result<()> {
+        for (number, node) in columns.iter().enumerate().filter(|(_, node)| is_ordered(node)) {
+            let mut longest: Option<(usize, ArrayData)> = None;
+            for part in dataset.parts() {
+                let part = part?;
+                let array = part.column(part.piece.columns[number])?;
+                let len = child_of(&array, 0)?.len();
+                if longest.as_ref().is_none_or(|(known, _)| *known < len) {
+                    longest = Some((len, array));
+                }
+            }
+            if let Some((_, array)) = longest {
+                self.gather_array(node, &array)?;
+            }
+        }
+        Ok(())
     }
 
     fn gather_array(&mut self, node: &Node, array: &ArrayData) -> Result<()> {
@@ -93,7 +119,13 @@ impl Dictionaries {
             let dictionary = child_of(array, 0)?;
             self.gather_array(values, dictionary)?;
             let whole = self.wholes.entry(*id).or_insert_with(Whole::new);
-            whole.places(dictionary)?;
+            let places = whole.places(dictionary)?;
+            if is_ordered(node) && !places.is_none_or(are_in_order) {
+                return Err(Error::argument(format!(
+                    "the ordered categories of column '{}' are in different orders in its batches; give all of them the same",
+                    node.field.name()
+                )));
+            }
             return check_keys_suffice(array.data_type(), whole.merged_len());
         }
         if has_dictionary(node) {
@@ -227,6 +259,17 @@ fn rewrite(array: &ArrayData, places: Option<&[u64]>) -> Result<Buffer> {
         }
     }
     Ok(Buffer::from_vec(rewritten))
+}
+
+fn is_ordered(node: &Node) -> bool {
+    node.field.dict_is_ordered() == Some(true)
+}
+
+/// Whether values come in the order of their places, but for those that come again.
+fn are_in_order(places: &[u64]) -> bool {
+    let mut met = HashSet::new();
+    let mut last = 0;
+    places.iter().filter(|&&place| met.insert(place)).all(|&place| std::mem::replace(&mut last, place) <= place)
 }
 
 fn has_dictionary(node: &Node) -> bool {

@@ -159,8 +159,12 @@ fn write_all<'a>(
     }
     let schema = out.schema(dataset.schema())?;
     let mut dictionaries = Dictionaries::new(options.format, &schema);
-    if options.format == Format::File {
-        dictionaries.gather(dataset, &schema.columns)?;
+    if options.format == Format::File && dictionaries.are_any() {
+        dictionaries.gather_longest(dataset, &schema.columns)?;
+        for batch in dataset.batches() {
+            pieces(&batch?, options.max_rows)?.try_for_each(|rows| dictionaries.gather(&rows?, &schema.columns))?;
+        }
+        dictionaries.merge(&schema.columns)?;
     }
     let mut blocks = WrittenBlocks::default();
     for batch in dataset.batches() {

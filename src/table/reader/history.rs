@@ -639,6 +639,10 @@ impl Source for History {
         Some(&self.table.folder)
     }
 
+    fn version(&self) -> Option<String> {
+        self.table.folder_id?.lasting().map(|made| format!("table {made}"))
+    }
+
     fn files(&self) -> Vec<PathBuf> {
         self.entries().map(|entry| chain::path(&self.table.folder, entry.first_row)).collect()
     }

@@ -167,6 +167,10 @@ impl Source for Live {
         Some(&self.table.folder)
     }
 
+    fn version(&self) -> Option<String> {
+        self.table.folder_id?.lasting().map(|made| format!("table {made}"))
+    }
+
     fn files(&self) -> Vec<PathBuf> {
         vec![self.snapshot.segment.path().to_path_buf()]
     }

@@ -17,7 +17,7 @@ use arrow_schema::{DataType, FieldRef};
 
 use super::dense::{MERGED_BYTES, SealedSegments, put_dense, with_settings};
 use crate::array::access::fixed_values;
-use crate::array::gather::{Pick, gather};
+use crate::array::gather::{Pick, gather_column};
 use crate::array::merge::add_dictionaries;
 use crate::array::{Unchecked, Value, value};
 use crate::dataset::{Dataset, Part};
@@ -429,7 +429,7 @@ fn gathered(segments: &[&Dataset], picks: &[Pick]) -> Result<Dataset> {
         let unchecked: Vec<&Unchecked> = from.iter().map(|array| Unchecked::of(array)).collect();
         let mut known = Vec::new();
         from.iter().for_each(|array| add_dictionaries(array, &mut known));
-        let gathered = gather(field.data_type(), &unchecked, picks).and_then(|array| array.checked(&known));
+        let gathered = gather_column(field, &unchecked, picks).and_then(|array| array.checked(&known));
         gathered.map_err(|e| e.context(format_args!("column '{}'", field.name())))
     };
     let arrays = schema.fields().iter().enumerate().map(column).collect::<Result<Vec<_>>>()?;

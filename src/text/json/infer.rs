@@ -161,8 +161,8 @@ impl CommonType {
         Ok(match self {
             CommonType::Scalar(NUMBER) => {
                 return Err(Error::invalid(format!(
-                    "column `{}`: no type holds all its numbers exactly; give a schema with its type, such as float64, decimal \
-                     or utf8",
+                    "column `{}`: no type holds all its numbers exactly; give its type, such as float64, decimal or utf8, in a \
+                     schema or in schema_overrides",
                     shorten(place)
                 )));
             }

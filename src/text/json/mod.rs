@@ -382,9 +382,9 @@ mod tests {
             ..overrides(Field::new("late", DataType::new_large_list(Int8, true), true))
         };
         assert_eq!(kinds(&late)[2], DataType::new_large_list(Int8, true));
-        let unknown = read_json_from(text.as_bytes(), &overrides(Field::new("b", Utf8, true))).unwrap_err();
+        let unknown = read_json_from(lines(&["1"]).as_bytes(), &overrides(Field::new("b", Utf8, true))).unwrap_err();
         assert_eq!(unknown.kind(), ErrorKind::ColumnNotFound);
-        refused(text, &overrides(Field::new("id", Boolean, true)), &["line 1", "`id`", "bool"]);
+        refused(lines(&["1"]), &overrides(Field::new("a", Boolean, true)), &["line 1", "`a`", "bool"]);
     }
 
     #[test]

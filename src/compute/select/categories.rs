@@ -1,0 +1,268 @@
+//! Ordered categories: dictionaries whose values have an order of their own, such as S < M < L.
+
+use std::collections::HashMap;
+
+use arrow_data::ArrayData;
+use arrow_schema::DataType;
+
+use super::compare::Test;
+use super::literal::{Literal, Operator, Owned};
+use crate::array::access::dictionary_of;
+use crate::array::merge::CategoryRanks;
+use crate::array::{Unchecked, Value, key, value};
+use crate::compute::frame::{Frame, ValueOrder};
+use crate::dataset::Dataset;
+use crate::error::{Error, Result};
+use crate::types::has_bits;
+use crate::visible::visible;
+
+/// The most categories that an error shows.
+const SHOWN: usize = 20;
+
+/// The order of the categories of a column.
+#[derive(Debug)]
+pub(in crate::compute) struct Categories {
+    data_type: DataType,
+    dictionaries: Vec<ArrayData>,
+    /// The numbers of the dictionaries, by the address of their values.
+    numbers: HashMap<usize, Vec<usize>>,
+    ranks: CategoryRanks,
+    /// The rank of each category as bytes whose order is that of the ranks.
+    bytes: Vec<[u8; 8]>,
+}
+
+/// The ranks of an array's values.
+pub(in crate::compute) struct ArrayRanks<'a> {
+    array: &'a ArrayData,
+    dictionary: &'a ArrayData,
+    ranks: &'a [usize],
+}
+
+impl Categories {
+    /// The categories of column number `column`; `None` if it has no ordered ones.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if those of its batches contradict each other.
+    pub(in crate::compute) fn of(dataset: &Dataset, column: usize) -> Result<Option<Categories>> {
+        let field = dataset.schema().field(column);
+        let DataType::Dictionary(_, values) = field.data_type() else { return Ok(None) };
+        // Values without bytes are all equal.
+        if field.dict_is_ordered() != Some(true) || !has_bits(values) {
+            return Ok(None);
+        }
+        let dictionaries = dictionaries(&Frame::of(dataset)?, column)?;
+        let unchecked: Vec<&Unchecked> = dictionaries.iter().map(Unchecked::of).collect();
+        let ranks = CategoryRanks::of(&unchecked);
+        let ranks = ranks.map_err(|e| e.context(format_args!("column '{}'", field.name())))?;
+        let bytes = (0..ranks.origins.len() as u64).map(u64::to_be_bytes).collect();
+        let mut numbers: HashMap<usize, Vec<usize>> = HashMap::new();
+        for (number, dictionary) in dictionaries.iter().enumerate() {
+            numbers.entry(address(dictionary)).or_default().push(number);
+        }
+        Ok(Some(Categories { data_type: values.as_ref().clone(), dictionaries, numbers, ranks, bytes }))
+    }
+
+    /// The ranks of the values of `array`, one of the column's.
+    pub(in crate::compute) fn ranks_of<'a>(&'a self, array: &'a ArrayData) -> Result<ArrayRanks<'a>> {
+        let dictionary = dictionary_of(array)?;
+        let numbers = self.numbers.get(&address(dictionary)).map_or(&[][..], Vec::as_slice);
+        let is_same = |number: &&usize| Unchecked::of(&self.dictionaries[**number]).is_same(Unchecked::of(dictionary));
+        match numbers.iter().find(is_same) {
+            Some(&number) => Ok(ArrayRanks { array, dictionary, ranks: &self.ranks.ranks[number] }),
+            None => Err(Error::internal("a batch has another dictionary than before")),
+        }
+    }
+
+    fn value(&self, rank: usize) -> Result<Value<'_>> {
+        let (number, key) = self.ranks.origins[rank];
+        value(&self.dictionaries[number as usize], key)
+    }
+
+    /// The test for values of column `name` that come before or behind `literal`, which must be one of the categories.
+    fn test(&self, name: &str, operator: Operator, literal: &Literal) -> Result<Test> {
+        let equal = Test::of(name, &self.data_type, Operator::Eq, literal)?;
+        let values = (0..self.bytes.len()).map(|rank| self.value(rank)).collect::<Result<Vec<_>>>()?;
+        if values.is_empty() {
+            return Ok(Test::Unknown);
+        }
+        let Some(rank) = values.iter().position(|value| equal.holds(value)) else {
+            return Err(Error::argument(format!(
+                "column '{name}': {literal} is none of its ordered categories {}",
+                shown(&values)
+            )));
+        };
+        let passing = values.into_iter().enumerate().filter(|(other, _)| operator.holds(other.cmp(&rank)));
+        Test::any(name, &self.data_type, &passing.map(|(_, value)| value.into()).collect::<Vec<Literal>>())
+    }
+}
+
+impl ArrayRanks<'_> {
+    /// The rank of the value of row `row`; `None` for null.
+    pub(in crate::compute) fn rank(&self, row: usize) -> Result<Option<usize>> {
+        if self.array.nulls().is_some_and(|nulls| nulls.is_null(row)) {
+            return Ok(None);
+        }
+        let key = key(self.array, self.array.offset() + row)?;
+        if self.dictionary.nulls().is_some_and(|nulls| nulls.is_null(key)) {
+            return Ok(None);
+        }
+        let rank = self.ranks.get(key).copied();
+        rank.map(Some).ok_or_else(|| Error::invalid("a key outside of its dictionary"))
+    }
+}
+
+impl ValueOrder for Categories {
+    fn bytes(&self, array: &ArrayData, row: usize) -> Result<Option<&[u8]>> {
+        let rank = self.ranks_of(array)?.rank(row)?;
+        Ok(rank.and_then(|rank| self.bytes.get(rank)).map(|bytes| bytes.as_slice()))
+    }
+}
+
+/// The test for comparing column number `column`, called `name`, with `literal`: categories that are ordered by their order.
+///
+/// # Errors
+/// As [`Test::of`]; `InvalidArgument` if `literal` is to be before or behind ordered categories and is none of them.
+pub(super) fn comparison(
+    dataset: &Dataset,
+    (column, name): (usize, &str),
+    operator: Operator,
+    literal: &Literal,
+) -> Result<Test> {
+    if operator.is_order()
+        && !matches!(literal.0, Owned::Null)
+        && let Some(categories) = Categories::of(dataset, column)?
+    {
+        return categories.test(name, operator, literal);
+    }
+    Test::of(name, dataset.schema().field(column).data_type(), operator, literal)
+}
+
+/// The different dictionaries of a column.
+fn dictionaries(frame: &Frame<'_>, column: usize) -> Result<Vec<ArrayData>> {
+    if let Some(only) = frame.dictionary(column)? {
+        return Ok(vec![only]);
+    }
+    let mut found: Vec<ArrayData> = Vec::new();
+    for part in 0..frame.num_parts() {
+        let dictionary = dictionary_of(frame.checked(part, column)?)?;
+        if found.last().is_none_or(|last| !Unchecked::of(last).is_same(Unchecked::of(dictionary))) {
+            found.push(dictionary.clone());
+        }
+    }
+    Ok(found)
+}
+
+fn address(dictionary: &ArrayData) -> usize {
+    dictionary.buffers().first().map_or(0, |buffer| buffer.as_ptr() as usize)
+}
+
+fn shown(values: &[Value<'_>]) -> String {
+    let shown: Vec<String> = values.iter().take(SHOWN).map(|value| visible(&value.to_string()).into()).collect();
+    format!("{}{}", shown.join(" < "), if values.len() > SHOWN { " < …" } else { "" })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::types::Int8Type;
+    use arrow_array::{ArrayRef, DictionaryArray, Int8Array, RecordBatch, StringArray};
+    use arrow_schema::{Field, Schema, SchemaRef};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{ErrorKind, Function, col};
+
+    const SIZES: [&str; 4] = ["S", "M", "L", "XL"];
+
+    fn schema() -> SchemaRef {
+        let data_type = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
+        let size = Field::new("size", data_type, true).with_dict_is_ordered(true);
+        Arc::new(Schema::new(vec![size, Field::new("even", DataType::Boolean, false)]))
+    }
+
+    /// Rows of sizes, by their rank, with a dictionary of these categories.
+    fn batch(categories: &[&str], rows: &[Option<usize>], first: usize) -> RecordBatch {
+        let key = |rank: usize| categories.iter().position(|name| *name == SIZES[rank]).unwrap() as i8;
+        let keys: Int8Array = rows.iter().map(|row| row.map(key)).collect();
+        let values = Arc::new(StringArray::from(categories.to_vec()));
+        let sizes: ArrayRef = Arc::new(DictionaryArray::<Int8Type>::new(keys, values));
+        let even: arrow_array::BooleanArray = (first..first + rows.len()).map(|row| Some(row % 2 == 0)).collect();
+        RecordBatch::try_new(schema(), vec![sizes, Arc::new(even)]).unwrap()
+    }
+
+    fn sizes(dataset: &Dataset) -> Vec<Option<usize>> {
+        let rank = |value: Value<'_>| SIZES.iter().position(|name| *name == value.to_string());
+        dataset.column("size").unwrap().values().map(|value| rank(value.unwrap())).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn categories_are_in_their_order(
+            rows in prop::collection::vec(prop::option::weighted(0.8, 0usize..4), 1..40),
+            others in prop::collection::vec(prop::option::weighted(0.8, prop_oneof![Just(0usize), Just(2)]), 0..40),
+            literal in 0usize..4,
+        ) {
+            // The second batch has fewer categories, in the same order.
+            let batches = vec![batch(&SIZES, &rows, 0), batch(&["S", "L"], &others, rows.len())];
+            let dataset = Dataset::from_batches(schema(), batches).unwrap();
+            let all = [rows, others].concat();
+            let name = SIZES[literal];
+            let passing = |holds: &dyn Fn(usize) -> bool| -> Vec<Option<usize>> {
+                all.iter().copied().filter(|row| row.is_some_and(holds)).collect()
+            };
+            prop_assert_eq!(sizes(&dataset.filter(&col("size").gt(name)).unwrap()), passing(&|rank| rank > literal));
+            prop_assert_eq!(sizes(&dataset.filter(&col("size").le(name)).unwrap()), passing(&|rank| rank <= literal));
+            prop_assert_eq!(sizes(&dataset.filter(&!col("size").lt(name)).unwrap()), passing(&|rank| rank >= literal));
+            prop_assert_eq!(sizes(&dataset.filter(&col("size").eq(name)).unwrap()), passing(&|rank| rank == literal));
+
+            let mut ordered = all.clone();
+            ordered.sort_by_key(|row| (row.is_none(), *row));
+            let sorted = dataset.sort(&[("size", false)]).unwrap();
+            prop_assert_eq!(sizes(&sorted), ordered.clone());
+            // Gathered batches keep the order, as copies do.
+            prop_assert_eq!(sizes(&sorted.filter(&col("size").ge("L")).unwrap()).len(), passing(&|rank| rank >= 2).len());
+            let copy = dataset.collect().unwrap();
+            prop_assert_eq!(sizes(&copy), all.clone());
+            prop_assert_eq!(sizes(&copy.sort(&[("size", false)]).unwrap()), ordered);
+
+            let name_of = |rank: Option<usize>| rank.map_or("null", |rank| SIZES[rank]).to_string();
+            let column = dataset.column("size").unwrap();
+            prop_assert_eq!(column.min().unwrap().to_string(), name_of(all.iter().flatten().min().copied()));
+            prop_assert_eq!(column.max().unwrap().to_string(), name_of(all.iter().flatten().max().copied()));
+            let asked = dataset.aggregate(&["even"]).named("least", "size", Function::Min);
+            let groups = asked.named("most", "size", Function::Max).finish().unwrap();
+            for row in groups.rows() {
+                let row = row.unwrap();
+                let even = matches!(row.get(0).unwrap(), Value::Bool(true));
+                let own = || all.iter().enumerate().filter(|(number, _)| (number % 2 == 0) == even).filter_map(|(_, rank)| *rank);
+                prop_assert_eq!(row.get(1).unwrap().to_string(), name_of(own().min()));
+                prop_assert_eq!(row.get(2).unwrap().to_string(), name_of(own().max()));
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_no_place_in_the_order_is_refused() {
+        let rows = [Some(0), Some(2)];
+        let dataset = Dataset::from_batches(schema(), vec![batch(&["S", "L"], &rows, 0)]).unwrap();
+        let unknown = dataset.filter(&col("size").gt("M")).unwrap_err();
+        assert_eq!(unknown.kind(), ErrorKind::InvalidArgument);
+        assert!(unknown.message().contains("\"M\" is none of its ordered categories S < L"), "{unknown}");
+        assert_eq!(dataset.filter(&col("size").eq("M")).unwrap().len().unwrap(), 0);
+        let turned = Dataset::from_batches(schema(), vec![batch(&["S", "L"], &rows, 0), batch(&["L", "S"], &rows, 2)]);
+        let turned = turned.unwrap();
+        for refused in [
+            turned.sort(&[("size", false)]).map(drop),
+            turned.filter(&col("size").gt("S")).map(drop),
+            turned.column("size").unwrap().max().map(drop),
+            turned.collect().map(drop),
+        ] {
+            let error = refused.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+            assert!(error.message().contains("different orders"), "{error}");
+        }
+        // Equality needs no order.
+        assert_eq!(turned.filter(&col("size").eq("L")).unwrap().len().unwrap(), 2);
+    }
+}
