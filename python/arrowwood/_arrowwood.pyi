@@ -677,9 +677,9 @@ class Dataset:
         "b"]]`` are the same. Raises :class:`ColumnNotFound`.
         """
     def head(self, n: int = 5) -> Dataset:
-        """The first `n` rows."""
+        """The first `n` rows; all but the last `-n` if it is negative."""
     def tail(self, n: int = 5) -> Dataset:
-        """The last `n` rows."""
+        """The last `n` rows; all but the first `-n` if it is negative."""
     def batches(self) -> list[Dataset]:
         """The record batches, each as a dataset."""
     def validate(self, progress: Callable[[int, int], object] | None = None) -> None:
