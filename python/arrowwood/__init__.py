@@ -176,9 +176,13 @@ _LATER = {
 
 
 def __getattr__(name: str) -> object:
-    if name not in _LATER:
-        raise AttributeError(f"module 'arrowwood' has no attribute {name!r}")
     from importlib import import_module
+
+    if name not in _LATER:
+        # Python itself asks for names with underscores.
+        if not name.startswith("_"):
+            import_module("arrowwood._hints").of_module(name)
+        raise AttributeError(f"module 'arrowwood' has no attribute {name!r}", name=name)
 
     found = globals()[name] = getattr(import_module(_LATER[name]), name)
     return found

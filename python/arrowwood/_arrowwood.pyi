@@ -243,8 +243,8 @@ def read_csv(
 
     An unquoted empty field is null; a quoted one is an empty text, or null in columns of other types. Types that are
     not given are inferred from all values: decimal fractions become ``float64``, which keeps 15 to 17 digits; for
-    money give ``schema_overrides={"m": "decimal(20, 2)"}``. Dates are recognised as ``2000-01-31``, ``Jan 31 2000`` and ``31
-    January 2000``, times as ``2000-01-31T12:00:00``. A file is parsed by several threads, and read again if a
+    money give ``schema_overrides={"m": "decimal(20, 2)"}``. Dates are recognised as ``2000-01-31``, ``Jan 31 2000`` and
+    ``31 January 2000``, times as ``2000-01-31T12:00:00``. A file is parsed by several threads, and read again if a
     later value does not fit the types of its beginning.
 
     Args:
@@ -412,6 +412,8 @@ class Dataset:
     @property
     def columns(self) -> list[str]:
         """The columns' names, in order, as pandas and Polars call them."""
+    def keys(self) -> list[str]:
+        """The columns' names, in order, as pandas calls them: ``dict(ds)`` has the columns by name."""
     @property
     def dtypes(self) -> list[str]:
         """The names of the columns' types, in order."""
@@ -578,7 +580,7 @@ class Dataset:
         copied.
 
         Args:
-            test_size: the share of rows for testing, such as ``0.1``, or their number; a quarter by default.
+            test_size: the share of rows for testing, rounded up, as ``0.1``, or their number; a quarter by default.
             seed: the same seed gives the same split on every machine; without a seed, each split is different.
 
         Raises:
@@ -649,15 +651,16 @@ class Dataset:
                 "sum")``. Functions are ``"sum"``, ``"mean"``, ``"min"``, ``"max"``, ``"count"`` (of non-null
                 values), ``"n_unique"`` (null counts as one value), ``"median"`` (uses 8 bytes per row), ``"var"``,
                 ``"std"``, ``"first"`` and ``"last"`` (the value of that row, null or not). ``n="count"`` is the
-                number of rows if no column is named ``n``. A function's name as keyword aggregates the given column:
-                ``mean="price"`` is ``mean=("price", "mean")``. An :class:`Expression` can replace a column:
-                ``sum=aw.col("price") * aw.col("qty")``, ``total=(aw.col("price") * 2, "sum")``.
+                number of rows, under a name that no column has. A function's name as keyword aggregates the given
+                column: ``mean="price"`` is ``mean=("price", "mean")``; what could be two things is refused. An
+                :class:`Expression` can replace a column: ``sum=aw.col("price") * aw.col("qty")``,
+                ``total=(aw.col("price") * 2, "sum")``.
 
         Raises:
             ColumnNotFound: there is no such column.
             Unsupported: a type can't be grouped, or lacks the function.
-            InvalidArgument: there is no such function, a sum does not fit its type, or two columns would have the
-                same name.
+            InvalidArgument: there is no such function, a sum does not fit its type, two columns would have the same
+                name, or a name means two things.
         """
     def describe(self) -> Dataset:
         """Summarize each column: a row for each of ``count``, ``null_count``, ``mean``, ``std``, ``min``, ``25%``,
@@ -674,9 +677,9 @@ class Dataset:
         "b"]]`` are the same. Raises :class:`ColumnNotFound`.
         """
     def head(self, n: int = 5) -> Dataset:
-        """The first `n` rows."""
+        """The first `n` rows; all but the last `-n` if it is negative."""
     def tail(self, n: int = 5) -> Dataset:
-        """The last `n` rows."""
+        """The last `n` rows; all but the first `-n` if it is negative."""
     def batches(self) -> list[Dataset]:
         """The record batches, each as a dataset."""
     def validate(self, progress: Callable[[int, int], object] | None = None) -> None:
@@ -1137,7 +1140,8 @@ class Writer:
     """The single writer of a growing table; made by :func:`writer`.
 
     Appended rows become visible to readers when they are committed: all of them or none. As a context manager it
-    commits at the end, or rolls back after an exception.
+    commits at the end, or rolls back after an exception. Rows that are neither committed nor rolled back are a
+    ``ResourceWarning`` when the writer is gone.
     """
 
     def append(self, data: Any) -> None:
@@ -1308,7 +1312,7 @@ class Buffer:
         """
     def flush(self) -> None:
         """Does nothing: written bytes are visible at once."""
-    def truncate(self, length: int = 0) -> None:
+    def truncate(self, length: int) -> None:
         """Discard all bytes from `length` on; the memory is kept for reuse.
 
         Raises:
@@ -1609,7 +1613,8 @@ class PartitionedWriter:
 
     A partition is opened when it gets rows, and is a table with one writer. A commit is atomic within one partition:
     readers, and a crash, may see it in one and not yet in another. As a context manager it commits at the end, or
-    rolls back after an exception.
+    rolls back after an exception. Rows that are neither committed nor rolled back are a ``ResourceWarning`` when the
+    writer is gone.
     """
 
     def append(self, data: Any) -> None:
@@ -1747,7 +1752,7 @@ def aggregation(
         NotFound: there is no table.
         ColumnNotFound: there is no such column.
         Unsupported: a type can't be grouped, or lacks the function; or the function needs all rows each time.
-        InvalidArgument: there is no such function, or two columns would have the same name.
+        InvalidArgument: there is no such function, two columns would have the same name, or a name means two things.
     """
 
 def follow(

@@ -157,11 +157,11 @@ def indices(given):
     if array.size == 0:
         return np.empty(0, "<i8")
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        way_out = (
-            '; rows are picked by a condition or a mask in brackets: ds[ds["x"] > 1], ds[mask]'
-            if array.dtype == bool
-            else ""
-        )
+        way_out = ""
+        if array.dtype == bool:
+            way_out = '; rows are picked by a condition or a mask in brackets: ds[ds["x"] > 1], ds[mask]'
+        elif array.ndim == 0:
+            way_out = "; the first rows are ds.head(5)"
         raise TypeError(f"expected row numbers, integers in one dimension, got {array.dtype} in {array.ndim}{way_out}")
     if array.dtype == "uint64" and (array > np.iinfo("i8").max).any():
         raise RowOutOfRange(f"row {array.max()} is beyond 63 bits")

@@ -4,6 +4,7 @@ import multiprocessing
 import sys
 import warnings
 from collections.abc import Iterator
+from math import ceil
 from multiprocessing.context import get_spawning_popen
 from operator import index
 
@@ -297,7 +298,8 @@ def split(dataset, test_size, seed):
     """Two parts of the rows; see ``Dataset.train_test_split``."""
     rows = len(dataset)
     if isinstance(test_size, float) and 0 < test_size < 1:
-        test = round(rows * test_size)
+        # As Hugging Face and scikit-learn do.
+        test = ceil(rows * test_size)
     elif isinstance(test_size, int) and not isinstance(test_size, bool) and 0 <= test_size <= rows:
         test = test_size
     else:

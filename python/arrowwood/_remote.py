@@ -13,6 +13,7 @@ import socket
 import ssl
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -580,6 +581,18 @@ class RemoteWriter:
         self._sequence = self._next_sequence()
         self._is_sequence_known = True
         self.durable_rows: int = 0
+        self._owner = os.getpid()
+
+    def __del__(self, _warn: Any = warnings.warn) -> None:
+        # A fork has a copy of what its parent may still commit, and one that could not be made has nothing.
+        if getattr(self, "_owner", None) != os.getpid():
+            return
+        if self._body is not None or self._rows is not None and len(self._rows) > 0:
+            what = (
+                "rows that were appended and not committed are discarded; call commit() or close(), or use the writer"
+            )
+            message = f"{_path(self._table.name)}: {what} in a with block; rollback() discards them without a word"
+            _warn(message, ResourceWarning, source=self)
 
     def _next_sequence(self) -> int:
         if self._producer is None:

@@ -29,15 +29,16 @@ impl Dataset {
     ///         "sum")``. Functions are ``"sum"``, ``"mean"``, ``"min"``, ``"max"``, ``"count"`` (of non-null
     ///         values), ``"n_unique"`` (null counts as one value), ``"median"`` (uses 8 bytes per row), ``"var"``,
     ///         ``"std"``, ``"first"`` and ``"last"`` (the value of that row, null or not). ``n="count"`` is the
-    ///         number of rows if no column is named ``n``. A function's name as keyword aggregates the given column:
-    ///         ``mean="price"`` is ``mean=("price", "mean")``. An :class:`Expression` can replace a column:
-    ///         ``sum=aw.col("price") * aw.col("qty")``, ``total=(aw.col("price") * 2, "sum")``.
+    ///         number of rows, under a name that no column has. A function's name as keyword aggregates the given
+    ///         column: ``mean="price"`` is ``mean=("price", "mean")``; what could be two things is refused. An
+    ///         :class:`Expression` can replace a column: ``sum=aw.col("price") * aw.col("qty")``,
+    ///         ``total=(aw.col("price") * 2, "sum")``.
     ///
     /// Raises:
     ///     ColumnNotFound: there is no such column.
     ///     Unsupported: a type can't be grouped, or lacks the function.
-    ///     InvalidArgument: there is no such function, a sum does not fit its type, or two columns would have the
-    ///         same name.
+    ///     InvalidArgument: there is no such function, a sum does not fit its type, two columns would have the same
+    ///         name, or a name means two things.
     #[pyo3(signature = (by = None, *, r#where = None, **columns))]
     fn aggregate(
         &self,
@@ -79,7 +80,7 @@ pub struct Aggregation {
 ///     NotFound: there is no table.
 ///     ColumnNotFound: there is no such column.
 ///     Unsupported: a type can't be grouped, or lacks the function; or the function needs all rows each time.
-///     InvalidArgument: there is no such function, or two columns would have the same name.
+///     InvalidArgument: there is no such function, two columns would have the same name, or a name means two things.
 #[pyfunction]
 #[pyo3(signature = (table, by = None, *, r#where = None, **columns))]
 pub fn aggregation(
@@ -179,6 +180,49 @@ fn expression_of(
     Ok(Some((found.get().inner().clone(), None)))
 }
 
+/// What `name="given"` asks for.
+enum Meaning {
+    /// The number of rows.
+    Rows,
+    /// A function of the column called `name`.
+    Named(Function),
+    /// A function of the column that is given.
+    Given(Function),
+}
+
+/// What `name="given"` asks for, where `is_column` knows the columns; an error if that could be two things.
+fn meaning(name: &str, given: &str, is_column: impl Fn(&str) -> bool) -> Result<Meaning> {
+    let function = name.parse::<Function>().ok().filter(|_| is_column(given));
+    let ambiguous = |what: &str, one: &str, other: &str| {
+        Err(argument(format!("{name}=\"{given}\" is ambiguous, {what}: write {one}, or {other}")))
+    };
+    let of_given = format!("{name}=(\"{given}\", \"{name}\") for the {name} of the column '{given}'");
+    if given == "count" {
+        // A name that no column has.
+        let rows = (0..).map(|n| if n == 0 { "rows".to_string() } else { format!("rows_{n}") });
+        let rows = rows.into_iter().find(|rows| !is_column(rows)).unwrap_or_default();
+        let rows = format!("{rows}=\"count\" for the number of rows");
+        return match (is_column(name), function) {
+            (true, _) => {
+                let of_name = format!("{name}=(\"{name}\", \"count\") for the number of its values that are not null");
+                ambiguous(&format!("as a column is called '{name}'"), &of_name, &rows)
+            }
+            (false, Some(_)) => ambiguous("as a column is called 'count'", &of_given, &rows),
+            (false, None) => Ok(Meaning::Rows),
+        };
+    }
+    match (given.parse::<Function>(), function) {
+        (Ok(of_name), Some(_)) if is_column(name) && name != given => {
+            let what = format!("as columns are called '{name}' and '{given}'");
+            let of_name = format!("{name}=(\"{name}\", \"{of_name}\") for the {of_name} of the column '{name}'");
+            ambiguous(&what, &of_name, &of_given)
+        }
+        (Ok(of_name), _) if is_column(name) => Ok(Meaning::Named(of_name)),
+        (_, Some(of_given)) => Ok(Meaning::Given(of_given)),
+        (of_name, None) => Ok(Meaning::Named(of_name?)),
+    }
+}
+
 /// The aggregation with columns: a function of the column of that name, a column or an expression and a function, or either by
 /// the name of a function. `dataset` has the columns that have names.
 fn with_columns<'a>(
@@ -196,10 +240,10 @@ fn with_columns<'a>(
             continue;
         }
         asked = match expression_of(&wanted, dataset)? {
-            Some((_, Some(given))) if given == "count" && !is_column(&name) => asked.rows(&name),
-            Some((of, Some(given))) => match (given.parse(), name.parse::<Function>()) {
-                (Err(_), Ok(function)) if is_column(&given) => asked.computed(&name, of, function),
-                (function, _) => asked.column(&name, function?),
+            Some((of, Some(given))) => match meaning(&name, &given, is_column)? {
+                Meaning::Rows => asked.rows(&name),
+                Meaning::Named(function) => asked.column(&name, function),
+                Meaning::Given(function) => asked.computed(&name, of, function),
             },
             Some((of, None)) => {
                 let function = name.parse().map_err(|_| {

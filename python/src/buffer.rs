@@ -124,7 +124,6 @@ impl Buffer {
     /// Raises:
     ///     Busy: a view of the buffer is in use.
     ///     InvalidArgument: there are fewer bytes.
-    #[pyo3(signature = (length = 0))]
     fn truncate(&self, length: i64) -> Result<()> {
         let mut inner = self.lock();
         let len = usize::try_from(length).ok().filter(|&len| len <= inner.bytes.len());

@@ -23,8 +23,8 @@ use crate::sink::{Source, open_pipe};
 ///
 /// An unquoted empty field is null; a quoted one is an empty text, or null in columns of other types. Types that are
 /// not given are inferred from all values: decimal fractions become ``float64``, which keeps 15 to 17 digits; for
-/// money give ``schema_overrides={"m": "decimal(20, 2)"}``. Dates are recognised as ``2000-01-31``, ``Jan 31 2000`` and ``31
-/// January 2000``, times as ``2000-01-31T12:00:00``. A file is parsed by several threads, and read again if a
+/// money give ``schema_overrides={"m": "decimal(20, 2)"}``. Dates are recognised as ``2000-01-31``, ``Jan 31 2000`` and
+/// ``31 January 2000``, times as ``2000-01-31T12:00:00``. A file is parsed by several threads, and read again if a
 /// later value does not fit the types of its beginning.
 ///
 /// Args:

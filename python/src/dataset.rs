@@ -20,7 +20,7 @@ use crate::exchange;
 use crate::export::Block;
 use crate::incoming::read;
 use crate::index::{
-    Index, bounds, count, from_end, index, is_indices, named, names as names_of, number, position, shown, steps,
+    Index, bounds, from_end, index, is_indices, named, names as names_of, number, position, shown, steps,
     stop_on_signal,
 };
 use crate::predicate::Predicate;
@@ -71,6 +71,11 @@ impl Dataset {
     /// Other rows of the same columns.
     pub fn with_rows(&self, inner: arrowwood::Dataset) -> Dataset {
         Dataset { inner, names: self.names.clone(), how: self.how }
+    }
+
+    /// The number of rows that are `n`, or all but so many where it is negative.
+    fn rows_of(&self, n: i64) -> arrowwood::Result<u64> {
+        u64::try_from(n).or_else(|_| Ok(self.inner.len()?.saturating_sub(n.unsigned_abs())))
     }
 
     /// The columns named `names`, in that order.
@@ -201,6 +206,11 @@ impl Dataset {
     /// The columns' names, in order, as pandas and Polars call them.
     #[getter]
     fn columns(&self) -> Vec<&str> {
+        self.column_names()
+    }
+
+    /// The columns' names, in order, as pandas calls them: ``dict(ds)`` has the columns by name.
+    fn keys(&self) -> Vec<&str> {
         self.column_names()
     }
 
@@ -426,18 +436,16 @@ impl Dataset {
         self.select_names(names_of("select", names)?)
     }
 
-    /// The first `n` rows.
+    /// The first `n` rows; all but the last `-n` if it is negative.
     #[pyo3(signature = (n = 5))]
     fn head(&self, py: Python<'_>, n: i64) -> Result<Dataset> {
-        let n = count("n", n)?;
-        Ok(self.with_rows(py.detach(|| self.inner.head(n))?))
+        Ok(self.with_rows(py.detach(|| self.inner.head(self.rows_of(n)?))?))
     }
 
-    /// The last `n` rows.
+    /// The last `n` rows; all but the first `-n` if it is negative.
     #[pyo3(signature = (n = 5))]
     fn tail(&self, py: Python<'_>, n: i64) -> Result<Dataset> {
-        let n = count("n", n)?;
-        Ok(self.with_rows(py.detach(|| self.inner.tail(n))?))
+        Ok(self.with_rows(py.detach(|| self.inner.tail(self.rows_of(n)?))?))
     }
 
     /// The record batches, each as a dataset.

@@ -69,7 +69,11 @@ pub fn names(what: &str, given: &Bound<'_, PyTuple>) -> Result<Vec<String>> {
             found.push(each.extract()?);
             continue;
         }
-        let wrong = |_| wrong_type(format!("{what}: expected names of columns, got {each}"));
+        let wrong = |_| {
+            let is_rows = each.extract::<i64>().is_ok() || each.extract::<Vec<i64>>().is_ok();
+            let advice = if is_rows { "; rows are picked by number in brackets: ds[[3, 1]]" } else { "" };
+            wrong_type(format!("{what}: expected names of columns, got {each}{advice}"))
+        };
         found.extend(each.extract::<Vec<String>>().map_err(wrong)?);
     }
     Ok(found)

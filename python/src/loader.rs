@@ -235,7 +235,7 @@ impl Dataset {
     /// copied.
     ///
     /// Args:
-    ///     test_size: the share of rows for testing, such as ``0.1``, or their number; a quarter by default.
+    ///     test_size: the share of rows for testing, rounded up, as ``0.1``, or their number; a quarter by default.
     ///     seed: the same seed gives the same split on every machine; without a seed, each split is different.
     ///
     /// Raises:

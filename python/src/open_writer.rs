@@ -1,9 +1,11 @@
 //! A writer that Python threads share, until it is closed.
 
+use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use arrowwood::{Error, ErrorKind};
+use arrowwood::{Error, ErrorKind, visible};
+use pyo3::exceptions::PyResourceWarning;
 use pyo3::prelude::*;
 
 use crate::errors::{Failure, Result};
@@ -12,11 +14,12 @@ use crate::errors::{Failure, Result};
 pub struct OpenWriter<W> {
     inner: Mutex<Option<W>>,
     path: PathBuf,
+    process: u32,
 }
 
 impl<W: Send> OpenWriter<W> {
     pub fn new(writer: W, path: PathBuf) -> OpenWriter<W> {
-        OpenWriter { inner: Mutex::new(Some(writer)), path }
+        OpenWriter { inner: Mutex::new(Some(writer)), path, process: std::process::id() }
     }
 
     pub fn path(&self) -> &Path {
@@ -59,5 +62,40 @@ impl<W: Send> OpenWriter<W> {
 
     pub fn closed(&self) -> Failure {
         Error::new(ErrorKind::Closed, "the writer is closed; open the table anew").at(&self.path).into()
+    }
+
+    /// Warns of rows that are discarded with the object of a writer that nobody has any more: `uncommitted` says how many
+    /// there are in one that is open.
+    pub fn warn(&self, uncommitted: impl FnOnce(&W) -> u64) {
+        // A fork has a copy of what its parent may still commit.
+        if self.process != std::process::id() {
+            return;
+        }
+        // What is destroyed is so with the interpreter at hand, also when it ends. A lock that is held is one that was
+        // forgotten: nobody else has the object.
+        let Ok(inner) = self.inner.try_lock() else { return };
+        let rows = inner.as_ref().map_or(0, uncommitted);
+        if rows > 0 {
+            let _ = Python::try_attach(|py| resource_warning(py, &self.path, rows));
+        }
+    }
+}
+
+/// Issues a `ResourceWarning`, by which an exception that is on its way is not lost.
+fn resource_warning(py: Python<'_>, path: &Path, rows: u64) {
+    let pending = PyErr::take(py);
+    let table = visible(&path.to_string_lossy()).replace('\0', "\\0");
+    let message = format!(
+        "{table}: rows that were appended and not committed are discarded: {rows}; call commit() or close(), or use \
+         the writer in a with block; rollback() discards them without a word"
+    );
+    if let Ok(message) = CString::new(message)
+        && let Err(problem) = PyErr::warn(py, &py.get_type::<PyResourceWarning>(), &message, 1)
+    {
+        // Where warnings are errors: nobody calls this who could catch it.
+        problem.write_unraisable(py, None);
+    }
+    if let Some(pending) = pending {
+        pending.restore(py);
     }
 }

@@ -1,6 +1,7 @@
 //! Partitions: their values, rows of any partitions written, partitions listed and dropped.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_schema::SchemaRef;
 use arrowwood::{PartitionBy, Value, WriterOptions, guard, visible};
@@ -94,11 +95,20 @@ pub fn levels(given: &Bound<'_, PyAny>) -> Result<Vec<PartitionBy>> {
 ///
 /// A partition is opened when it gets rows, and is a table with one writer. A commit is atomic within one partition:
 /// readers, and a crash, may see it in one and not yet in another. As a context manager it commits at the end, or
-/// rolls back after an exception.
+/// rolls back after an exception. Rows that are neither committed nor rolled back are a ``ResourceWarning`` when the
+/// writer is gone.
 #[pyclass(frozen, module = "arrowwood", weakref)]
 pub struct PartitionedWriter {
     inner: OpenWriter<arrowwood::PartitionedWriter>,
     columns: Columns,
+    /// The number of rows appended since the last commit.
+    uncommitted: AtomicU64,
+}
+
+impl Drop for PartitionedWriter {
+    fn drop(&mut self) {
+        self.inner.warn(|_| self.uncommitted.load(Ordering::Relaxed));
+    }
 }
 
 impl PartitionedWriter {
@@ -112,7 +122,7 @@ impl PartitionedWriter {
         let schema = schema.ok_or_else(|| argument("writer: partition_by needs a schema"))?;
         let inner = arrowwood::PartitionedWriter::new(&path, schema, &levels(by)?, options)?;
         let columns = Columns::new(py, inner.schema().clone());
-        Ok(PartitionedWriter { inner: OpenWriter::new(inner, path), columns })
+        Ok(PartitionedWriter { inner: OpenWriter::new(inner, path), columns, uncommitted: AtomicU64::new(0) })
     }
 }
 
@@ -126,7 +136,11 @@ impl PartitionedWriter {
     ///     Busy: another process writes one of the partitions; the message names it.
     fn append(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> Result<()> {
         let dataset = guard(|| self.columns.dataset(py, data))?;
-        self.inner.with(py, |writer| writer.append_dataset(&dataset))
+        self.inner.with(py, |writer| {
+            writer.append_dataset(&dataset)?;
+            self.uncommitted.fetch_add(dataset.len()?, Ordering::Relaxed);
+            Ok(())
+        })
     }
 
     /// Append one row; columns not given are null. Appending many rows at once is much faster.
@@ -151,6 +165,7 @@ impl PartitionedWriter {
     fn commit(&self, py: Python<'_>, durable: bool) -> Result<()> {
         self.inner.with(py, |writer| {
             writer.commit()?;
+            self.uncommitted.store(0, Ordering::Relaxed);
             if durable { writer.sync() } else { Ok(()) }
         })
     }
@@ -165,6 +180,7 @@ impl PartitionedWriter {
     fn rollback(&self, py: Python<'_>) -> Result<()> {
         self.inner.with(py, |writer| {
             writer.rollback();
+            self.uncommitted.store(0, Ordering::Relaxed);
             Ok(())
         })
     }

@@ -25,7 +25,8 @@ use crate::schema::Schema;
 /// The single writer of a growing table; made by :func:`writer`.
 ///
 /// Appended rows become visible to readers when they are committed: all of them or none. As a context manager it
-/// commits at the end, or rolls back after an exception.
+/// commits at the end, or rolls back after an exception. Rows that are neither committed nor rolled back are a
+/// ``ResourceWarning`` when the writer is gone.
 #[pyclass(frozen, module = "arrowwood", weakref)]
 pub struct Writer {
     inner: OpenWriter<arrowwood::Writer>,
@@ -283,6 +284,12 @@ impl Writer {
             Some(row) => self.inner.with(py, |writer| writer.drop_before(row)).map(drop),
             None => Ok(()),
         }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.inner.warn(|writer| writer.rows().saturating_sub(writer.committed_rows()));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Data to look at, for the tests of the page and its figures.
 //!
 //! ```text
-//! view_samples make DIRECTORY            hostile.arrow, wide.arrow, walk.arrow, the table sorted, sparse.arrows (100 GB, nearly all holes)
+//! view_samples make DIRECTORY            hostile.arrow, exact.arrow, wide.arrow, walk.arrow, the table sorted, sparse.arrows (100 GB, nearly all holes)
 //! view_samples walk FILE ROWS            the same as walk.arrow, longer
 //! view_samples sum FILE COLUMN ROWS      milliseconds for the sum of the first rows, the best of five
 //! view_samples grow TABLE ROWS SECONDS   a table that grows by ROWS a second; prints the rows appended in all
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use arrow_array::builder::{Int32Builder, ListBuilder, MapBuilder, StringBuilder};
+use arrow_array::builder::{Float64Builder, Int32Builder, ListBuilder, MapBuilder, StringBuilder};
 use arrow_array::types::{Float64Type, Int32Type, Int64Type};
 use arrow_array::*;
 use arrow_buffer::{Buffer, ScalarBuffer};
@@ -43,6 +43,7 @@ fn make(directory: &Path) -> Outcome {
         write(&Dataset::try_from(vec![batch])?, directory.join(name), &WriteOptions::default())
     };
     save("hostile.arrow", hostile()?)?;
+    save("exact.arrow", exact()?)?;
     save("wide.arrow", wide()?)?;
     let walk = walk(200_000)?;
     sorted(&directory.join("sorted"), &walk)?;
@@ -100,6 +101,35 @@ fn hostile() -> Result<RecordBatch, Box<dyn Error>> {
         ("list", Arc::new(lists.finish())),
         ("map", Arc::new(maps.finish())),
         ("struct", Arc::new(group)),
+    ];
+    Ok(RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true)))?)
+}
+
+/// Values that are not what is shown of them, each of them in every sixth row.
+fn exact() -> Result<RecordBatch, Box<dyn Error>> {
+    let long = "x".repeat(20_000);
+    let texts = ["a\nb", "a\\nb", "a\tb", "it's \"so\"", &long, &long[1..]];
+    let floats = [Some(0.1 + 0.2), Some(0.3), Some(1.0 / 3.0), Some(f64::NAN), None, Some(123_456_789.123_456_79)];
+    let bytes: [Option<&[u8]>; 6] = [Some(b"\xff\0"), Some(b""), None, Some(&[7; 40]), Some(&[7; 41]), Some(&[9; 300])];
+    let large = [9_007_199_254_740_993, 9_007_199_254_740_992, i64::MAX, i64::MIN, 0, -1];
+    let times = [0, 1_700_000_000_123_456_789, -1, i64::MAX, i64::MIN, 1];
+    let mut lists = ListBuilder::new(Float64Builder::new());
+    (0..600).for_each(|row| lists.append_value([floats[row % 6], Some(1.5)]));
+    let cycle = || (0..600).map(|row| row % 6);
+    let huge = (0..600).map(|row| if row == 0 { "line\n".repeat(1_000_000) } else { String::new() });
+    let decimals = Decimal128Array::from_iter_values(cycle().map(|at| 10i128.pow(37) + at as i128));
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("text", Arc::new(StringArray::from_iter_values(cycle().map(|at| texts[at])))),
+        ("float", Arc::new(cycle().map(|at| floats[at]).collect::<Float64Array>())),
+        ("bytes", Arc::new(cycle().map(|at| bytes[at]).collect::<BinaryArray>())),
+        ("large", Arc::new(Int64Array::from_iter_values(cycle().map(|at| large[at])))),
+        ("decimal", Arc::new(decimals.with_precision_and_scale(38, 2)?)),
+        (
+            "time",
+            Arc::new(TimestampNanosecondArray::from_iter_values(cycle().map(|at| times[at])).with_timezone("UTC")),
+        ),
+        ("list", Arc::new(lists.finish())),
+        ("huge", Arc::new(StringArray::from_iter_values(huge))),
     ];
     Ok(RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true)))?)
 }

@@ -8,16 +8,23 @@ use std::path::{Path, PathBuf};
 use arrow_schema::DataType;
 use arrowwood::layout::{Role, children, layout};
 use arrowwood::{
-    BufferInfo, Dataset, Error, Kind as MessageKind, Mapping, Message, Mode, RecordPlace, RecordStat, Value, cut, open,
+    BufferInfo, Dataset, Error, Kind as MessageKind, Mapping, Message, Mode, RecordPlace, RecordStat, Value, open,
     segment_stat, table_stat,
 };
+use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
 
 use crate::cells::one_column;
+use crate::exact::{Exact, exact};
 use crate::image;
 use crate::inside::Inside;
+use crate::outgoing::Outgoing;
 use crate::query::Query;
 use crate::refusal::{Refusal, Result};
+use crate::response::with_type;
+use crate::same::same;
+use crate::session::Session;
+use crate::snapshot::Snapshot;
 use crate::table::{Kind, Table};
 
 pub(crate) const PARAMETERS: &[&str] = &["file", "message", "from", "limit", "residency", "commits"];
@@ -29,6 +36,10 @@ const FILES: usize = 10_000;
 /// Bytes of a buffer that are shown, and characters of a cell.
 const BYTES: usize = 64;
 const CELL: usize = 16 << 10;
+/// Characters of a cell that are sent whole.
+const TEXT: usize = 32 << 20;
+/// Bytes of a value that is no text, and has no parts.
+const SHORT: usize = 1 << 10;
 /// Parts of a file whose pages are counted.
 const PARTS: usize = 2_000;
 
@@ -76,9 +87,9 @@ fn name_of(path: &Path) -> String {
 }
 
 /// The files of a table; or the messages of one; or the buffers of one of these. Blocks.
-pub(crate) fn anatomy(table: &Table, query: &Query) -> Result<Json> {
-    let rows = table.rows().map_err(of_table)?;
-    let parts = parts(table, &rows)?;
+pub(crate) fn anatomy(snapshot: &Snapshot, query: &Query) -> Result<Json> {
+    let table = snapshot.table.as_ref();
+    let parts = parts(table, &snapshot.rows)?;
     let Some(file) = query.number::<usize>("file")? else { return files(table, &parts) };
     let missing = || Refusal::not_found(format!("there are {} files, counted from 0", parts.len()));
     let part = parts.get(file).ok_or_else(missing)?;
@@ -200,16 +211,9 @@ fn in_detail(message: &Message) -> Json {
 }
 
 /// A cell in full, and its bytes: in which file, message and buffers, and at which offsets. Blocks.
-pub(crate) fn cell(table: &Table, query: &Query) -> Result<Json> {
-    let rows = table.rows().map_err(of_table)?;
-    let column = one_column(&rows, query)?;
-    let row =
-        query.number::<u64>("row")?.ok_or_else(|| Refusal::bad_request("row: the number of a row is expected"))?;
-    let missing = || Refusal::not_found(format!("there is no row {row}"));
-    let at = row.checked_sub(rows.first_row()).ok_or_else(missing)?;
-    if at >= rows.len().map_err(of_table)? {
-        return Err(missing());
-    }
+pub(crate) fn cell(snapshot: &Snapshot, query: &Query) -> Result<Json> {
+    let rows = &snapshot.rows;
+    let CellPlace { row, at, column } = CellPlace::of(rows, query)?;
     let found = rows.row(at).map_err(of_table)?;
     let value = found.get(column);
     let field = rows.schema().field(column);
@@ -217,7 +221,13 @@ pub(crate) fn cell(table: &Table, query: &Query) -> Result<Json> {
     match value {
         Ok(value) if value.is_null() => told["value"] = Json::Null,
         Ok(value) => {
-            told["value"] = cut(&value, CELL).into();
+            match exact(&value, CELL) {
+                Ok(Exact { text, is_whole }) => {
+                    told["value"] = text.into();
+                    told["whole"] = is_whole.into();
+                }
+                Err(e) => told["error"] = e.message().into(),
+            }
             if matches!(value, Value::List(_) | Value::Map(_) | Value::Struct(_)) {
                 told["inside"] = Inside::default().of(&value);
             }
@@ -227,10 +237,56 @@ pub(crate) fn cell(table: &Table, query: &Query) -> Result<Json> {
         }
         Err(e) => told["error"] = e.message().into(),
     }
-    if let Some(place) = place(table, &rows, row, column)? {
+    let own = rows.select_at(&[column]).and_then(|column| column.slice(at, 1)).map_err(of_table)?;
+    told["condition"] = same(rows.schema(), column, &own, Some(row)).into();
+    if let Some(place) = place(&snapshot.table, rows, row, column)? {
         told["place"] = place;
     }
     Ok(told)
+}
+
+/// The whole text of a cell. Blocks.
+pub(crate) fn text(session: &Session, snapshot: &Snapshot, query: &Query) -> Result<Response<Outgoing>> {
+    let rows = &snapshot.rows;
+    let CellPlace { at, column, .. } = CellPlace::of(rows, query)?;
+    let found = rows.row(at).map_err(of_table)?;
+    let value = found.get(column).map_err(of_table)?;
+    let bytes = match &value {
+        Value::Str(text) => text.len(),
+        Value::Bytes(bytes) => 2 * bytes.len(),
+        Value::List(_) | Value::Map(_) | Value::Struct(_) | Value::Union(..) => 4 * TEXT,
+        _ => SHORT,
+    };
+    // It is kept in memory until it is sent.
+    let share = session.shared.queries.try_share(bytes.min(4 * TEXT));
+    let share = share.ok_or_else(|| Refusal::unavailable("the memory for queries is taken; try again"))?;
+    let Exact { text, is_whole } = exact(&value, TEXT).map_err(of_table)?;
+    if !is_whole {
+        let detail = format!(
+            "the cell has more than {TEXT} characters, the most that are sent; `arrowwood cat` prints any number"
+        );
+        return Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "too_large", detail));
+    }
+    Ok(with_type(StatusCode::OK, "text/plain; charset=utf-8", Outgoing::of(text).holding(share)))
+}
+
+/// The cell that a request asks for: the number of its row and the row's place in the rows, and its column.
+struct CellPlace {
+    row: u64,
+    at: u64,
+    column: usize,
+}
+
+impl CellPlace {
+    fn of(rows: &Dataset, query: &Query) -> Result<CellPlace> {
+        let column = one_column(rows, query)?;
+        let row =
+            query.number::<u64>("row")?.ok_or_else(|| Refusal::bad_request("row: the number of a row is expected"))?;
+        let len = rows.len().map_err(of_table)?;
+        let at = row.checked_sub(rows.first_row()).filter(|at| *at < len);
+        let at = at.ok_or_else(|| Refusal::not_found(format!("there is no row {row}")))?;
+        Ok(CellPlace { row, at, column })
+    }
 }
 
 /// Where a cell's bytes are; `None` where its file says nothing of them, such as of rows that are not in a footer yet.

@@ -1,7 +1,6 @@
 //! A column over rows, for a picture as wide as so many pixels: of the rows of each pixel the first, the last, the least and
 //! the greatest value (M4), so that the picture is that of all points.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrowwood::{Column, Dataset, Error, ErrorKind};
@@ -14,7 +13,7 @@ use crate::query::Query;
 use crate::reading::check_start;
 use crate::refusal::{Refusal, Result};
 use crate::session::Session;
-use crate::table::Table;
+use crate::snapshot::Snapshot;
 
 pub(crate) const PARAMETERS: &[&str] = &["at", "from", "to", "count", "sample", "over", "start", "stop"];
 
@@ -41,9 +40,9 @@ pub(crate) struct Asked {
 
 impl Asked {
     /// What `query` asks for.
-    pub async fn of(session: &Session, table: Arc<Table>, query: &Query) -> Result<Asked> {
+    pub fn of(snapshot: Snapshot, query: &Query) -> Result<Asked> {
         let of_table = |e: Error| Refusal::of_table(&e);
-        let rows = session.work(move |_| table.rows().map_err(of_table)).await?;
+        let rows = snapshot.rows;
         let first_row = rows.first_row();
         let end = first_row + rows.len().map_err(of_table)?;
         let from = query.number::<u64>("from")?.unwrap_or(first_row);
@@ -144,13 +143,13 @@ pub(crate) fn to_json(found: Vec<Option<Ends>>) -> Json {
 }
 
 /// The bins over rows that `query` asks for. Ends when the client goes.
-pub(crate) async fn bins(session: &Session, table: Arc<Table>, query: &Query) -> Result<Json> {
+pub(crate) async fn bins(session: &Session, snapshot: Snapshot, query: &Query) -> Result<Json> {
     if let Some(wrong) = ["start", "stop"].iter().find(|name| query.all(name).next().is_some()) {
         return Err(Refusal::bad_request(format!(
             "{wrong}: over, the number of a column of times, is expected with it"
         )));
     }
-    let asked = Asked::of(session, table, query).await?;
+    let asked = Asked::of(snapshot, query)?;
     let Asked { from, to, first_row, is_sample, .. } = asked;
     let spans = spans(&(from - first_row..to - first_row), asked.count.min(to - from));
     let is_exact = !is_sample || spans.iter().all(|span| span.end - span.start <= SAMPLE);

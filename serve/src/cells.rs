@@ -10,7 +10,7 @@ use crate::query::Query;
 use crate::reading::check_start;
 use crate::refusal::{Refusal, Result};
 use crate::session::Session;
-use crate::table::Table;
+use crate::snapshot::Snapshot;
 
 pub(crate) const PARAMETERS: &[&str] = &["from", "to", "at", "view", "width"];
 
@@ -20,10 +20,10 @@ const MOST: (u64, usize, u64) = (2_000, 1_000, 50_000);
 const WIDTH: (usize, usize) = (100, 1_000);
 
 /// The cells of a range of rows. Of a view, `from` and `to` count its rows. Blocks.
-pub(crate) fn cells(session: &Session, table: &Table, query: &Query) -> Result<Json> {
+pub(crate) fn cells(session: &Session, snapshot: &Snapshot, query: &Query) -> Result<Json> {
     let of_table = |e: Error| Refusal::of_table(&e);
-    let rows = table.rows().map_err(of_table)?;
-    let view = query.get("view")?.map(|id| session.shared.views.get(id, &table.name)).transpose()?;
+    let rows = &snapshot.rows;
+    let view = query.get("view")?.map(|id| session.shared.views.get(id, snapshot)).transpose()?;
     let len = rows.len().map_err(of_table)?;
     let (first, end) = match &view {
         Some(view) => (0, view.rows.len() as u64),
@@ -32,7 +32,7 @@ pub(crate) fn cells(session: &Session, table: &Table, query: &Query) -> Result<J
     let from = query.number::<u64>("from")?.unwrap_or(first);
     check_start(from, first, end)?;
     let to = query.number::<u64>("to")?.unwrap_or(end).min(end).max(from);
-    let columns = columns(&rows, query)?;
+    let columns = columns(rows, query)?;
     let to = to.min(from + MOST.0).min(from + MOST.2 / columns.len().max(1) as u64);
     let width = query.number::<usize>("width")?.unwrap_or(WIDTH.0).clamp(1, WIDTH.1);
     let number = |at: u64| match &view {
@@ -40,7 +40,7 @@ pub(crate) fn cells(session: &Session, table: &Table, query: &Query) -> Result<J
         None => at,
     };
     let numbers: Vec<u64> = (from..to).map(number).collect();
-    prefetch(&rows, &columns, &numbers)?;
+    prefetch(rows, &columns, &numbers)?;
     let mut found = Vec::with_capacity(numbers.len());
     for &number in &numbers {
         let at = number.checked_sub(rows.first_row());
@@ -63,12 +63,13 @@ fn prefetch(rows: &Dataset, columns: &[usize], numbers: &[u64]) -> Result<()> {
     Ok(())
 }
 
-/// Columns and cells of the few rows that something was computed to.
-pub(crate) fn table(rows: &Dataset) -> arrowwood::Result<Json> {
+/// Columns and cells of the few rows that something was computed to; those of the first `exact` columns with all digits.
+pub(crate) fn table(rows: &Dataset, exact: usize) -> arrowwood::Result<Json> {
     let fields = rows.schema().fields().iter();
     let columns: Vec<Json> =
         fields.map(|field| json!({"name": field.name(), "type": field_type_name(field)})).collect();
-    let cells = rows.rows().map(|row| Ok(row?.iter().map(|(_, value)| cell(value, WIDTH.0)).collect::<Vec<_>>()));
+    let shown = |(number, (_, value))| if number < exact { exact_cell(value) } else { cell(value, WIDTH.0) };
+    let cells = rows.rows().map(|row| Ok(row?.iter().enumerate().map(shown).collect::<Vec<_>>()));
     let cells = cells.collect::<arrowwood::Result<Vec<_>>>()?;
     Ok(json!({"columns": columns, "cells": cells}))
 }
@@ -80,6 +81,14 @@ fn cell(value: arrowwood::Result<Value<'_>>, width: usize) -> Json {
         // Text stands for itself, and is not the word of something else.
         Ok(value) => cut(&value, width).into(),
         Err(e) => json!({"error": e.message()}),
+    }
+}
+
+/// The same, with all digits.
+fn exact_cell(value: arrowwood::Result<Value<'_>>) -> Json {
+    match value {
+        Ok(value) if !value.is_null() => cut(format_args!("{value}"), WIDTH.0).into(),
+        other => cell(other, WIDTH.0),
     }
 }
 

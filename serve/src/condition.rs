@@ -4,7 +4,7 @@
 //! any     := all ("or" all)*
 //! all     := one ("and" one)*
 //! one     := "not" one | "(" any ")" | column test | sum operator sum
-//! test    := operator value | ["not"] "in" "(" value ("," value)* ")" | "is" ["not"] "null"
+//! test    := operator value | ["not"] "in" "(" value ("," value)* ")" | "is" ["not"] ("null" | "nan" | "as in row" number)
 //! sum     := product (("+" | "-") product)*
 //! product := factor (("*" | "/" | "%") factor)*
 //! factor  := number | column | "(" sum ")"
@@ -21,6 +21,8 @@ use arrowwood::{Dataset, Expression, JsonOptions, Literal, Operator, Predicate, 
 const LONGEST: usize = 8 << 10;
 const VALUES: usize = 1_000;
 const DEPTH: usize = 64;
+/// The maximum size in bytes of the values of rows that a condition names, all together.
+pub(crate) const OF_ROWS: usize = 32 << 20;
 
 /// The problem with a condition, for its author.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,10 +48,22 @@ fn error<T>(message: impl Into<String>) -> Result<T> {
 /// The expected token and its position; or the name of a column that does not exist, or can't be compared with the
 /// value.
 pub fn parse_condition(text: &str, schema: &Arc<Schema>) -> Result<Predicate> {
+    parse(text, schema, None)
+}
+
+/// Parses `text` as a predicate over `rows`, which may name values of these by the numbers of their rows. Blocks.
+///
+/// # Errors
+/// Those of [`parse_condition`], and for a row that is not there.
+pub(crate) fn parse_condition_on(text: &str, rows: &Dataset) -> Result<Predicate> {
+    parse(text, rows.schema(), Some(rows))
+}
+
+fn parse(text: &str, schema: &Arc<Schema>, rows: Option<&Dataset>) -> Result<Predicate> {
     if text.len() > LONGEST {
         return error(format!("a condition has at most {LONGEST} bytes, got {}", text.len()));
     }
-    let mut parser = Parser { tokens: tokens(text)?, at: 0, values: 0, schema };
+    let mut parser = Parser { tokens: tokens(text)?, at: 0, values: 0, of_rows: 0, schema, rows };
     let predicate = parser.any(0)?;
     match parser.next() {
         None => compared(predicate, schema),
@@ -193,7 +207,10 @@ struct Parser<'a> {
     tokens: Vec<Token>,
     at: usize,
     values: usize,
+    /// The bytes of the values of rows so far.
+    of_rows: usize,
     schema: &'a Schema,
+    rows: Option<&'a Dataset>,
 }
 
 impl Parser<'_> {
@@ -388,10 +405,8 @@ impl Parser<'_> {
         let data_type = field.data_type().clone();
         if self.takes("is") {
             let is_negated = self.takes("not");
-            if !self.takes("null") {
-                return self.expected("'null'", self.tokens.get(self.at));
-            }
-            return Ok(if is_negated { col(name).is_not_null() } else { col(name).is_null() });
+            let found = self.kind_of_value(name)?;
+            return Ok(if is_negated { !found } else { found });
         }
         let is_negated = self.takes("not");
         if self.takes("in") {
@@ -407,6 +422,54 @@ impl Parser<'_> {
             other if is_negated => self.expected("'in'", other.as_ref()),
             other => self.expected("a comparison, 'in' or 'is'", other.as_ref()),
         }
+    }
+
+    /// What `is` says of the values of column `name`.
+    fn kind_of_value(&mut self, name: &str) -> Result<Predicate> {
+        if self.takes("null") {
+            return Ok(col(name).is_null());
+        }
+        if self.takes("nan") {
+            return Ok(is_nan(name));
+        }
+        if !(self.takes("as") && self.takes("in") && self.takes("row")) {
+            return self.expected("'null', 'nan' or 'as in row'", self.tokens.get(self.at));
+        }
+        let token = self.next();
+        let number = match token.as_ref().map(|token| &token.kind) {
+            Some(TokenKind::Number(digits)) => digits.parse::<u64>().ok(),
+            _ => None,
+        };
+        let Some(number) = number else { return self.expected("the number of a row", token.as_ref()) };
+        self.as_in_row(name, number)
+    }
+
+    /// The rows with the value that column `name` has in row `number`.
+    fn as_in_row(&mut self, name: &str, number: u64) -> Result<Predicate> {
+        let Some(rows) = self.rows else { return error("rows have no numbers here, but in their table or file") };
+        let failed = |e: arrowwood::Error| ConditionError(format!("row {number}: {}", e.message()));
+        let first = rows.first_row();
+        let end = first.saturating_add(rows.len().map_err(failed)?);
+        let Some(at) = number.checked_sub(first).filter(|_| number < end) else {
+            return error(format!("there is no row {number}; there are rows {first} to before {end}"));
+        };
+        let column = self.schema.column_with_name(name).map_or(usize::MAX, |(column, _)| column);
+        let row = rows.row(at).map_err(failed)?;
+        let value = row.get(column).map_err(failed)?;
+        self.values += 1;
+        self.of_rows = self.of_rows.saturating_add(size_of_value(&value));
+        if self.values > VALUES || self.of_rows > OF_ROWS {
+            return error(format!(
+                "a condition has at most {VALUES} values, and those of rows at most {OF_ROWS} bytes"
+            ));
+        }
+        let no_value = || {
+            let data_type = arrowwood::type_name(self.schema.field(column).data_type());
+            ConditionError(format!(
+                "column '{name}' of type {data_type} can't be compared with its value in row {number}"
+            ))
+        };
+        equal(name, &value).ok_or_else(no_value)
     }
 
     fn list(&mut self, name: &str, data_type: &DataType) -> Result<Predicate> {
@@ -441,6 +504,31 @@ impl Parser<'_> {
             },
             _ => self.expected("a value", token.as_ref()),
         }
+    }
+}
+
+/// The rows with `value` in column `name`, which may be null, or NaN; `None` for a value that nothing can be compared with.
+pub(crate) fn equal(name: &str, value: &Value<'_>) -> Option<Predicate> {
+    Some(match value {
+        value if value.is_null() => col(name).is_null(),
+        Value::Float32(x) if x.is_nan() => is_nan(name),
+        Value::Float64(x) if x.is_nan() => is_nan(name),
+        Value::List(_) | Value::Map(_) | Value::Struct(_) | Value::Union(..) | Value::Interval { .. } => return None,
+        value => col(name).eq(Literal::from(value.clone())),
+    })
+}
+
+/// What is no number, and not null.
+fn is_nan(name: &str) -> Predicate {
+    !col(name).ge(f64::NEG_INFINITY)
+}
+
+/// The bytes that a value to compare with takes.
+pub(crate) fn size_of_value(value: &Value<'_>) -> usize {
+    match value {
+        Value::Str(text) => text.len(),
+        Value::Bytes(bytes) => bytes.len(),
+        _ => size_of::<Literal>(),
     }
 }
 
@@ -578,6 +666,9 @@ mod tests {
             ("n > -9223372036854775809", &[0, 1, 3]),
             ("price <= 9.9e1", &[0, 1]),
             ("price = nan", &[]),
+            ("price is nan", &[3]),
+            ("price is not nan", &[0, 1, 2]),
+            ("n is nan or n = 4", &[3]),
             ("symbol = 'IBM'", &[0]),
             ("symbol = \"IBM\"", &[0]),
             ("symbol = 'it''s'", &[1]),
@@ -700,7 +791,12 @@ mod tests {
             ("(n = 1", "expected ')' at the end"),
             ("n in ()", "expected a value, got ')' at character 7"),
             ("n not = 1", "expected 'in', got '==' at character 7"),
-            ("n is 1", "expected 'null', got '1' at character 6"),
+            ("n is 1", "expected 'null', 'nan' or 'as in row', got '1' at character 6"),
+            ("n is as row 1", "expected 'null', 'nan' or 'as in row', got 'row' at character 9"),
+            ("n is as in row", "expected the number of a row at the end"),
+            ("n is as in row -1", "expected the number of a row, got '-1' at character 16"),
+            ("n is as in row 1", "rows have no numbers here"),
+            ("symbol is nan", "can't be compared with -inf"),
             ("x = 1", "there is no column 'x'; there are 'n', 'price'"),
             ("n = 'a", "the quote at character 5 is not closed"),
             ("n ! 1", "expected '!=' at character 3"),

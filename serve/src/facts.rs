@@ -10,7 +10,8 @@ use serde_json::{Value as Json, json};
 
 use crate::refusal::{Refusal, Result};
 use crate::session::Session;
-use crate::table::{Kind, Table};
+use crate::snapshot::Snapshot;
+use crate::table::Kind;
 
 /// Identifies the machine, since it was started; empty if the system doesn't say.
 static BOOT: LazyLock<String> =
@@ -18,19 +19,20 @@ static BOOT: LazyLock<String> =
 
 /// The facts about the table named `name`. Blocks.
 pub(crate) fn facts_of(session: &Session, name: &str) -> Result<Json> {
-    facts(session, session.shared.catalog.get(name)?.as_ref())
+    facts(session, &Snapshot::of(session.shared.catalog.get(name)?)?)
 }
 
 /// The facts about a table. Blocks.
-pub(crate) fn facts(session: &Session, table: &Table) -> Result<Json> {
+pub(crate) fn facts(session: &Session, snapshot: &Snapshot) -> Result<Json> {
     let of_table = |e: Error| Refusal::of_table(&e);
-    let rows = table.rows().map_err(of_table)?;
+    let Snapshot { table, rows, id } = snapshot;
     let first_row = rows.first_row();
     let end = first_row + rows.len().map_err(of_table)?;
     let columns = rows.schema().fields().iter();
     let columns = columns
         .map(|field| json!({"name": field.name(), "type": field_type_name(field), "nullable": field.is_nullable()}));
-    let mut facts = json!({"name": table.name, "kind": kind_name(table.kind), "first_row": first_row, "end": end});
+    let mut facts =
+        json!({"name": table.name, "kind": kind_name(table.kind), "first_row": first_row, "end": end, "snapshot": id});
     if table.kind == Kind::Table {
         let stat = table_stat(&table.path).map_err(of_table)?.unwrap_or_default();
         let progress = table.progress().map_err(of_table)?;

@@ -17,19 +17,20 @@ use crate::query::Query;
 use crate::reading::{check_start, numbers, selected};
 use crate::refusal::{Refusal, Result};
 use crate::session::Session;
+use crate::snapshot::{self, Snapshot};
 use crate::table::{Kind, Progress, Table};
 
 /// The maximum size of a record batch's body in bytes: a slow client keeps one of them waiting.
 const PIECE: usize = 256 << 10;
 /// The interval of checks that the token is still valid and the table still exists.
 const LOOK: Duration = Duration::from_secs(2);
-/// A comment that shows a client of events that the connection is alive, and the interval between comments.
-const ALIVE: Duration = Duration::from_secs(15);
 /// Milliseconds between two events: minimum, maximum, and default.
 const INTERVAL: (u64, u64, u64) = (10, 60_000, 50);
+/// The same between comments.
+const COMMENTS: (u64, u64, u64) = (100, 60_000, 15_000);
 
 pub(crate) const PARAMETERS: &[&str] = &["from", "columns", "column", "durable", "numbering"];
-pub(crate) const EVENT_PARAMETERS: &[&str] = &["interval"];
+pub(crate) const EVENT_PARAMETERS: &[&str] = &["interval", "alive", snapshot::PARAMETER];
 
 /// The state of a stream of a table's rows.
 pub(crate) struct Follower {
@@ -183,29 +184,52 @@ impl Steps for Follower {
 
 /// The state of a stream of events.
 pub(crate) struct Events {
-    table: Arc<Table>,
+    snapshot: Snapshot,
     session: Session,
     progress: watch::Receiver<Progress>,
     interval: Duration,
+    /// The interval between comments, which show a client that the connection is alive.
+    alive: Duration,
     /// The last event, and the time when it was sent.
     sent: Option<(Progress, Instant)>,
+    /// The time of the last check that the table is still the same.
+    looked: Instant,
 }
 
 impl Events {
     /// Parses the request `query`. Blocks.
     pub fn of(table: Arc<Table>, query: &Query, session: Session) -> Result<Events> {
-        if table.kind != Kind::Table {
-            return Err(Refusal::bad_request("a file does not grow; there are events of tables"));
-        }
-        let interval = query.number::<u64>("interval")?.unwrap_or(INTERVAL.2);
-        if !(INTERVAL.0..=INTERVAL.1).contains(&interval) {
-            let detail =
-                format!("interval: {} to {} milliseconds are expected, got {interval}", INTERVAL.0, INTERVAL.1);
-            return Err(Refusal::bad_request(detail));
-        }
-        let progress = table.watch().map_err(|e| Refusal::of_table(&e))?;
-        Ok(Events { table, session, progress, interval: Duration::from_millis(interval), sent: None })
+        let snapshot = Snapshot::meant(table, query)?;
+        let interval = milliseconds(query, "interval", INTERVAL)?;
+        let alive = milliseconds(query, "alive", COMMENTS)?;
+        let table = &snapshot.table;
+        let progress = if table.kind == Kind::Table { table.watch() } else { table.progress().map(still) };
+        let progress = progress.map_err(|e| Refusal::of_table(&e))?;
+        Ok(Events { snapshot, session, progress, interval, alive, sent: None, looked: Instant::now() })
     }
+
+    /// Whether the table or file is still the one of the first event. Where that can't be told now, the next look tells it.
+    async fn is_same(&self) -> bool {
+        if self.snapshot.table.kind == Kind::Table {
+            return is_same(&self.snapshot.table).await;
+        }
+        let snapshot = self.snapshot.clone();
+        blocking(move || snapshot.check_current().is_ok()).await.unwrap_or(false)
+    }
+}
+
+/// The progress of what does not grow.
+fn still(progress: Progress) -> watch::Receiver<Progress> {
+    watch::Sender::new(progress).subscribe()
+}
+
+/// A parameter in milliseconds.
+fn milliseconds(query: &Query, name: &str, (least, most, usual): (u64, u64, u64)) -> Result<Duration> {
+    let given = query.number::<u64>(name)?.unwrap_or(usual);
+    if !(least..=most).contains(&given) {
+        return Err(Refusal::bad_request(format!("{name}: {least} to {most} milliseconds are expected, got {given}")));
+    }
+    Ok(Duration::from_millis(given))
 }
 
 fn event(progress: &Progress) -> Bytes {
@@ -221,6 +245,8 @@ impl Steps for Events {
             sleep_until(when + self.interval).await;
         }
         let begun = Instant::now();
+        // What does not grow has no one who sends.
+        let grows = self.snapshot.table.kind == Kind::Table;
         loop {
             if self.session.is_stopping() || !self.session.is_valid() {
                 return Step::End(Vec::new());
@@ -233,15 +259,18 @@ impl Steps for Events {
                 self.sent = Some((now, Instant::now()));
                 return Step::Data(self, vec![event(&now)]);
             }
-            if begun.elapsed() >= ALIVE {
+            if begun.elapsed() >= self.alive {
                 return Step::Data(self, vec![Bytes::from_static(b": alive\n\n")]);
             }
             tokio::select! {
-                changed = self.progress.changed() => if changed.is_err() { return gone() },
+                changed = self.progress.changed(), if grows => if changed.is_err() { return gone() },
                 () = self.session.stopping() => (),
-                () = sleep(LOOK) => {
-                    if !is_same(&self.table).await {
-                        return gone();
+                () = sleep_until((self.looked + LOOK).min(begun + self.alive)) => {
+                    if self.looked.elapsed() >= LOOK {
+                        self.looked = Instant::now();
+                        if !self.is_same().await {
+                            return gone();
+                        }
                     }
                 }
             }

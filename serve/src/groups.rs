@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arrowwood::{AggregationProgress, Dataset, Error, ErrorKind, Function, Predicate};
 use bytes::Bytes;
@@ -14,13 +14,14 @@ use tokio::task::JoinHandle;
 
 use crate::budget::{Share, too_much};
 use crate::cells::{columns, table};
-use crate::condition::parse_condition;
+use crate::condition::parse_condition_on;
 use crate::outgoing::{Outgoing, Step, Steps};
 use crate::query::Query;
 use crate::refusal::{Refusal, Result};
+use crate::same;
 use crate::save::{SavedForm, saved};
 use crate::session::Session;
-use crate::table::Table;
+use crate::snapshot::Snapshot;
 
 pub(crate) const PARAMETERS: &[&str] = &["at", "of", "where", "sort", "descending", "format"];
 
@@ -48,6 +49,8 @@ const REPORT: Duration = Duration::from_millis(200);
 struct Asked {
     rows: Dataset,
     by: Vec<String>,
+    /// The numbers of these columns.
+    keys: Vec<usize>,
     of: Vec<(Function, String)>,
     condition: Option<Predicate>,
     /// A column of the answer, by its number.
@@ -98,9 +101,9 @@ impl Drop for Grouping {
 }
 
 impl Asked {
-    fn of(of: &Table, query: &Query, most: usize) -> Result<Asked> {
+    fn of(snapshot: Snapshot, query: &Query, most: usize) -> Result<Asked> {
         let of_table = |e: Error| Refusal::of_table(&e);
-        let rows = of.rows().map_err(of_table)?;
+        let rows = snapshot.rows;
         let name = |column: usize| rows.schema().field(column).name().clone();
         let keys = if query.get("at")?.is_some() { columns(&rows, query)? } else { Vec::new() };
         let functions = query.all("of").map(|text| function(&rows, text)).collect::<Result<Vec<_>>>()?;
@@ -108,7 +111,7 @@ impl Asked {
             let detail = format!("at most {KEYS} columns to group by and {FUNCTIONS} functions are expected");
             return Err(Refusal::bad_request(detail));
         }
-        let condition = query.get("where")?.map(|text| parse_condition(text, rows.schema())).transpose()?;
+        let condition = query.get("where")?.map(|text| parse_condition_on(text, &rows)).transpose()?;
         let wide = keys.len() + functions.len() + 1;
         let sort = query.number::<usize>("sort")?;
         if sort.is_some_and(|column| column >= wide) {
@@ -122,7 +125,8 @@ impl Asked {
             return Err(Refusal::bad_request(detail));
         }
         let asked = Asked {
-            by: keys.into_iter().map(name).collect(),
+            by: keys.iter().copied().map(name).collect(),
+            keys,
             of: functions.into_iter().map(|(function, column)| (function, name(column))).collect(),
             condition,
             sort: sort.map(|column| (column, descending)),
@@ -255,7 +259,11 @@ impl Asked {
             return Ok(Answer { told: Json::Null, groups: Some(groups) });
         }
         let order: Vec<u64> = order.into_iter().take(SHOWN as usize).collect();
-        let mut told = table(&groups.rows_at(&order)?)?;
+        let shown = groups.rows_at(&order)?;
+        let mut told = table(&shown, self.by.len())?;
+        let begun = Instant::now();
+        let goes_on = || begun.elapsed() < same::PATIENCE && !going.is_given_up.load(Ordering::Relaxed);
+        told["conditions"] = self.conditions(&shown, goes_on)?.into();
         if let Some(columns) = told["columns"].as_array_mut() {
             columns.iter_mut().zip(self.titles()).for_each(|(column, title)| column["name"] = title.into());
         }
@@ -263,6 +271,24 @@ impl Asked {
         told["of"] = self.rows.len()?.into();
         told["keys"] = self.by.len().into();
         Ok(Answer { told, groups: None })
+    }
+
+    /// The condition for the keys of each of the `shown` groups, where there is one.
+    fn conditions(&self, shown: &Dataset, goes_on: impl Fn() -> bool) -> arrowwood::Result<Vec<Option<String>>> {
+        let schema = self.rows.schema();
+        let mut found: Vec<Option<Vec<String>>> = vec![Some(Vec::new()); usize::try_from(shown.len()?).unwrap_or(0)];
+        for (at, &key) in self.keys.iter().enumerate() {
+            let [values, within] = [shown.select_at(&[at])?, self.rows.select_at(&[key])?];
+            let number_of = |place| self.rows.first_row() + place;
+            let tests = same::conditions((schema, key), &values, &within, number_of, &goes_on)?;
+            for (found, test) in found.iter_mut().zip(tests) {
+                *found = found.take().zip(test).map(|(tests, test)| [tests, vec![test]].concat());
+            }
+        }
+        Ok(found
+            .into_iter()
+            .map(|tests| tests.filter(|tests| !tests.is_empty()).map(|tests| tests.join(" and ")))
+            .collect())
     }
 
     /// The names of the columns of groups.
@@ -286,11 +312,11 @@ fn distinct(names: Vec<String>) -> Vec<String> {
 /// All requested groups, as a file. Ends when the client disconnects.
 pub(crate) async fn save(
     session: &Session,
-    of: Arc<Table>,
+    snapshot: Snapshot,
     query: Query,
     form: SavedForm,
 ) -> Result<Response<Outgoing>> {
-    let mut grouping = session.work(move |session| Grouping::of(&of, &query, session.clone())).await?;
+    let mut grouping = session.work(move |session| Grouping::of(snapshot, &query, session.clone())).await?;
     let groups = loop {
         let waited = grouping.wait().await.map_err(|e| Refusal::internal(e.to_string()))?;
         if let Some(answer) = waited.transpose()?.and_then(|answer| answer.groups) {
@@ -315,8 +341,8 @@ fn function(rows: &Dataset, text: &str) -> Result<(Function, usize)> {
 
 impl Grouping {
     /// Parses the request `query`. Blocks.
-    pub fn of(of: &Table, query: &Query, session: Session) -> Result<Grouping> {
-        let asked = Some(Asked::of(of, query, session.shared.limits.query_memory)?);
+    pub fn of(snapshot: Snapshot, query: &Query, session: Session) -> Result<Grouping> {
+        let asked = Some(Asked::of(snapshot, query, session.shared.limits.query_memory)?);
         Ok(Grouping { session, going: Arc::default(), asked, work: None })
     }
 

@@ -9,7 +9,7 @@ use crate::outgoing::Outgoing;
 use crate::query::Query;
 use crate::refusal::{Refusal, Result};
 use crate::response::with_type;
-use crate::table::Table;
+use crate::snapshot::Snapshot;
 
 pub(crate) const PARAMETERS: &[&str] = &["row", "at"];
 
@@ -30,10 +30,10 @@ pub(crate) fn media_type(bytes: &[u8]) -> Option<&'static str> {
 }
 
 /// The picture in a cell. Blocks.
-pub(crate) fn image(table: &Table, query: &Query) -> Result<Response<Outgoing>> {
+pub(crate) fn image(snapshot: &Snapshot, query: &Query) -> Result<Response<Outgoing>> {
     let of_table = |e: Error| Refusal::of_table(&e);
-    let rows = table.rows().map_err(of_table)?;
-    let column = one_column(&rows, query)?;
+    let rows = &snapshot.rows;
+    let column = one_column(rows, query)?;
     let row = query.number::<u64>("row")?.and_then(|row| row.checked_sub(rows.first_row()));
     let missing = || Refusal::not_found("there is no such row");
     let row = row.filter(|row| rows.len().is_ok_and(|len| *row < len)).ok_or_else(missing)?;

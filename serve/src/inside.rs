@@ -1,12 +1,20 @@
 //! [`Inside`]: a nested value as a tree, cut to what fits on a page.
 
-use arrowwood::{Value, cut};
+use arrowwood::Value;
 use serde_json::{Value as Json, json};
+
+use crate::exact::{Exact, exact};
 
 /// Values that are told, how deep, and characters of each.
 const VALUES: usize = 500;
 const LEVELS: usize = 20;
 const WIDTH: usize = 1_000;
+
+/// The text of a value with all digits; a cut one ends with `…`.
+fn shown(value: &Value<'_>) -> String {
+    exact(value, WIDTH)
+        .map_or_else(|e| e.message().to_owned(), |Exact { text, is_whole }| if is_whole { text } else { text + "…" })
+}
 
 /// What of a nested value may still be told.
 #[derive(Debug)]
@@ -30,10 +38,10 @@ impl Inside {
             Value::Map(items) => ("map", items.len()),
             Value::Struct(members) => ("struct", members.len()),
             Value::Union(_, member) => return self.of(member),
-            other => return cut(other, WIDTH).into(),
+            other => return shown(other).into(),
         };
         if self.levels == 0 {
-            return cut(value, WIDTH).into();
+            return shown(value).into();
         }
         self.levels -= 1;
         let mut items = Vec::new();
@@ -55,7 +63,7 @@ impl Inside {
             }
             Value::Map(entries) => match entries.get(number) {
                 Ok(Value::Struct(entry)) => {
-                    let key = entry.get(0).map_or_else(|e| e.message().to_owned(), |key| cut(&key, WIDTH));
+                    let key = entry.get(0).map_or_else(|e| e.message().to_owned(), |key| shown(&key));
                     json!([key, self.found(entry.get(1))])
                 }
                 other => json!([number.to_string(), self.found(other)]),

@@ -4,9 +4,9 @@
 //! server ─▶ connection ─▶ routes ─┬▶ reading, following ─▶ frames ─▶ outgoing      rows as they lie in their files
 //!                                 ├▶ flight: the same, as calls of Arrow Flight
 //!                                 └▶ ingest ─▶ receive, decode, line ─▶ writer     one thread, one commit for many
-//! anatomy, bins, timeline, cells, groups, image, save, search, seek, sql, statistics, page: the page of `arrowwood view`
+//! anatomy, bins, timeline, cells, exact, groups, image, same, save, search, seek, sql, statistics, page: the page of `arrowwood view`
 //! tls, readiness: the certificate, and whether the disk takes rows · session, access, token: authentication and rights · budget, statement, running: limits of queries · untaken: of answers
-//! catalog, table, facts: the served tables and their state · producers: numbered batches received before
+//! catalog, table, snapshot, facts: the served tables and their state · producers: numbered batches received before
 //! engine, results, worker: SQL by an engine outside this crate · pull ─▶ client: a local prefix of a server's table
 //! log: messages and audit lines, by a thread of its own
 //! ```
@@ -30,6 +30,7 @@ mod condition;
 mod connection;
 mod decode;
 mod engine;
+mod exact;
 mod facts;
 mod flight;
 mod following;
@@ -57,11 +58,13 @@ mod response;
 mod results;
 mod routes;
 mod running;
+mod same;
 mod save;
 mod search;
 mod seek;
 mod server;
 mod session;
+mod snapshot;
 mod sql;
 mod statement;
 mod statistics;

@@ -20,6 +20,7 @@ use crate::query::Query;
 use crate::refusal::{Refusal, Result};
 use crate::response::{allow, empty, with_type};
 use crate::session::{Peer, Session, Shared};
+use crate::snapshot::Snapshot;
 
 /// What the page may load: its own files, and pictures it draws itself.
 const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -77,13 +78,14 @@ async fn first(shared: &Arc<Shared>, peer: &Peer, parts: &Parts) -> Option<Json>
         let name = &listed.first().ok_or_else(|| Refusal::not_found("there is no table"))?.name;
         session.check_read(name)?;
         let table = session.shared.catalog.get(name)?;
-        let facts = facts(session, &table)?;
+        let snapshot = Snapshot::of(table)?;
+        let facts = facts(session, &snapshot)?;
         let number = |name: &str| facts[name].as_u64().unwrap_or_default();
         let to = number("first_row").saturating_add(ROWS).min(number("end"));
         let count = facts["columns"].as_array().map_or(0, Vec::len);
         let at = (0..count.min(COLUMNS)).map(|column| column.to_string()).collect::<Vec<_>>().join(",");
         let query = Query::parse(Some(&format!("to={to}&at={at}&width={WIDTH}")), cells::PARAMETERS)?;
-        let cells = cells::cells(session, &table, &query)?;
+        let cells = cells::cells(session, &snapshot, &query)?;
         Ok(json!({"facts": facts, "cells": cells}))
     };
     timeout(PATIENCE, session.work(look)).await.ok()?.ok()

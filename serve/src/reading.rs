@@ -9,12 +9,13 @@ use bytes::Bytes;
 use hyper::header::{self, HeaderMap};
 
 use crate::budget::{Budget, Share};
-use crate::condition::parse_condition;
+use crate::condition::parse_condition_on;
 use crate::frames::{Framing, frames};
 use crate::outgoing::{Outgoing, Step, Steps};
 use crate::query::{Query, header, media_type};
 use crate::refusal::{Refusal, Result};
 use crate::session::Session;
+use crate::snapshot::{self, Snapshot};
 use crate::table::{Kind, Table};
 
 /// The maximum size of a record batch's body in bytes.
@@ -27,7 +28,8 @@ const BLOCK: u64 = 1 << 20;
 const UNPACKED: u64 = 64 << 20;
 
 /// The parameters of a request for rows.
-pub(crate) const PARAMETERS: &[&str] = &["from", "to", "columns", "column", "where", "limit", "format", "numbering"];
+pub(crate) const PARAMETERS: &[&str] =
+    &["from", "to", "columns", "column", "where", "limit", "format", "numbering", snapshot::PARAMETER];
 
 /// The format of sent rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,12 +109,14 @@ pub(crate) struct Selection {
     pub first_row: u64,
     pub end_row: u64,
     pub table_end: u64,
+    /// Identifies the [`Snapshot`].
+    pub id: String,
 }
 
 impl Selection {
     /// Parses the request `query`. Blocks.
     pub fn of(table: Arc<Table>, query: &Query) -> Result<Selection> {
-        let rows = table.rows().map_err(|e| Refusal::of_table(&e))?;
+        let Snapshot { table, rows, id } = Snapshot::meant(table, query)?;
         table.check_numbering(query.get("numbering")?)?;
         let len = rows.len().map_err(|e| Refusal::of_table(&e))?;
         let first = rows.first_row();
@@ -125,7 +129,7 @@ impl Selection {
         check_start(first_row, first, table_end)?;
         let end_row = query.number::<i64>("to")?.map_or(table_end, at).min(table_end).max(first_row);
         let columns = query.columns().map(|names| numbers(&rows, &names)).transpose()?;
-        let condition = query.get("where")?.map(|text| parse_condition(text, rows.schema())).transpose()?;
+        let condition = query.get("where")?.map(|text| parse_condition_on(text, &rows)).transpose()?;
         let limit = query.number::<u64>("limit")?.unwrap_or(u64::MAX);
         let mut rest = rows.slice(first_row - first, end_row - first_row).map_err(|e| Refusal::of_table(&e))?;
         if let Some(condition) = &condition {
@@ -146,6 +150,7 @@ impl Selection {
             first_row,
             end_row,
             table_end,
+            id,
         })
     }
 
@@ -215,10 +220,10 @@ impl Selection {
     /// Releases decompressed data.
     fn reopen(&mut self) -> arrowwood::Result<()> {
         let changed = || Error::new(ErrorKind::FileChanged, "the file was replaced while it was read");
-        if !self.table.is_same()? {
+        let (rows, id) = self.table.identified_rows()?;
+        if id != self.id {
             return Err(changed());
         }
-        let rows = self.table.rows()?;
         let left = self.rest.len()?;
         let start = self.next.checked_sub(rows.first_row()).ok_or_else(changed)?;
         self.rest = rows.slice(start, left)?;

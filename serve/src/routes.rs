@@ -9,7 +9,7 @@ use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use crate::anatomy;
 use crate::audit::AuditLine;
@@ -36,6 +36,7 @@ use crate::save::{self, SavedForm};
 use crate::search::{self, Search};
 use crate::seek;
 use crate::session::{Peer, Session, Shared, Trace};
+use crate::snapshot::{self, Snapshot};
 use crate::sql;
 use crate::statistics;
 use crate::timeline;
@@ -43,7 +44,7 @@ use crate::tls::Tls;
 
 /// Routes below a table for people who look at it.
 const LOOKS: &[&str] =
-    &["cells", "cell", "image", "views", "groups", "save", "seek", "sql", "statistics", "bins", "anatomy"];
+    &["cells", "cell", "text", "image", "views", "groups", "save", "seek", "sql", "statistics", "bins", "anatomy"];
 /// Bytes of the text of a schema.
 const SCHEMA: usize = 128 << 10;
 
@@ -231,8 +232,12 @@ async fn table(
     // Whoever may write has to know the columns.
     session.check_facts(name)?;
     let table = session.table(name).await?;
-    let facts = session.work(move |session| facts(session, &table)).await?;
-    Ok(json_response(StatusCode::OK, &facts))
+    let snapshot = session.work(move |_| Snapshot::of(table)).await?;
+    let id = snapshot_header(snapshot.id.clone())?;
+    let facts = session.work(move |session| facts(session, &snapshot)).await?;
+    let mut response = json_response(StatusCode::OK, &facts);
+    response.headers_mut().insert(own(SNAPSHOT), id);
+    Ok(response)
 }
 
 async fn create(session: Session, parts: &Parts, body: Incoming, name: &str) -> Result<Response<Outgoing>> {
@@ -268,10 +273,12 @@ async fn rows(session: Session, parts: &Parts, name: &str) -> Result<Response<Ou
         (own("arrowwood-end-row"), selection.end_row),
         (own("arrowwood-table-end"), selection.table_end),
     ];
+    let id = snapshot_header(selection.id.clone())?;
     let is_head = parts.method == Method::HEAD;
     let body = if is_head { Outgoing::empty() } else { reading::body(selection, form, session).await? };
     let mut response = with_type(StatusCode::OK, form.media_type(), body);
     response.headers_mut().extend(range.map(|(name, row)| (name, HeaderValue::from(row))));
+    response.headers_mut().insert(own(SNAPSHOT), id);
     Ok(response)
 }
 
@@ -300,54 +307,74 @@ async fn events(session: Session, parts: &Parts, name: &str) -> Result<Response<
     Ok(with_type(StatusCode::OK, "text/event-stream", following::body(events, &session)))
 }
 
-/// What people look at: cells as text, and what is told of columns, rows and bytes.
+/// What people look at: cells as text, and what is told of columns, rows and bytes. All of it is of one [`Snapshot`].
 async fn look(session: Session, parts: &Parts, name: &str, look: &str) -> Result<Response<Outgoing>> {
     allow(parts, &[Method::GET])?;
     session.check_read(name)?;
-    let query = |known| Query::parse(parts.uri.query(), known);
+    let query = Query::parse(parts.uri.query(), &[look_parameters(look), &[snapshot::PARAMETER]].concat())?;
     let table = session.table(name).await?;
+    let asked = query.clone();
+    let snapshot = session.work(move |_| Snapshot::meant(table, &asked)).await?;
+    let id = snapshot.id.clone();
+    let mut response = looked_at(session, snapshot, query, look).await?;
+    response.headers_mut().insert(own(SNAPSHOT), snapshot_header(id)?);
+    Ok(response)
+}
+
+fn look_parameters(look: &str) -> &'static [&'static str] {
+    match look {
+        "cells" => cells::PARAMETERS,
+        "cell" | "text" => anatomy::CELL_PARAMETERS,
+        "anatomy" => anatomy::PARAMETERS,
+        "bins" => bins::PARAMETERS,
+        "image" => image::PARAMETERS,
+        "groups" => groups::PARAMETERS,
+        "sql" => sql::PARAMETERS,
+        "save" => save::PARAMETERS,
+        "seek" => seek::PARAMETERS,
+        "statistics" => statistics::PARAMETERS,
+        _ => search::PARAMETERS,
+    }
+}
+
+async fn looked_at(session: Session, snapshot: Snapshot, query: Query, look: &str) -> Result<Response<Outgoing>> {
+    let lines = |steps| with_type(StatusCode::OK, Form::JsonLines.media_type(), steps);
     let found = match look {
-        "cells" => {
-            let query = query(cells::PARAMETERS)?;
-            session.work(move |session| cells::cells(session, &table, &query)).await?
-        }
-        "cell" => {
-            let query = query(anatomy::CELL_PARAMETERS)?;
-            session.work(move |_| anatomy::cell(&table, &query)).await?
-        }
-        "anatomy" => {
-            let query = query(anatomy::PARAMETERS)?;
-            session.work(move |_| anatomy::anatomy(&table, &query)).await?
-        }
-        "bins" => {
-            let query = query(bins::PARAMETERS)?;
-            if query.get("over")?.is_some() {
-                timeline::bins(&session, table, &query).await?
-            } else {
-                bins::bins(&session, table, &query).await?
-            }
-        }
-        "image" => {
-            let query = query(image::PARAMETERS)?;
-            return session.work(move |_| image::image(&table, &query)).await;
-        }
+        "cells" => session.work(move |session| cells::cells(session, &snapshot, &query)).await?,
+        "cell" => session.work(move |_| by_path(&snapshot, anatomy::cell(&snapshot, &query))).await?,
+        "text" => return session.work(move |session| anatomy::text(session, &snapshot, &query)).await,
+        "anatomy" => session.work(move |_| by_path(&snapshot, anatomy::anatomy(&snapshot, &query))).await?,
+        "bins" if query.get("over")?.is_some() => timeline::bins(&session, snapshot, &query).await?,
+        "bins" => bins::bins(&session, snapshot, &query).await?,
+        "image" => return session.work(move |_| image::image(&snapshot, &query)).await,
         "groups" => {
-            let query = query(groups::PARAMETERS)?;
             if let Some(form) = SavedForm::of(&query)? {
-                return groups::save(&session, table, query, form).await;
+                return groups::save(&session, snapshot, query, form).await;
             }
-            let grouping = session.work(move |session| Grouping::of(&table, &query, session.clone())).await?;
-            return Ok(with_type(StatusCode::OK, Form::JsonLines.media_type(), Outgoing::steps(grouping)));
+            let grouping = session.work(move |session| Grouping::of(snapshot, &query, session.clone())).await?;
+            return Ok(lines(Outgoing::steps(grouping)));
         }
-        "sql" => return sql::sql(&session, table, &query(sql::PARAMETERS)?).await,
-        "save" => return save::save(&session, table, &query(save::PARAMETERS)?).await,
-        "seek" => seek::seek(&session, table, &query(seek::PARAMETERS)?).await?,
-        "statistics" => statistics::statistics(&session, table, &query(statistics::PARAMETERS)?).await?,
+        "sql" => return sql::sql(&session, snapshot, &query).await,
+        "save" => return save::save(&session, snapshot, &query).await,
+        "seek" => seek::seek(&session, snapshot, &query).await?,
+        "statistics" => statistics::statistics(&session, snapshot, &query).await?,
         _ => {
-            let query = query(search::PARAMETERS)?;
-            let search = session.work(move |session| Search::of(table, &query, session.clone())).await?;
-            return Ok(with_type(StatusCode::OK, Form::JsonLines.media_type(), Outgoing::steps(search)));
+            let search = session.work(move |session| Search::of(snapshot, &query, session.clone())).await?;
+            return Ok(lines(Outgoing::steps(search)));
         }
     };
     Ok(json_response(StatusCode::OK, &found))
+}
+
+/// What was read by the path of a snapshot, if that is still there.
+fn by_path(snapshot: &Snapshot, found: Result<Json>) -> Result<Json> {
+    snapshot.check_current()?;
+    found
+}
+
+/// The header with what identifies the rows of an answer.
+const SNAPSHOT: &str = "arrowwood-snapshot";
+
+fn snapshot_header(id: String) -> Result<HeaderValue> {
+    HeaderValue::try_from(id).map_err(|e| Refusal::internal(e.to_string()))
 }

@@ -3,7 +3,6 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::sync::Arc;
 
 use arrowwood::{Dataset, Error};
 use bytes::Bytes;
@@ -15,7 +14,7 @@ use crate::reading::{Form, whole_body};
 use crate::refusal::{Refusal, Result};
 use crate::response::with_type;
 use crate::session::Session;
-use crate::table::Table;
+use crate::snapshot::Snapshot;
 
 pub(crate) const PARAMETERS: &[&str] = &["view", "format"];
 
@@ -43,18 +42,18 @@ impl SavedForm {
 }
 
 /// The rows of a view in its order, or for Parquet also all rows.
-pub(crate) async fn save(session: &Session, table: Arc<Table>, query: &Query) -> Result<Response<Outgoing>> {
+pub(crate) async fn save(session: &Session, snapshot: Snapshot, query: &Query) -> Result<Response<Outgoing>> {
     let of_table = |e: Error| Refusal::of_table(&e);
     let form = SavedForm::of(query)?
         .ok_or_else(|| Refusal::bad_request("format: arrow, jsonl, csv or parquet is expected"))?;
-    let view = query.get("view")?.map(|id| session.shared.views.get(id, &table.name)).transpose()?;
+    let view = query.get("view")?.map(|id| session.shared.views.get(id, &snapshot)).transpose()?;
     if view.is_none() && form != SavedForm::Parquet {
         return Err(Refusal::bad_request(
             "view: rows that were found or sorted are expected; `rows` sends all of them",
         ));
     }
     let find = move |_: &Session| {
-        let rows = table.rows().map_err(of_table)?;
+        let rows = snapshot.rows;
         let Some(view) = view else { return Ok(rows) };
         let places: Option<Vec<u64>> = view.rows.iter().map(|number| number.checked_sub(rows.first_row())).collect();
         let dropped = || Refusal::new(StatusCode::GONE, "dropped", "some of the rows were dropped; search again");

@@ -2,19 +2,18 @@
 //! disconnects.
 
 use std::io;
-use std::sync::Arc;
 
 use arrowwood::{Dataset, Error, Predicate};
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
 
 use crate::budget::{Budget, Share};
-use crate::condition::parse_condition;
+use crate::condition::parse_condition_on;
 use crate::outgoing::{Step, Steps};
 use crate::query::Query;
 use crate::refusal::{Refusal, Result};
 use crate::session::Session;
-use crate::table::Table;
+use crate::snapshot::Snapshot;
 
 pub(crate) const PARAMETERS: &[&str] = &["where", "sort", "descending"];
 
@@ -29,8 +28,7 @@ const SORTING: u128 = 24;
 /// A search in progress.
 pub(crate) struct Search {
     session: Session,
-    table: Arc<Table>,
-    rows: Dataset,
+    snapshot: Snapshot,
     condition: Option<Predicate>,
     sort: Option<(String, bool)>,
     /// The part of the rows that may match, and the number searched.
@@ -42,10 +40,10 @@ pub(crate) struct Search {
 
 impl Search {
     /// Parses the request `query`. Blocks.
-    pub fn of(table: Arc<Table>, query: &Query, session: Session) -> Result<Search> {
+    pub fn of(snapshot: Snapshot, query: &Query, session: Session) -> Result<Search> {
         let of_table = |e: Error| Refusal::of_table(&e);
-        let rows = table.rows().map_err(of_table)?;
-        let condition = query.get("where")?.map(|text| parse_condition(text, rows.schema())).transpose()?;
+        let rows = &snapshot.rows;
+        let condition = query.get("where")?.map(|text| parse_condition_on(text, rows)).transpose()?;
         let sort = query.get("sort")?.map(str::to_owned);
         let descending = query.flag("descending")?;
         if let Some(name) = &sort {
@@ -66,7 +64,7 @@ impl Search {
         };
         let sort = sort.map(|name| (name, descending));
         let budget = session.budget();
-        Ok(Search { session, table, rows, condition, sort, inside, searched: 0, found: Vec::new(), budget })
+        Ok(Search { session, snapshot, condition, sort, inside, searched: 0, found: Vec::new(), budget })
     }
 
     /// Searches the next rows; returns a line with the progress. Blocks.
@@ -90,7 +88,7 @@ impl Search {
         share.grow(self.sorting().map_err(of_table)?)?;
         self.sort().map_err(of_table)?;
         let rows = self.found.len();
-        let id = self.session.shared.views.add(&self.table.name, self.found);
+        let id = self.session.shared.views.add(&self.snapshot, self.found);
         Ok((None, json!({"view": id, "rows": rows, "searched": self.searched, "of": all, "whole": is_whole})))
     }
 
@@ -98,23 +96,23 @@ impl Search {
     /// sorted.
     fn sorting(&self) -> arrowwood::Result<usize> {
         let Some((name, _)) = &self.sort else { return Ok(0) };
-        let all = self.rows.len()?.max(1);
+        let all = self.snapshot.rows.len()?.max(1);
         let rows = if self.condition.is_some() { self.found.len() as u64 } else { all };
-        let column = u128::from(self.rows.select(&[name])?.nbytes()?) * u128::from(rows) / u128::from(all);
+        let column = u128::from(self.snapshot.rows.select(&[name])?.nbytes()?) * u128::from(rows) / u128::from(all);
         Ok(usize::try_from(u128::from(rows) * SORTING + column).unwrap_or(usize::MAX))
     }
 
     fn sort(&mut self) -> arrowwood::Result<()> {
-        let first = self.rows.first_row();
+        let first = self.snapshot.rows.first_row();
         let Some((name, descending)) = &self.sort else { return Ok(()) };
         let by = [(name, *descending)];
         if self.condition.is_none() {
-            self.found = self.rows.row_order(&by)?.into_iter().map(|row| first + row).collect();
+            self.found = self.snapshot.rows.row_order(&by)?.into_iter().map(|row| first + row).collect();
             return Ok(());
         }
         let numbers: Vec<u64> = self.found.iter().map(|row| row - first).collect();
         // Only the column itself is gathered.
-        let order = self.rows.select(&[name])?.rows_at(&numbers)?.row_order(&by)?;
+        let order = self.snapshot.rows.select(&[name])?.rows_at(&numbers)?.row_order(&by)?;
         self.found = order.into_iter().filter_map(|at| self.found.get(usize::try_from(at).ok()?).copied()).collect();
         Ok(())
     }

@@ -1,8 +1,6 @@
 //! Finds the first row at or after a value, such as a time: by binary search if rows are sorted by it, else by
 //! scanning.
 
-use std::sync::Arc;
-
 use arrow_schema::{DataType, Field};
 use arrowwood::{Dataset, Error, Predicate};
 use serde_json::{Value as Json, json};
@@ -12,7 +10,7 @@ use crate::condition::{ConditionError, is_temporal, parse_condition};
 use crate::query::Query;
 use crate::refusal::{Refusal, Result};
 use crate::session::Session;
-use crate::table::Table;
+use crate::snapshot::Snapshot;
 
 pub(crate) const PARAMETERS: &[&str] = &["value", "at", "view"];
 
@@ -63,14 +61,14 @@ fn condition(rows: &Dataset, field: &Field, value: &str) -> Result<Predicate> {
 }
 
 /// The number of the first row at or after a value; in a view, its position there.
-pub(crate) async fn seek(session: &Session, table: Arc<Table>, query: &Query) -> Result<Json> {
+pub(crate) async fn seek(session: &Session, snapshot: Snapshot, query: &Query) -> Result<Json> {
     let of_table = |e: Error| Refusal::of_table(&e);
-    let view = query.get("view")?.map(|id| session.shared.views.get(id, &table.name)).transpose()?;
+    let view = query.get("view")?.map(|id| session.shared.views.get(id, &snapshot)).transpose()?;
     if view.as_ref().is_some_and(|view| !view.rows.is_sorted()) {
         return Err(Refusal::bad_request("the rows are in another order; go to a time before you sort them"));
     }
     let value = query.get("value")?.ok_or_else(|| Refusal::bad_request("value: a time is expected"))?.to_owned();
-    let rows = session.work(move |_| table.rows().map_err(of_table)).await?;
+    let rows = snapshot.rows;
     let column = column(&rows, query)?;
     let field = rows.schema().field(column).clone();
     let condition = condition(&rows, &field, &value)?;

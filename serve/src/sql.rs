@@ -14,6 +14,7 @@ use crate::refusal::{Refusal, Result};
 use crate::response::json_response;
 use crate::save::{SavedForm, saved};
 use crate::session::Session;
+use crate::snapshot::Snapshot;
 use crate::statement::{Running, Statement, engine_of};
 use crate::table::Table;
 
@@ -36,7 +37,7 @@ pub(crate) async fn statement(session: &Session, query: &Query) -> Result<Runnin
 }
 
 /// The first rows of a query, or all of them as a file. Ends when the client disconnects.
-pub(crate) async fn sql(session: &Session, of: Arc<Table>, query: &Query) -> Result<Response<Outgoing>> {
+pub(crate) async fn sql(session: &Session, snapshot: Snapshot, query: &Query) -> Result<Response<Outgoing>> {
     let text = text(query)?;
     let form = SavedForm::of(query)?;
     let Some(engine) = session.shared.sql.clone() else {
@@ -45,7 +46,9 @@ pub(crate) async fn sql(session: &Session, of: Arc<Table>, query: &Query) -> Res
         return Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, "no_engine", detail));
     };
     let most = if form.is_some() { SAVED } else { MOST };
-    let found = first_rows(session, engine, (text, of), most + 1).await?;
+    let found = first_rows(session, engine, (text, snapshot.table.clone()), most + 1).await?;
+    // The engine opens the path by itself.
+    session.work(move |_| snapshot.check_current()).await?;
     let of_table = |e: Error| Refusal::of_table(&e);
     let len = found.len().map_err(of_table)?;
     if let Some(form) = form {
@@ -58,7 +61,7 @@ pub(crate) async fn sql(session: &Session, of: Arc<Table>, query: &Query) -> Res
         return saved(session, found, form).await;
     }
     let tell = move |_: &Session| {
-        let mut told = table(&found.head(MOST).map_err(of_table)?).map_err(of_table)?;
+        let mut told = table(&found.head(MOST).map_err(of_table)?, 0).map_err(of_table)?;
         told["whole"] = json!(len <= MOST);
         Ok(told)
     };

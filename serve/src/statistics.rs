@@ -2,7 +2,7 @@
 //! when the client asks for it.
 
 use std::cmp::Ordering;
-use std::sync::Arc;
+use std::time::Instant;
 
 use arrowwood::{Column, Dataset, Error, ErrorKind, Value, cut};
 use serde_json::{Value as Json, json};
@@ -13,8 +13,9 @@ use crate::cells::{columns, one_column};
 use crate::numbers::{both, each_number, ends, is_number, text_of};
 use crate::query::Query;
 use crate::refusal::{Refusal, Result};
+use crate::same;
 use crate::session::Session;
-use crate::table::Table;
+use crate::snapshot::Snapshot;
 
 pub(crate) const PARAMETERS: &[&str] = &["at", "sample"];
 
@@ -86,7 +87,7 @@ fn if_supported<T>(result: arrowwood::Result<T>) -> arrowwood::Result<Option<T>>
 
 impl Glance {
     fn of(column: &Column) -> arrowwood::Result<Glance> {
-        let shown = |value: Value<'_>| key(&value).map(|key| (key, cut(&value, WIDTH)));
+        let shown = |value: Value<'_>| key(&value).map(|key| (key, shown(&value)));
         let nulls = column.null_count()?;
         let mean = if is_number(column.data_type()) { if_supported(column.mean())?.flatten() } else { None };
         let rows = column.len()?;
@@ -123,6 +124,23 @@ impl Glance {
     }
 }
 
+/// A value with all digits.
+fn shown(value: &Value<'_>) -> String {
+    cut(format_args!("{value}"), WIDTH)
+}
+
+/// The place in `len` rows of the row at a place in their sample.
+fn sampled(len: u64, place: u64) -> u64 {
+    let (blocks, size) = SAMPLE;
+    if len <= blocks * size { place } else { block_start(len, place / size) + place % size }
+}
+
+/// Where a block of a sample of `len` rows begins.
+fn block_start(len: u64, block: u64) -> u64 {
+    let (blocks, size) = SAMPLE;
+    (u128::from(len - size) * u128::from(block) / u128::from(blocks - 1)) as u64
+}
+
 /// Some rows from everywhere, or all if they are few.
 fn sample(rows: &Dataset) -> arrowwood::Result<Dataset> {
     let len = rows.len()?;
@@ -130,8 +148,8 @@ fn sample(rows: &Dataset) -> arrowwood::Result<Dataset> {
     if len <= blocks * size {
         return Ok(rows.clone());
     }
-    let start = |block: u64| (u128::from(len - size) * u128::from(block) / u128::from(blocks - 1)) as u64;
-    let parts = (0..blocks).map(|block| rows.slice(start(block), size)).collect::<arrowwood::Result<Vec<_>>>()?;
+    let parts =
+        (0..blocks).map(|block| rows.slice(block_start(len, block), size)).collect::<arrowwood::Result<Vec<_>>>()?;
     let sample = Dataset::concat(&parts)?;
     sample.prefetch();
     Ok(sample)
@@ -161,25 +179,36 @@ fn finite(column: &Column) -> arrowwood::Result<Option<(f64, f64)>> {
     Ok(found.flatten().map(|ends| (ends.min, ends.max)))
 }
 
-/// The most frequent values of the rows, how often each comes, and how many values there are.
-fn top(column: &Column) -> arrowwood::Result<Option<Json>> {
+/// The most frequent values of the rows, how often each comes, and the condition for it; and how many values there are.
+/// `number_of` has the number of the row at a place in the column.
+fn top(column: &Column, number_of: &dyn Fn(u64) -> u64) -> arrowwood::Result<Option<Json>> {
     // Its name could be that of the counts.
     let renamed = column.as_dataset().with_names(&["value"])?.column_at(0)?;
     let Some(counts) = if_supported(renamed.value_counts())? else { return Ok(None) };
+    let most = counts.head(TOP)?;
+    let within = column.as_dataset();
+    let begun = Instant::now();
+    let conditions = same::conditions((within.schema(), 0), &most.select_at(&[0])?, within, number_of, || {
+        begun.elapsed() < same::PATIENCE
+    })?;
     let mut listed = Vec::new();
-    for row in counts.head(TOP)?.rows() {
+    for (row, condition) in most.rows().zip(conditions) {
         let row = row?;
         let value = row.get(0)?;
-        let text = if value.is_null() { Json::Null } else { cut(&value, WIDTH).into() };
-        listed.push(json!([text, row.get(1)?.to_json()?]));
+        let text = if value.is_null() { Json::Null } else { shown(&value).into() };
+        listed.push(json!([text, row.get(1)?.to_json()?, condition]));
     }
     Ok(Some(json!({"values": listed, "distinct": counts.len()?, "of": column.len()?})))
 }
 
 /// What pictures a column: a histogram of numbers, the most frequent of other values. Of `column`, or of its sample.
-fn picture(column: &Column, ends: Option<(f64, f64)>) -> arrowwood::Result<Vec<(&'static str, Json)>> {
+fn picture(
+    column: &Column,
+    ends: Option<(f64, f64)>,
+    number_of: &dyn Fn(u64) -> u64,
+) -> arrowwood::Result<Vec<(&'static str, Json)>> {
     if !is_number(column.data_type()) {
-        return Ok(top(column)?.map(|top| ("top", top)).into_iter().collect());
+        return Ok(top(column, number_of)?.map(|top| ("top", top)).into_iter().collect());
     }
     let Some((low, high)) = ends else { return Ok(Vec::new()) };
     let counts = bars(column, low, if high > low { high } else { low + 1.0 })?;
@@ -198,19 +227,22 @@ fn of_sample(rows: &Dataset) -> arrowwood::Result<Json> {
     let column = sample(rows)?.column_at(0)?;
     let mut told = Glance::of(&column)?.to_json();
     let ends = if is_number(column.data_type()) { finite(&column)? } else { None };
-    picture(&column, ends)?.into_iter().for_each(|(name, json)| told[name] = json);
+    let len = rows.len()?;
+    let number_of = |place| rows.first_row() + sampled(len, place);
+    picture(&column, ends, &number_of)?.into_iter().for_each(|(name, json)| told[name] = json);
     Ok(told)
 }
 
 /// Statistics of the columns that are asked for: of one as such, of several as a list. Of all rows they take as long as
 /// reading them, and end when the client goes.
-pub(crate) async fn statistics(session: &Session, table: Arc<Table>, query: &Query) -> Result<Json> {
+pub(crate) async fn statistics(session: &Session, snapshot: Snapshot, query: &Query) -> Result<Json> {
     let of_table = |e: Error| Refusal::of_table(&e);
-    let rows = session.work(move |_| table.rows().map_err(of_table)).await?;
+    let rows = snapshot.rows;
     let is_list = query.get("at")?.is_some_and(|at| at.contains(','));
     let numbers = if is_list { columns(&rows, query)? } else { vec![one_column(&rows, query)?] };
     let is_sample = query.flag("sample")?;
     let len = rows.len().map_err(of_table)?;
+    let schema = rows.schema().clone();
     let selected = numbers.iter().map(|&number| rows.select_at(&[number]).map_err(of_table));
     let selected = selected.collect::<Result<Vec<_>>>()?;
     let mut budget = session.budget();
@@ -221,7 +253,12 @@ pub(crate) async fn statistics(session: &Session, table: Arc<Table>, query: &Que
             exact(&mut budget, rows, len, told).await?;
         }
     }
-    for (rows, told) in selected.iter().zip(&mut told) {
+    for ((rows, number), told) in selected.iter().zip(numbers).zip(&mut told) {
+        if same::name_of(&schema, number).is_none()
+            && let Some(values) = told.pointer_mut("/top/values").and_then(Json::as_array_mut)
+        {
+            values.iter_mut().for_each(|value| value[2] = Json::Null);
+        }
         let field = rows.schema().field(0);
         told["name"] = field.name().as_str().into();
         told["type"] = arrowwood::field_type_name(field).into();
@@ -281,7 +318,9 @@ async fn exact(budget: &mut Budget, rows: &Dataset, len: u64, told: &mut Json) -
     let name = if is_number { "unique" } else { "top" };
     if len <= COUNTED && repeats(told, name) {
         let rows = rows.clone();
-        let count = move |column: Column| if is_number { unique(&column) } else { top(&column) };
+        let first = rows.first_row();
+        let number_of = move |place| first + place;
+        let count = move |column: Column| if is_number { unique(&column) } else { top(&column, &number_of) };
         let look = move |_: &mut Share| rows.column_at(0).and_then(count).map_err(of_table);
         // At most so many rows are counted, and less than half of their values differ.
         if let Some(counted) = budget.work(len as usize * VALUE, look).await? {

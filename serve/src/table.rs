@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use arrow_schema::SchemaRef;
 use arrowwood::{
     Bytes, Dataset, Error, ErrorKind, Follow, Mapping, Mode, Open, Result, exists, follow, open, table_stat,
 };
@@ -25,6 +26,8 @@ const LINGER: Duration = Duration::from_secs(2);
 const STALE: Duration = Duration::from_secs(10);
 /// The maximum age of an open file before it is checked for replacement.
 const REOPEN: Duration = Duration::from_secs(60);
+/// How often a file that changes while it is opened is opened again.
+const TRIES: usize = 5;
 /// The interval between two checks of a table with continuous commits.
 const REST: Duration = Duration::from_micros(200);
 /// The interval of checks for durable rows in a table written by other processes: initially, and while nothing changes.
@@ -61,26 +64,55 @@ struct Newest {
     used: Instant,
     /// The time of the last change of the directory's entries before that.
     names: Option<SystemTime>,
+    /// Identifies the files that were opened; that of a growing table is the table's own.
+    state: String,
+    /// The schema of rows, and what identifies both.
+    id: Option<(SchemaRef, String)>,
 }
 
 impl Newest {
-    fn open(path: &Path) -> Result<Newest> {
+    fn open(path: &Path, kind: Kind) -> Result<Newest> {
         let names = names_changed(path);
         let rows = open(path)?;
-        Ok(Newest::now(rows, None, names))
+        let state = if kind == Kind::Files { state_of_all(&rows)? } else { String::new() };
+        Ok(Newest::now(rows, None, names, state))
     }
 
     /// Opens a file, whose mapping all requests share: its pages are entered in the process's tables once.
     fn map(path: &Path) -> Result<Newest> {
-        let names = names_changed(path);
-        let mapping = Mapping::open(path, Mode::Read)?;
-        let rows = rows_of(&mapping, path)?;
-        Ok(Newest::now(rows, Some(mapping), names))
+        for _ in 0..TRIES {
+            let names = names_changed(path);
+            let state = state_of(path);
+            let mapping = Mapping::open(path, Mode::Read)?;
+            let rows = rows_of(&mapping, path)?;
+            // Else one of the two may be that of another file.
+            if state == state_of(path) {
+                return Ok(Newest::now(rows, Some(mapping), names, state));
+            }
+        }
+        Err(Error::new(ErrorKind::FileChanged, "the file is being replaced or written").at(path))
     }
 
-    fn now(rows: Dataset, mapping: Option<Mapping>, names: Option<SystemTime>) -> Newest {
+    fn now(rows: Dataset, mapping: Option<Mapping>, names: Option<SystemTime>, state: String) -> Newest {
         let now = Instant::now();
-        Newest { rows, mapping, opened: now, used: now, names }
+        Newest { rows, mapping, opened: now, used: now, names, state, id: None }
+    }
+
+    /// Identifies what columns and numbers of rows mean: the files, and `schema`.
+    fn id(&mut self, of: &Identity, schema: &SchemaRef) -> String {
+        // Both are compared by their addresses first.
+        if let Some((known, id)) = &self.id
+            && (Arc::ptr_eq(known, schema) || known == schema)
+        {
+            return id.clone();
+        }
+        let state = if self.state.is_empty() { &of.numbering() } else { &self.state };
+        let mut hash = Sha256::new();
+        hash.update(state);
+        hash.update(format!("{:?}", schema.fields()));
+        let id = short_hex(hash);
+        self.id = Some((schema.clone(), id.clone()));
+        id
     }
 
     /// Whether it was opened longer than `age` ago, and files were added or removed since.
@@ -93,6 +125,37 @@ impl Newest {
 fn rows_of(mapping: &Mapping, path: &Path) -> Result<Dataset> {
     let bytes = Bytes::of_mapping(mapping.clone()).map_err(|e| e.at(path))?;
     Open::new().named_bytes(bytes, path)
+}
+
+/// Identifies a file as it is now, by what changes when it is replaced or written.
+fn state_of(path: &Path) -> String {
+    let mut hash = Sha256::new();
+    note_state(path, &mut hash);
+    short_hex(hash)
+}
+
+/// Identifies the files of a dataset as they are now.
+fn state_of_all(rows: &Dataset) -> Result<String> {
+    let mut hash = Sha256::new();
+    let places = if rows.is_empty()? { Vec::new() } else { rows.places()? };
+    places.iter().for_each(|place| note_state(&place.path, &mut hash));
+    Ok(short_hex(hash))
+}
+
+fn note_state(path: &Path, hash: &mut Sha256) {
+    hash.update(path.as_os_str().as_encoded_bytes());
+    if let Ok(data) = fs::metadata(path) {
+        for number in [data.dev(), data.ino(), data.len()] {
+            hash.update(number.to_le_bytes());
+        }
+        for number in [data.mtime(), data.mtime_nsec()] {
+            hash.update(number.to_le_bytes());
+        }
+    }
+}
+
+fn short_hex(hash: Sha256) -> String {
+    hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn names_changed(path: &Path) -> Option<SystemTime> {
@@ -132,7 +195,7 @@ impl Identity {
             // May change when the machine has restarted: then replicas compare their rows again.
             None => hash.update(self.device.to_le_bytes()),
         }
-        hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+        short_hex(hash)
     }
 }
 
@@ -162,7 +225,7 @@ impl Table {
     /// # Errors
     /// As [`arrowwood::open`].
     pub fn open(name: &str, path: PathBuf, kind: Kind, identity: Identity) -> Result<Table> {
-        let newest = if kind == Kind::Table { Some(Newest::open(&path)?) } else { None };
+        let newest = if kind == Kind::Table { Some(Newest::open(&path, kind)?) } else { None };
         Ok(Table {
             name: name.to_owned(),
             path,
@@ -190,9 +253,27 @@ impl Table {
     /// # Errors
     /// As [`Dataset::refresh`].
     pub fn rows(&self) -> Result<Dataset> {
+        self.newest_rows(&mut locked(&self.newest))
+    }
+
+    /// The [rows](Table::rows), and what identifies them: another text where columns, or numbers of rows, may mean others.
+    /// Blocks.
+    ///
+    /// # Errors
+    /// As [`Table::rows`]; `FileChanged` if the table was replaced meanwhile.
+    pub fn identified_rows(&self) -> Result<(Dataset, String)> {
         let mut newest = locked(&self.newest);
+        let rows = self.newest_rows(&mut newest)?;
+        if self.kind == Kind::Table && !self.is_same()? {
+            return Err(Error::new(ErrorKind::FileChanged, "the table was replaced").at(&self.path));
+        }
+        let id = newest.as_mut().map(|known| known.id(&self.identity, rows.schema()));
+        Ok((rows, id.unwrap_or_default()))
+    }
+
+    fn newest_rows(&self, newest: &mut Option<Newest>) -> Result<Dataset> {
         if self.kind != Kind::Table {
-            return self.file_rows(&mut newest);
+            return self.file_rows(newest);
         }
         if let Some(known) = newest.as_mut().filter(|known| !known.is_outdated(&self.path, STALE))
             && let Ok(rows) = known.rows.refresh()
@@ -203,7 +284,7 @@ impl Table {
         }
         // Segments may have been dropped, or replaced by compaction or repair.
         self.renewals.fetch_add(1, Ordering::Relaxed);
-        let opened = Newest::open(&self.path)?;
+        let opened = Newest::open(&self.path, self.kind)?;
         Ok(newest.insert(opened).rows.clone())
     }
 
@@ -250,7 +331,7 @@ impl Table {
 
     fn file_rows(&self, newest: &mut Option<Newest>) -> Result<Dataset> {
         let is_kept = |known: &&mut Newest| {
-            let is_same = self.kind == Kind::Files || known.names == names_changed(&self.path);
+            let is_same = self.kind == Kind::Files || known.state == state_of(&self.path);
             is_same && known.rows.footprint().copied <= self.keeps && known.opened.elapsed() < REOPEN
         };
         let known = match newest.as_mut().filter(is_kept) {
@@ -258,9 +339,10 @@ impl Table {
                 known.used = Instant::now();
                 known
             }
-            None => {
-                newest.insert(if self.kind == Kind::File { Newest::map(&self.path) } else { Newest::open(&self.path) }?)
-            }
+            None => newest.insert(match self.kind {
+                Kind::File => Newest::map(&self.path)?,
+                kind => Newest::open(&self.path, kind)?,
+            }),
         };
         match &known.mapping {
             Some(mapping) if self.keeps == 0 => rows_of(mapping, &self.path),

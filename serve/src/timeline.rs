@@ -10,11 +10,14 @@ use serde_json::{Value as Json, json};
 
 use crate::bins::{Asked, SAMPLE, Span, by_threads, looked_at, to_json};
 use crate::budget::{Budget, Share};
+use crate::condition::parse_condition;
 use crate::numbers::{Ends, each_number, each_time, is_time, time_of};
 use crate::query::Query;
 use crate::refusal::{Refusal, Result};
+use crate::same::name_of;
 use crate::session::Session;
-use crate::table::{Kind, Table};
+use crate::snapshot::Snapshot;
+use crate::table::Kind;
 
 /// Characters of a time.
 const WIDTH: usize = 60;
@@ -202,9 +205,9 @@ struct Found {
 }
 
 impl Timeline {
-    async fn of(session: &Session, table: Arc<Table>, query: &Query) -> Result<Timeline> {
-        let kind = table.kind;
-        let asked = Asked::of(session, table, query).await?;
+    fn of(snapshot: Snapshot, query: &Query) -> Result<Timeline> {
+        let kind = snapshot.table.kind;
+        let asked = Asked::of(snapshot, query)?;
         let wrong = || Refusal::bad_request("over: the number of a column of times is expected");
         let number =
             query.number::<usize>("over")?.filter(|over| *over < asked.rows.num_columns()).ok_or_else(wrong)?;
@@ -217,6 +220,16 @@ impl Timeline {
         let is_sorted = is_one && asked.rows.sorted_by().is_some_and(|by| by.name() == over.name());
         let rows = asked.from - asked.first_row..asked.to - asked.first_row;
         Ok(Timeline { asked, over, number, rows, is_sorted })
+    }
+
+    /// The condition that holds for the rows with times from `start` to before `stop`.
+    fn condition(&self, start: i64, stop: i64) -> Option<String> {
+        let name = name_of(self.asked.rows.schema(), self.number)?;
+        let last = if stop == i64::MAX { stop } else { stop - 1 };
+        let bound = |time| Some(format!("'{}'", time_of(self.over.data_type(), time).to_json().ok()?.as_str()?));
+        let text = format!("{name} >= {} and {name} <= {}", bound(start)?, bound(last)?);
+        // Times beyond the calendar have no text.
+        parse_condition(&text, self.asked.rows.schema()).is_ok().then_some(text)
     }
 
     /// The first time and the last; of rows in no order, by looking at all times.
@@ -311,8 +324,8 @@ impl Timeline {
 }
 
 /// The bins over time that `query` asks for. Ends when the client goes.
-pub(crate) async fn bins(session: &Session, table: Arc<Table>, query: &Query) -> Result<Json> {
-    let timeline = Timeline::of(session, table, query).await?;
+pub(crate) async fn bins(session: &Session, snapshot: Snapshot, query: &Query) -> Result<Json> {
+    let timeline = Timeline::of(snapshot, query)?;
     let mut budget = session.budget();
     let given = [query.number::<i64>("start")?, query.number::<i64>("stop")?];
     let (start, stop) = match given {
@@ -338,6 +351,7 @@ pub(crate) async fn bins(session: &Session, table: Arc<Table>, query: &Query) ->
         "start": (!is_empty).then(|| start.to_string()),
         "stop": (!is_empty).then(|| stop.to_string()),
         "ends": (!is_empty).then(|| [text(start), text(if stop == i64::MAX { stop } else { stop - 1 })]),
+        "condition": if is_empty { None } else { timeline.condition(start, stop) },
         "sorted": timeline.is_sorted,
         "rows": found.rows,
         "first_row": found.first_row,

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hyper::StatusCode;
 
 use crate::refusal::{Refusal, Result};
+use crate::snapshot::Snapshot;
 
 /// The maximum number of views.
 const KEPT: usize = 4;
@@ -15,6 +16,7 @@ const KEPT: usize = 4;
 pub(crate) struct View {
     id: String,
     table: String,
+    snapshot: String,
     /// Their numbers in the table.
     pub rows: Vec<u64>,
 }
@@ -25,10 +27,11 @@ pub(crate) struct Views(Mutex<(u64, VecDeque<Arc<View>>)>);
 
 impl Views {
     /// # Errors
-    /// 404 for a view that was dropped.
-    pub fn get(&self, id: &str, table: &str) -> Result<Arc<View>> {
+    /// 404 for a view that was dropped, or is one of other rows.
+    pub fn get(&self, id: &str, of: &Snapshot) -> Result<Arc<View>> {
         let views = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = views.1.iter().find(|view| view.id == id && view.table == table).cloned();
+        let found =
+            views.1.iter().find(|view| view.id == id && view.table == of.table.name && view.snapshot == of.id).cloned();
         found.ok_or_else(|| {
             let detail = "the rows that were found are no longer kept; search again";
             Refusal::new(StatusCode::NOT_FOUND, "no_view", detail)
@@ -36,11 +39,16 @@ impl Views {
     }
 
     /// Keeps the rows of a table; returns their id.
-    pub fn add(&self, table: &str, rows: Vec<u64>) -> String {
+    pub fn add(&self, of: &Snapshot, rows: Vec<u64>) -> String {
         let mut views = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         views.0 += 1;
         let id = views.0.to_string();
-        views.1.push_back(Arc::new(View { id: id.clone(), table: table.to_owned(), rows }));
+        views.1.push_back(Arc::new(View {
+            id: id.clone(),
+            table: of.table.name.clone(),
+            snapshot: of.id.clone(),
+            rows,
+        }));
         while views.1.len() > KEPT {
             views.1.pop_front();
         }

@@ -183,7 +183,9 @@ def test_columns_make_predicates(both):
         # The same rows without the column, or as another slice of all.
         assert rows_of(ds.select(["row"])[predicate]) == rows_of(ds[:][predicate]) == expected, name
         assert ds.select(["row"])[predicate].column_names == ["row"], name
-        assert ds.select(["row"]).aggregate(where=predicate, row="count")["row"].to_pylist() == [len(expected)], name
+        assert ds.select(["row"]).aggregate(where=predicate, rows=("row", "count"))["rows"].to_pylist() == [
+            len(expected)
+        ], name
     assert rows_of(ds[10:20][ds[10:20]["n"].is_not_null()]) == [i for i in range(10, 20) if n[i] is not None]
 
 
@@ -425,7 +427,7 @@ def close(found, expected):
 def test_aggregate_names(both):
     ds, table = both
     assert ds.aggregate("key", price="mean").schema.names == ["key", "price"]
-    assert ds.aggregate(price="count", n="count").to_pylist() == [
+    assert ds.aggregate(price=("price", "count"), n=("n", "count")).to_pylist() == [
         {"price": len(table) - table["price"].null_count, "n": len(table) - table["n"].null_count}
     ]
     assert ds[:0].aggregate("key", price="mean").to_pylist() == []

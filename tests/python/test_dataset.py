@@ -158,8 +158,8 @@ def test_head_and_tail(stocks_file, stocks):
     ds, expected = aw.open(stocks_file), stocks.to_pylist()
     assert ds.head().to_pylist() == expected[:5] and ds.tail().to_pylist() == expected[-5:]
     assert ds.head(0).to_pylist() == [] and len(ds.tail(10**6)) == 560
-    with pytest.raises(aw.InvalidArgument):
-        ds.head(-1)
+    assert ds.head(-3).to_pylist() == expected[:-3] and ds.tail(-3).to_pylist() == expected[3:]
+    assert len(ds.head(-560)) == len(ds.tail(-(2**63))) == 0
 
 
 def test_batches(stocks_file, stocks):

@@ -2,6 +2,7 @@
 
 import pickle
 import re
+from collections.abc import Mapping as AbstractMapping
 from decimal import Decimal
 
 import numpy as np
@@ -231,13 +232,13 @@ def test_functions_of_numpy_take_columns_and_keywords(ds):
     [
         ("join", "ds.sql("),
         ("merge", "aw.scan(ds).join"),
-        ("rolling", "over (order by"),
-        ("pivot", "pivot self"),
+        ("rolling", "(order by ts rows 9 preceding)"),
+        ("pivot", "ds.to_polars().pivot("),
         ("group_by", "ds.aggregate(by="),
         ("with_columns", "aw.scan(ds).with_columns"),
         ("dropna", "ds.drop_nulls("),
         ("sort_values", "ds.sort("),
-        ("to_parquet", "copy self to"),
+        ("to_parquet", 'aw.write(ds, "x.parquet")'),
         ("iloc", "ds[10:20]"),
         ("price", "ds['price']"),
         ("mean", 'ds["x"].mean()'),
@@ -254,14 +255,14 @@ def test_what_a_column_has_not_says_what_to_write(ds):
     for name, hint in (
         ("cast", "::double"),
         ("str", "ds.sql"),
-        ("dt", "set timezone='UTC'; select hour(x)"),
+        ("dt", "set timezone='UTC'; select *, hour(ts)"),
         ("isin", "is_in"),
-        ("argmax", "np.argmax(column)"),
+        ("argmax", "np.nanargmax(column)"),
         ("x", "'x'"),
     ):
         with pytest.raises(AttributeError, match=re.escape(hint)):
             getattr(ds["a"], name)
-    for name, hint in (("sqrt", 'pl.col("x").sqrt()'), ("isin", "is_in"), ("between", "is_between"), ("x", "'x'")):
+    for name, hint in (("sqrt", 'pl.col("y").sqrt()'), ("isin", "is_in"), ("between", "is_between"), ("x", "'x'")):
         with pytest.raises(AttributeError, match=re.escape(hint)):
             getattr(aw.col("a"), name)
 
@@ -305,40 +306,6 @@ def test_objects_of_other_libraries_in_the_wrong_place(ds, tmp_path):
             aw.writer(tmp_path / "t", "a: list<int>", **options)
     with pytest.raises(aw.NotFound, match=re.escape(f"in {tmp_path / 'none'}, which does not exist")):
         aw.writer(tmp_path / "none" / "t", "a: int")
-
-
-def test_lines_of_hints_work(ds, tmp_path, monkeypatch):
-    """Those that can be run as they stand, with columns called x and y."""
-    monkeypatch.chdir(tmp_path)
-    from arrowwood import _hints
-
-    times = pa.array(np.arange(20) * 1_000_000_000, pa.timestamp("us"))
-    rows = aw.from_arrow(pa.table({"x": list(range(20)), "y": [0.5, None] * 10, "ts": times}))
-    names = {
-        "ds": rows,
-        "other": rows.rename({"y": "z"}),
-        "aw": aw,
-        "pl": pl,
-        "np": np,
-        "column": rows["x"],
-        "low": 1,
-        "high": 2,
-    }
-    done = 0
-    for table in (_hints._OF_DATASET, _hints._OF_COLUMN):
-        for name, hint in table.items():
-            for line in hint.replace("{name}", name).split(", or "):
-                # Some are no whole lines.
-                line = line.partition("; rows")[0].partition("; where")[0]
-                is_part = any(
-                    part in line
-                    for part in ("…", "plt", "torch", ", the columns", "which is", " and ", "NumPy's", "; ")
-                )
-                if is_part or line[:4] in ("for ", "[f(v"):
-                    continue
-                eval(line, {**names, "other": rows} if "concat" in line else dict(names))
-                done += 1
-    assert done > 150
 
 
 def test_tables_print_as_people_read(ds):
@@ -412,3 +379,68 @@ def test_large_values_that_are_equal_do_not_vary(value, count):
     assert aw.from_arrow(pa.table({"x": values}))["x"].var() == 0
     grouped = aw.from_arrow(pa.table({"x": values, "by": [1] * count})).aggregate("by", x="var")
     assert grouped["x"].to_pylist() == [0]
+
+
+def test_a_dataset_is_a_dict_of_its_columns(ds, tmp_path):
+    """It was one of the first two names of each row."""
+    columns = dict(ds)
+    assert list(columns) == ds.keys() == ds.columns == list({**ds})
+    assert {name: column.to_pylist() for name, column in columns.items()} == COLUMNS
+    counts = dict(ds["b"].value_counts())
+    assert dict(zip(counts["b"], counts["count"])) == {"x": 2, None: 1, "y": 1}
+    assert dict(ds[["a", "b"]][:0]).keys() == {"a", "b"}
+
+
+def test_keys_make_a_dataset_nothing_else(ds, tmp_path):
+    """What looks for keys before it looks for Arrow data, or for rows, takes it as before."""
+    duckdb = pytest.importorskip("duckdb")
+    table = pa.table(COLUMNS)
+    assert not isinstance(ds, AbstractMapping) and [*ds] == table.to_pylist()
+    assert pa.table(ds) == table and pl.DataFrame(ds).equals(pl.from_arrow(table))
+    assert pd.DataFrame.from_arrow(ds).equals(table.to_pandas())
+    assert duckdb.sql("from ds").fetchall() == [tuple(row.values()) for row in table.to_pylist()]
+    for data in (ds, [ds], iter([ds, ds[:0]])):
+        aw.write(data, tmp_path / "again.arrow")
+        assert aw.open(tmp_path / "again.arrow").to_arrow() == table
+    builder = aw.Builder(ds.schema)
+    builder.append(ds)
+    assert builder.finish().to_arrow() == table and aw.concat([ds, ds]).shape == (8, 4)
+    assert pickle.loads(pickle.dumps(ds)).to_arrow() == table
+
+
+def test_a_name_in_an_aggregate_means_one_thing():
+    """What could be two is refused, with what to write for each."""
+    ds = aw.from_arrow(
+        pa.table({"k": ["a", "a"], "n": [1, None], "mean": [2.0, 4.0], "max": [9.0, 7.0], "count": [3, 5]})
+    )
+
+    def ways(**columns):
+        with pytest.raises(aw.InvalidArgument, match="is ambiguous, as ") as raised:
+            ds.aggregate(**columns)
+        first, second = re.search(r": write (.*?) for .*, or (.*?) for ", str(raised.value)).groups()
+        return [next(iter(eval(f"ds.aggregate({way})", {"ds": ds})[0].values())) for way in (first, second)]
+
+    assert ways(n="count") == [1, 2]
+    assert ways(count="count") == [2, 2]
+    assert ways(mean="max") == [4.0, 8.0]
+    assert ways(max="mean") == [8.0, 4.0]
+    assert ways(sum="count") == [8, 2]
+    with pytest.raises(aw.InvalidArgument, match='n="count" is ambiguous.*rows="count" for the number of rows'):
+        ds.aggregate("k", n="count")
+    with pytest.raises(aw.InvalidArgument, match='write .*, or rows_1="count"'):
+        ds.rename({"k": "rows"}).aggregate(n="count")
+    # One of the two has no meaning, or both have the same.
+    assert ds.select("k", "n").aggregate(rows="count")[0] == {"rows": 2}
+    assert ds.select("n", "max").aggregate(mean="max")[0] == {"mean": 8.0}
+    assert ds.select("n", "mean").aggregate(mean="max")[0] == {"mean": 4.0}
+    assert ds.aggregate(mean="mean", max="max")[0] == {"mean": 3.0, "max": 9.0}
+    assert ds.aggregate(max="n", rows="count", n="sum")[0] == {"max": 1, "rows": 2, "n": 1}
+
+
+def test_a_name_in_an_aggregation_means_one_thing(tmp_path):
+    with aw.writer(tmp_path / "t", "n: int, mean: float, max: float") as writer:
+        writer.append_row(mean=1.0, max=2.0)
+    for columns in ({"n": "count"}, {"mean": "max"}):
+        with pytest.raises(aw.InvalidArgument, match="is ambiguous"):
+            aw.aggregation(tmp_path / "t", **columns)
+    assert aw.aggregation(tmp_path / "t", rows="count").refresh()[0] == {"rows": 1}

@@ -11,6 +11,8 @@ export interface Facts {
   kind: "table" | "file" | "files";
   first_row: number;
   end: number;
+  /** What columns and numbers of rows mean: another one where the file is another. */
+  snapshot: string;
   durable_end?: number;
   sorted_by?: string | null;
   columns: Column[];
@@ -46,7 +48,8 @@ export interface Statistics {
   mean: number | null;
   exact: boolean;
   histogram?: { counts: number[]; ends: [string, string] };
-  top?: { values: [string | null, number][]; distinct: number; of: number };
+  /** The most frequent values as text, how often each comes, and the condition for it, if there is one. */
+  top?: { values: [string | null, number, string | null][]; distinct: number; of: number };
   /** How many numbers there are, in the rows that were looked at for that. */
   unique?: { distinct: number; of: number };
 }
@@ -65,6 +68,8 @@ export interface Bins {
   stop?: string | null;
   /** The first and the last as text. */
   ends?: [string, string] | null;
+  /** That of the rows with times in between. */
+  condition?: string | null;
   rows?: number | null;
   sorted?: boolean;
   /** The first of the rows, where these are sorted by time. */
@@ -176,8 +181,12 @@ export interface CellDetail {
   row: number;
   column: string;
   type: string;
+  /** The value with all its digits; if it is not `whole`, its first characters. */
   value?: string | null;
+  whole?: boolean;
   error?: string;
+  /** That of the rows with this value, if there is one. */
+  condition?: string | null;
   /** The value as a tree, if it is nested. */
   inside?: Nested;
   /** Its media type, if the cell holds a picture. */
@@ -207,6 +216,8 @@ export interface Groups {
   keys: number;
   columns: { name: string; type: string }[];
   cells: Cell[][];
+  /** That of the rows of each group, if there is one. */
+  conditions: (string | null)[];
   error?: string;
 }
 
@@ -223,7 +234,17 @@ export class Refused extends Error {
   }
 }
 
+const GONE = "the server does not answer; it may have been stopped";
+
 let base = "/v1/tables";
+/** The rows that are meant: the server refuses to answer from those of another file. */
+let snapshot = "";
+let replaced = () => {};
+
+/** Calls `hear` when the file turns out to be another one, of which nothing must be shown beside what is. */
+export function onReplaced(hear: () => void) {
+  replaced = hear;
+}
 
 /** Who carries requests: the browser, or, where the page is in a notebook and has no server in reach, who shows it there. */
 let carry: (address: string, signal?: AbortSignal) => Promise<Response> = (address, signal) =>
@@ -279,6 +300,7 @@ async function embed(): Promise<void> {
 
 export function url(route: string, parameters: Parameters = {}): string {
   const query = new URLSearchParams();
+  if (route && snapshot) query.set("snapshot", snapshot);
   for (const [name, value] of Object.entries(parameters)) {
     if (Array.isArray(value)) value.forEach((each) => query.append(name, each));
     else if (value !== undefined && value !== null && value !== false && value !== "") query.set(name, String(value));
@@ -293,10 +315,11 @@ async function ask(address: string, signal?: AbortSignal): Promise<Response> {
     response = await carry(address, signal);
   } catch (e) {
     if ((e as Error).name === "AbortError") throw e;
-    throw new Refused("the server does not answer; it may have been stopped", 0, "gone");
+    throw new Refused(GONE, 0, "gone");
   }
   if (response.ok) return response;
   const problem = await response.json().catch(() => ({}));
+  if (problem.code === "file_changed") replaced();
   const hint = response.status === 401 ? ": open the URL that arrowwood view has printed" : "";
   throw new Refused((problem.detail ?? response.statusText) + hint, response.status, problem.code ?? "");
 }
@@ -308,6 +331,11 @@ export async function get<T>(route: string, parameters: Parameters = {}, signal?
 /** What an address answers, to be kept. */
 export async function blob(address: string): Promise<Blob> {
   return (await ask(address)).blob();
+}
+
+/** The whole text of a cell. */
+export async function wholeText(row: number, at: number): Promise<string> {
+  return (await ask(url("text", { row, at }))).text();
 }
 
 /** What the page begins with: what is told of its table, and the first rows where they are there already. */
@@ -323,7 +351,9 @@ export async function open(): Promise<First> {
   const first = sent ? (JSON.parse(sent) as First) : undefined;
   const name = first ? first.facts.name : (await get<{ tables: { name: string }[] }>("")).tables[0].name;
   base += `/${encodeURIComponent(name)}`;
-  return first ?? { facts: await get<Facts>("") };
+  const opened = first ?? { facts: await get<Facts>("") };
+  snapshot = opened.facts.snapshot;
+  return opened;
 }
 
 /** The last line of an answer that comes line by line; `report` hears each. */
@@ -373,29 +403,87 @@ export async function grouped(
   return last;
 }
 
-/** Calls `came` with the table's extent whenever that changes, until the table is `gone`. */
-export async function events(came: (extent: Extent) => void, gone: () => void) {
+/**
+ * Milliseconds between signs that the server is there, and those without one after which it is said to be gone. In a notebook all waits
+ * while a cell runs, and the notebook says that the server is gone.
+ */
+const ALIVE = isEmbedded ? undefined : 400;
+const SILENCE = isEmbedded ? 2 ** 31 - 1 : 1500;
+
+/** Who is told of what becomes of a table or file. */
+export interface Watcher {
+  /** How far it goes, at first and whenever that changes. */
+  came(extent: Extent): void;
+  /** It is no longer there, or another one is. */
+  ended(): void;
+  /** The server does not answer; it is asked again until it does, and then `came` is called. */
+  lost(why: string): void;
+}
+
+/** The texts of a response as they come, until it ends or nothing has come for a while. */
+async function* pieces(response: Response, going: AbortController): AsyncGenerator<string> {
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
   for (;;) {
+    const timer = setTimeout(() => going.abort(), SILENCE);
+    const { value, done } = await reader.read().finally(() => clearTimeout(timer));
+    if (done) return;
+    yield value;
+  }
+}
+
+/** Resolves once the page is in sight. */
+const inSight = () =>
+  new Promise<void>((done) => {
+    const look = () => {
+      if (document.hidden) return;
+      document.removeEventListener("visibilitychange", look);
+      done();
+    };
+    document.addEventListener("visibilitychange", look);
+    look();
+  });
+
+/** Tells `watcher` what becomes of the table or file; while the page is out of sight nothing, as browsers have few connections. */
+export async function watch({ came, ended, lost }: Watcher) {
+  for (;;) {
+    await inSight();
+    const going = new AbortController();
+    let isLeft = false;
+    const leave = () => {
+      if (!document.hidden) return;
+      isLeft = true;
+      going.abort();
+    };
+    document.addEventListener("visibilitychange", leave);
+    const timer = setTimeout(() => going.abort(), SILENCE);
+    let why = GONE;
     try {
-      const response = await ask(url("events", { interval: 100 }));
-      const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+      const response = await ask(url("events", { interval: 100, alive: ALIVE }), going.signal);
+      clearTimeout(timer);
       let text = "";
-      for (;;) {
-        const { value, done } = await reader.read();
-        if (done) break;
-        text += value;
+      for await (const piece of pieces(response, going)) {
+        text += piece;
         const parts = text.split("\n\n");
         text = parts.pop()!;
-        if (parts.some((part) => /^event: end$/m.test(part))) return gone();
+        if (parts.some((part) => /^event: end$/m.test(part))) return ended();
         const rows = parts
           .map((part) => /^data: (.*)$/m.exec(part))
           .filter((data) => data)
           .at(-1);
         if (rows) came(JSON.parse(rows[1]));
       }
-    } catch {
-      // The server may be back in a moment.
+    } catch (e) {
+      if (e instanceof Refused) {
+        if (e.code === "file_changed" || e.code === "not_found") return ended();
+        why = e.message;
+      }
+    } finally {
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", leave);
     }
+    going.abort();
+    if (isLeft) continue;
+    lost(why);
     await new Promise((done) => setTimeout(done, 1000));
   }
 }

@@ -1,6 +1,6 @@
 // A cell in full, and its bytes, in the panel.
 
-import { type BufferPlace, type CellDetail, get, type Inside, isEmbedded, picture } from "./api.js";
+import { type BufferPlace, type CellDetail, get, type Inside, isEmbedded, picture, wholeText } from "./api.js";
 import { bytes, count, el, plural } from "./dom.js";
 import { localTime, zoneOf } from "./types.js";
 
@@ -10,7 +10,7 @@ const OPEN = 2;
 export interface CellActions {
   close(): void;
   show(cell: CellDetail): void;
-  only(text: string | null): void;
+  only(condition: string): void;
 }
 
 /** A nested value as a tree. */
@@ -61,23 +61,39 @@ function placeOf({ place }: CellDetail): HTMLElement[] {
   ];
 }
 
-function shownValue(cell: CellDetail): HTMLElement[] {
-  const { error, value, inside, type } = cell;
+/** A cell's value; of a long one the beginning, and a button that fetches the rest. */
+function shownValue(cell: CellDetail, whole: () => Promise<string>): HTMLElement[] {
+  const { error, value, inside, type, whole: isWhole } = cell;
   if (error !== undefined) return [el("p", { class: "error" }, error)];
   if (value === null || value === undefined) return [el("pre", { class: "value null" }, "null")];
   const zone = zoneOf(type);
   const local = zone && localTime(value, zone);
+  const shown = inside ? el("div", { class: "value" }, tree(inside)) : el("pre", { class: "value" }, value);
+  const rest = el("p", { class: "hint rest" });
+  const all = async () => {
+    rest.replaceChildren("loading the rest …");
+    try {
+      const text = await whole();
+      shown.replaceWith(el("pre", { class: "value" }, text));
+      rest.replaceChildren(`all ${plural(text.length, "character")}`);
+    } catch (e) {
+      rest.replaceChildren((e as Error).message);
+    }
+  };
+  if (!isWhole && !inside) rest.append(`The first ${plural(value.length, "character")}; there are more. `);
+  if (!isWhole || inside) rest.append(el("button", { click: () => void all() }, inside ? "As JSON" : "All of it"));
   return [
-    inside ? el("div", { class: "value" }, tree(inside)) : el("pre", { class: "value" }, value),
+    shown,
+    ...(rest.childNodes.length ? [rest] : []),
     ...(local ? [el("p", { class: "basis" }, local)] : []),
     ...(value === "" ? [el("p", { class: "hint" }, "Text of no characters.")] : []),
   ];
 }
 
-/** Puts a text on the clipboard; the button says so. */
-async function copy(button: HTMLElement, text: string) {
+/** Puts a cell's whole text on the clipboard; the button says so. */
+async function copy(button: HTMLElement, whole: () => Promise<string>) {
   try {
-    await navigator.clipboard.writeText(text);
+    await navigator.clipboard.writeText(await whole());
     button.textContent = "Copied";
   } catch (e) {
     button.textContent = (e as Error).message;
@@ -97,19 +113,20 @@ export async function cellPanel(
     cell.image &&
     el("img", { class: "picture", src: await picture(row, at), alt: `The picture in this cell, ${cell.image}` });
   if (signal.aborted) return;
-  const { value, error } = cell;
+  const { value, condition } = cell;
+  const whole = () => wholeText(row, at);
   const copies = typeof value === "string" && !isEmbedded && el("button", {}, "Copy");
-  if (copies) copies.addEventListener("click", () => void copy(copies, value));
+  if (copies) copies.addEventListener("click", () => void copy(copies, whole));
   into.replaceChildren(
     el("button", { class: "close", "aria-label": "Close", click: close }, "×"),
     el("h2", {}, cell.column),
     el("p", { class: "type" }, `${cell.type} · row ${count(cell.row)}`),
     ...(image ? [image] : []),
-    ...shownValue(cell),
+    ...shownValue(cell, whole),
     el(
       "p",
       { class: "actions" },
-      error === undefined && el("button", { click: () => only(value ?? null) }, "Only these rows"),
+      condition && el("button", { click: () => only(condition) }, "Only these rows"),
       copies,
       cell.place && el("button", { click: () => show(cell) }, "Show in the file"),
     ),

@@ -114,7 +114,7 @@ export interface GlanceActions {
   isPinned: boolean;
   pin(): void;
   move(by: number): void;
-  only(value: string | null): void;
+  only(condition: string): void;
   close(): void;
 }
 
@@ -161,6 +161,13 @@ export async function panel(
     told,
     over,
   );
+  const labelOf = ([value, , condition]: [string | null, number, string | null]) => {
+    const kind = value === null ? "null" : "";
+    const only = () => actions.only(condition!);
+    return condition === null
+      ? el("span", { class: kind }, value ?? "null")
+      : el("button", { class: kind, title: "Only these rows", click: only }, value ?? "null");
+  };
   const show = (statistics: Statistics) => {
     const fact = (name: string, value: string) => [el("dt", {}, name), el("dd", {}, value)];
     const { top, histogram } = statistics;
@@ -194,26 +201,7 @@ export async function panel(
             el(
               "table",
               { class: "top" },
-              ...top.values.map(([value, n]) =>
-                el(
-                  "tr",
-                  {},
-                  el(
-                    "td",
-                    {},
-                    el(
-                      "button",
-                      {
-                        class: value === null ? "null" : "",
-                        title: "Only these rows",
-                        click: () => actions.only(value),
-                      },
-                      value ?? "null",
-                    ),
-                  ),
-                  el("td", {}, count(n)),
-                ),
-              ),
+              ...top.values.map((value) => el("tr", {}, el("td", {}, labelOf(value)), el("td", {}, count(value[1])))),
             ),
           ]
         : []),

@@ -1,6 +1,6 @@
 // Groups of the rows that the filter leaves: counts, sums, means and so on, as a table that can be sorted.
 
-import { type Cell, type Column, type Groups, grouped, type Report, url } from "./api.js";
+import { type Column, type Groups, grouped, type Report, url } from "./api.js";
 import { count, el, plural } from "./dom.js";
 import { saves } from "./save.js";
 import { table } from "./table.js";
@@ -48,7 +48,7 @@ export class Group {
     private formats: string[],
     private columns: Column[],
     private changed: () => void,
-    private only: (tests: [Column, string | null][]) => void,
+    private only: (condition: string) => void,
   ) {
     this.element = el(
       "section",
@@ -193,11 +193,9 @@ export class Group {
       const button = el("button", { title: `${name}: ${type}`, "data-sort": i, click: () => sort(i) }, name + mark);
       return [button, { "aria-sort": order === i ? (descending ? "descending" : "ascending") : "none" }];
     };
-    const lead = (cells: Cell[], text: string) => {
-      const keys = cells.slice(0, by.length);
-      const isWhole = keys.length > 0 && keys.every((cell) => cell === null || typeof cell === "string");
-      const only = () => this.only(by.map((at, i) => [this.columns[at], keys[i] as string | null]));
-      return isWhole ? el("button", { title: "Only these rows", click: only }, text) : text;
+    const lead = (group: number, text: string) => {
+      const condition = found.conditions[group];
+      return condition ? el("button", { title: "Only these rows", click: () => this.only(condition) }, text) : text;
     };
     const focused = (document.activeElement as HTMLElement | null)?.dataset?.sort;
     this.table.replaceChildren(table(found.columns, found.cells, head, lead));

@@ -20,6 +20,7 @@ const KEYS: [string, string][] = [
 const CONDITIONS = [
   'price > 100 and symbol in ("IBM", "MSFT")',
   "time >= '2024-05-17' and note is not null",
+  "price is not nan and note is as in row 17",
   "not (volume == 0 or price < 1)",
 ];
 

@@ -4,18 +4,19 @@ import { Apart } from "./apart.js";
 import {
   type CellDetail,
   type Cells,
-  type Column,
   type Extent,
-  events,
   type Facts,
   type First,
   get,
   isEmbedded,
+  onReplaced,
   open,
   type Refused,
   type Report,
   search,
   url,
+  watch,
+  wholeText,
 } from "./api.js";
 import { cellPanel } from "./cell.js";
 import { clamp, count, el, plural } from "./dom.js";
@@ -23,19 +24,9 @@ import { bars, forget, panel, repaint, sampled, spark } from "./glance.js";
 import { Grid } from "./grid.js";
 import { Group } from "./group.js";
 import { help } from "./help.js";
-import {
-  literal,
-  orderOf,
-  orderText,
-  type Place,
-  placeOf,
-  placeText,
-  quoted,
-  TABS,
-  type Tab,
-  widthsOf,
-  widthsText,
-} from "./place.js";
+import { named } from "./names.js";
+import { Notice, type Offer, REMOVED, REPLACED, sentence } from "./notice.js";
+import { orderOf, orderText, type Place, placeOf, placeText, TABS, type Tab, widthsOf, widthsText } from "./place.js";
 import { Plot } from "./plot.js";
 import { Rows } from "./rows.js";
 import { formats, saves } from "./save.js";
@@ -58,6 +49,9 @@ class Page {
   private end: number;
   private isFollowing = false;
   private isChasing = false;
+  /** Whether the server does not answer, and whether the table was followed before. */
+  private isAlone = false;
+  private resumes = false;
   private view: { id: string; rows: number; whole: boolean } | undefined;
   private searching: AbortController | undefined;
   private looking = new AbortController();
@@ -101,7 +95,7 @@ class Page {
     { class: "follow", "aria-pressed": "false", click: () => this.follow(!this.isFollowing) },
     "Follow",
   );
-  private message = el("p", { class: "message", role: "alert", hidden: true });
+  private notice = new Notice();
   private aside = el("aside", { class: "panel", "aria-label": "Details", hidden: true });
   private main = el("main", { id: "main" });
   private help = help();
@@ -134,10 +128,9 @@ class Page {
         this.tab("rows");
         this.grid.go(row);
       },
-      between: (column, low, high) => {
+      only: (where) => {
         this.place.tab = "rows";
-        const { name } = columns[column];
-        void this.search({ where: `${quoted(name)} >= '${low}' and ${quoted(name)} <= '${high}'` });
+        void this.search({ where });
       },
     });
     this.formats = formats(facts.parquet);
@@ -147,7 +140,7 @@ class Page {
       this.formats,
       columns,
       () => this.save(),
-      (tests) => this.only(tests),
+      (condition) => this.only(condition),
     );
     const tab = (name: Tab) =>
       el(
@@ -160,13 +153,13 @@ class Page {
     document.title = `${facts.name} · Arrowwood`;
     document.body.replaceChildren(
       this.header(isTable),
-      this.message,
+      this.notice.element,
       el("div", { class: "middle" }, this.main, this.aside),
       this.footer(),
       this.names(),
       this.help,
     );
-    this.listen(isTable);
+    this.listen();
   }
 
   private header(isTable: boolean): HTMLElement {
@@ -212,7 +205,7 @@ class Page {
     );
   }
 
-  private listen(isTable: boolean) {
+  private listen() {
     this.filter.addEventListener("keydown", (event) => event.key === "Enter" && void this.search());
     this.filter.addEventListener("search", () => !this.filter.value && this.place.where && void this.search());
     this.goto.addEventListener("keydown", (event) => event.key === "Enter" && void this.leap());
@@ -226,12 +219,12 @@ class Page {
     });
     document.addEventListener("keydown", (event) => this.key(event));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.repaint());
-    if (isTable) {
-      void events(
-        (extent) => this.grew(extent),
-        () => this.say("The table was removed, or can no longer be read."),
-      );
-    }
+    onReplaced(() => this.replaced());
+    void watch({
+      came: (extent) => this.foundAgain(extent),
+      ended: () => void this.ended(),
+      lost: (why) => this.alone(why),
+    });
   }
 
   async start() {
@@ -272,10 +265,47 @@ class Page {
     this.main.querySelector<HTMLElement>("#grid")?.focus({ preventScroll: true });
   }
 
-  /** Says what is wrong, and offers what can be done. */
-  private say(text = "", offer?: [string, () => void]) {
-    this.message.replaceChildren(text, ...(offer ? [" ", el("button", { click: offer[1] }, offer[0])] : []));
-    this.message.hidden = !text;
+  /** The server does not answer: nothing is followed, and that is said. */
+  private alone(why: string) {
+    this.unfollow();
+    if (this.isAlone && this.notice.isShown) return;
+    this.isAlone = true;
+    this.say(sentence(why));
+  }
+
+  /** Follows no longer, until the server is there again. */
+  private unfollow() {
+    this.resumes ||= this.isFollowing;
+    if (this.isFollowing) this.follow(false);
+  }
+
+  /** The server is there, and has this much. */
+  private foundAgain(extent: Extent) {
+    const { isAlone, resumes } = this;
+    [this.isAlone, this.resumes] = [false, false];
+    this.grew(extent);
+    if (isAlone) this.say();
+    if (resumes) this.follow(true);
+  }
+
+  /** There is nothing more to be told of the table or file: it is another one, or was removed. */
+  private async ended() {
+    const now = await get<Facts>("").catch(() => undefined);
+    if (now && now.snapshot !== this.facts.snapshot) return this.replaced();
+    if (this.isFollowing) this.follow(false);
+    this.say(REMOVED[this.facts.kind]);
+  }
+
+  /** What is shown is of a file that was there before: nothing of the new one is shown beside it. */
+  private replaced() {
+    if (this.isFollowing) this.follow(false);
+    const text = REPLACED[this.facts.kind];
+    if (isEmbedded) this.notice.end(`${text} Run the cell again.`);
+    else this.notice.end(text, ["Reload", () => location.reload()]);
+  }
+
+  private say(text = "", offer?: Offer) {
+    this.notice.say(text, offer);
   }
 
   /** The rows that are shown: of the table as far as it is looked at, or those that were found. */
@@ -308,17 +338,20 @@ class Page {
 
   /** Rows could not be had: of a view that the server no longer keeps they are searched again. */
   private async lost(e: Refused) {
+    if (e.code === "file_changed") return this.replaced();
     if (e.code === "no_view") return this.search(this.place);
     if (e.code === "dropped") {
       this.facts = await get<Facts>("");
       this.extent.first_row = this.facts.first_row;
       return this.rows();
     }
+    if (e.code !== "gone") return this.say(e.message);
     const again = () => {
       this.say();
       this.grid.rows.retry();
     };
-    this.say(e.message, e.code === "gone" ? ["Try again", again] : undefined);
+    this.unfollow();
+    this.say(sentence(e.message), ["Try again", again]);
   }
 
   private tell(report?: Report) {
@@ -381,6 +414,10 @@ class Page {
   }
 
   private follow(isFollowing: boolean) {
+    if (isFollowing && this.isAlone) {
+      this.resumes = true;
+      return;
+    }
     this.isFollowing = false;
     if (isFollowing) {
       this.tab("rows");
@@ -438,12 +475,10 @@ class Page {
     }
   }
 
-  /** Leaves only the rows with these values, of those that are left. */
-  private only(tests: [Column, string | null][]) {
-    const test = ([{ name, type }, value]: [Column, string | null]) =>
-      value === null ? `${quoted(name)} is null` : `${quoted(name)} == ${literal(type, value)}`;
-    const before = this.filter.value.trim();
-    const where = [...(before ? [`(${before})`] : []), ...tests.map(test)].join(" and ");
+  /** Leaves only the rows for which a condition of the server holds, of those that are left. */
+  private only(condition: string) {
+    const before = this.place.where;
+    const where = before ? `(${before}) and ${condition}` : condition;
     if (this.place.tab === "group") this.place.tab = "rows";
     void this.search({ ...this.place, where });
   }
@@ -496,7 +531,7 @@ class Page {
           void this.glance(number);
         },
         move: (by) => this.grid.move(number, this.grid.placeOf(number) + by),
-        only: (value) => this.only([[column, value]]),
+        only: (condition) => this.only(condition),
         close: () => this.close(),
       },
       this.aim(),
@@ -513,7 +548,7 @@ class Page {
       this.tab("file");
       void this.apart.mark(cell);
     };
-    const only = (value: string | null) => this.only([[this.facts.columns[column], value]]);
+    const only = (condition: string) => this.only(condition);
     try {
       await cellPanel(this.aside, number, column, { close: () => this.close(), show, only }, signal);
     } catch (e) {
@@ -521,14 +556,15 @@ class Page {
     }
   }
 
-  /** Puts a cell in full on the clipboard. */
+  /** Puts a cell's whole text on the clipboard. */
   private async copy(row: number, column: number) {
     const number = this.grid.rows.number(row);
     if (number === undefined || isEmbedded) return;
     try {
-      const { value, error } = await get<CellDetail>("cell", { row: number, at: column });
-      await navigator.clipboard.writeText(error ?? value ?? "");
-      this.status.textContent = `Copied row ${count(number)}, ${this.facts.columns[column].name}`;
+      const text = await wholeText(number, column);
+      await navigator.clipboard.writeText(text);
+      const { name } = this.facts.columns[column];
+      this.status.textContent = `Copied row ${count(number)}, ${name}: ${plural(text.length, "character")}`;
     } catch (e) {
       this.say((e as Error).message);
     }
@@ -554,21 +590,11 @@ class Page {
     this.focus();
   }
 
-  /** The columns whose names are, begin with, or contain a text. */
-  private named(wanted: string): number[] {
-    const rank = (name: string) => (name === wanted ? 0 : name.startsWith(wanted) ? 1 : name.includes(wanted) ? 2 : 3);
-    const ranked = this.facts.columns.map(({ name }, column) => ({ column, rank: rank(name.toLowerCase()) }));
-    return ranked
-      .filter(({ rank }) => rank < 3)
-      .sort((a, b) => a.rank - b.rank)
-      .map(({ column }) => column);
-  }
-
   /** Goes to the column that is looked for, and to the next one with the same text. */
   private find() {
     const wanted = this.finder.value.trim();
     if (!wanted) return;
-    const all = this.named(wanted.toLowerCase());
+    const all = named(this.facts.columns, wanted.toLowerCase());
     if (!all.length) return this.say(`No column is called ${wanted}.`);
     const before = this.found.wanted === wanted ? all.indexOf(this.found.at) : -1;
     this.found = { wanted, at: all[(before + 1) % all.length] };

@@ -116,9 +116,3 @@ export function widthsOf(text: string, count: number): Map<number, number> {
     pairs.flatMap((pair) => (pair && Number(pair[1]) < count ? [[Number(pair[1]), Number(pair[2])]] : [])),
   );
 }
-
-/** A column's name as conditions have it, and a value. */
-export const quoted = (name: string) =>
-  /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`;
-export const literal = (type: string, text: string) =>
-  /^(u?int|float|decimal|bool)/.test(type) && !/nan|inf/i.test(text) ? text : `'${text.replaceAll("'", "''")}'`;

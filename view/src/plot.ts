@@ -14,8 +14,8 @@ export interface PlotEvents {
   extent(): [number, number];
   moved(): void;
   go(row: number): void;
-  /** Shows the rows whose times in a column lie between two, both included. */
-  between(column: number, low: string, high: string): void;
+  /** Shows the rows for which a condition holds. */
+  only(condition: string): void;
 }
 
 const least = (a: bigint, b: bigint) => (a < b ? a : b);
@@ -40,8 +40,11 @@ export class Plot {
   private across: HTMLSelectElement;
   private looking: AbortController | undefined;
   private brush: [number, number] | undefined;
-  /** The pixel that is pointed at. */
+  /** Where the pointer is, in pixels. */
+  private pointer: number | undefined;
+  /** The same, if there is something to be read off. */
   private pointed: number | undefined;
+  private shower = el("button", { click: () => this.rows() }, "Show the rows");
   private readout = el("p", { class: "readout", "aria-hidden": true });
 
   constructor(
@@ -77,7 +80,7 @@ export class Plot {
         times.length > 0 && el("span", {}, "over"),
         times.length > 0 && this.across,
         el("button", { click: () => this.all() }, "All"),
-        el("button", { click: () => this.rows() }, "Show the rows"),
+        this.shower,
         this.title,
       ),
       el("div", { class: "sheet" }, this.canvas, this.readout),
@@ -190,7 +193,7 @@ export class Plot {
     const { bins, over } = this;
     if (over === undefined) return this.events.go(Number(this.from));
     if (typeof bins?.first_row === "number") this.events.go(bins.first_row);
-    else if (bins?.ends) this.events.between(over, ...bins.ends);
+    else if (bins?.condition) this.events.only(bins.condition);
   }
 
   async load() {
@@ -218,7 +221,7 @@ export class Plot {
             : { from: first, to: end, start: String(this.from), stop: String(this.to) };
         const bins = await ask({ ...range, count: wide, sample });
         this.bins = bins;
-        this.draw();
+        this.point(this.pointer);
         if (bins.exact) break;
       }
     } catch (e) {
@@ -229,6 +232,7 @@ export class Plot {
   /** Reads off what is drawn at a pixel. */
   private point(x: number | undefined) {
     const { bins } = this;
+    this.pointer = x;
     const bin =
       bins && x !== undefined ? Math.floor((x / Math.max(1, this.canvas.clientWidth)) * bins.bins.length) : -1;
     const found = bins?.bins[bin];
@@ -297,6 +301,7 @@ export class Plot {
     const range = bins.range ? `, from ${bins.range[0]} to ${bins.range[1]}` : "";
     const over = time ? `${time.name} from ${low} to ${high}` : plural(bins.to - bins.from, "row");
     this.canvas.setAttribute("aria-label", `${name} over ${over}${range}`);
+    this.shower.disabled = !!time && typeof bins.first_row !== "number" && !bins.condition;
     const order =
       time && bins.sorted === false
         ? ` The rows are not known to be sorted by ${time.name}: each look reads all of them, and a range of times is a filter, as it has no first row.`

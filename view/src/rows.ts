@@ -135,7 +135,7 @@ export class Rows {
       this.came();
     } catch (e) {
       if (e instanceof Refused) {
-        this.failed.set(key, e.code === "gone" ? undefined : e.message);
+        this.failed.set(key, e.code === "gone" || e.code === "file_changed" ? undefined : e.message);
         this.lost(e);
         this.came();
       }

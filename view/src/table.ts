@@ -6,23 +6,23 @@ import { isNumeric } from "./types.js";
 
 const text = (cell: Cell) => (cell === null ? "null" : typeof cell === "object" ? cell.error : cell);
 
-/** `head` makes what stands in a column's head, beside attributes of its cell; `lead` the first cell of a row, from its text. */
+/** `head` makes what stands in a column's head, beside attributes of its cell; `lead` the first cell of a row, from the number of the row and its text. */
 export function table(
   columns: Pick<Column, "name" | "type">[],
   cells: Cell[][],
   head: (column: number) => [Node | string, Record<string, string>],
-  lead: (row: Cell[], text: string) => Node | string = (_, text) => text,
+  lead: (row: number, text: string) => Node | string = (_, text) => text,
 ): HTMLElement {
   const isRight = columns.map(({ type }) => isNumeric(type));
   const title = (_: unknown, i: number) => {
     const [inside, attributes] = head(i);
     return el("th", { scope: "col", class: isRight[i] ? "right" : "", ...attributes }, inside);
   };
-  const row = (cells: Cell[]) => {
+  const row = (cells: Cell[], number: number) => {
     const one = (cell: Cell, i: number) => {
       const kind = cell === null ? "null" : typeof cell === "object" ? "error" : "";
       const into = el("td", { class: `${kind}${isRight[i] ? " right" : ""}` });
-      into.append(i === 0 ? lead(cells, text(cell)) : text(cell));
+      into.append(i === 0 ? lead(number, text(cell)) : text(cell));
       return into;
     };
     return el("tr", {}, ...cells.map(one));

@@ -42,7 +42,36 @@ export async function newPage(browser, options) {
   return context.newPage();
 }
 
-/** What can be looked at: a hostile file, a wide one, a long walk, and 100 GB of holes. */
+/** Opens a page over `path`, and makes sure that nothing in it fails or is asked of another server. */
+export async function look(
+  browser,
+  path,
+  story,
+  { hash = "", command, allowed = /status of (4\d\d|501)/, ...options } = {},
+) {
+  const view = await View.open(path, command);
+  const page = await newPage(browser, { viewport: { width: 1200, height: 720 }, ...options });
+  const wrong = [];
+  const origin = new URL(view.url).origin;
+  page.on("pageerror", (e) => wrong.push(e.message));
+  page.on(
+    "console",
+    (message) => message.type() === "error" && !allowed.test(message.text()) && wrong.push(message.text()),
+  );
+  page.on("request", (request) => request.url().startsWith(origin) || wrong.push(request.url()));
+  try {
+    await page.goto(view.url);
+    if (hash) await page.goto(`${origin}/${hash}`);
+    await page.locator("#cell-0-0, .row:not([hidden]) .cell:not(.coming)").first().waitFor();
+    await story(page, view);
+    assert.deepEqual(wrong, []);
+  } finally {
+    await page.context().close();
+    view.close();
+  }
+}
+
+/** What can be looked at: a hostile file, one of exact values, a wide one, a long walk, and 100 GB of holes. */
 export function samples() {
   const folder = mkdtempSync(join(tmpdir(), "arrowwood-view-"));
   const made = spawnSync(SAMPLES, ["make", folder], { stdio: "inherit" });

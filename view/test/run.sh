@@ -28,7 +28,7 @@ fi
 npx tsc --noEmit
 node build.mjs --check
 case $what in
-  test) exec node --test --test-timeout=480000 --test-reporter=spec --test-concurrency=1 test/page.test.mjs test/notebook.test.mjs ;;
+  test) exec node --test --test-timeout=480000 --test-reporter=spec --test-concurrency=1 test/page.test.mjs test/exact.test.mjs test/notebook.test.mjs ;;
   bench) exec node test/bench.mjs ;;
   *) echo "view/test/run.sh: test or bench is expected, got $what" >&2; exit 2 ;;
 esac

@@ -274,7 +274,37 @@ fn files_are_not_followed() {
     served.numbers("t", 3);
     fs::copy(served.path("t").join("00000000000000000000.arrow"), served.path("f.arrow")).unwrap();
     assert_eq!(served.get("/v1/tables/f.arrow/follow").status, 400);
-    assert_eq!(served.get("/v1/tables/f.arrow/events").status, 400);
+}
+
+/// A file has one event, and then signs that the server is there until the file is another one.
+#[test]
+fn who_looks_at_a_file_hears_that_the_server_is_there_and_when_the_file_is_replaced() {
+    let served = Served::start();
+    served.numbers("t", 3);
+    let segment = served.path("t").join("00000000000000000000.arrow");
+    for replace in [0, 1] {
+        fs::copy(&segment, served.path("f.arrow")).unwrap();
+        let snapshot = served.get("/v1/tables/f.arrow").json()["snapshot"].as_str().unwrap().to_owned();
+        let mut events = served.client();
+        events.begin("GET", &format!("/v1/tables/f.arrow/events?alive=100&snapshot={snapshot}"), &[], b"").unwrap();
+        assert_eq!(events.head().unwrap().0, 200);
+        let mut chunk = || String::from_utf8(events.chunk().unwrap().unwrap()).unwrap();
+        assert_eq!(chunk(), "event: rows\nid: 3\ndata: {\"first_row\":0,\"end\":3,\"durable_end\":3}\n\n");
+        assert_eq!([chunk(), chunk()], [": alive\n\n"; 2]);
+        if replace == 0 {
+            fs::copy(&segment, served.path("g")).unwrap();
+            fs::rename(served.path("g"), served.path("f.arrow")).unwrap();
+        } else {
+            fs::remove_file(served.path("f.arrow")).unwrap();
+        }
+        let last = std::iter::repeat_with(chunk).find(|text| text != ": alive\n\n");
+        assert_eq!(last.as_deref(), Some("event: end\ndata: {}\n\n"));
+        let reply = served.get(&format!("/v1/tables/f.arrow/events?snapshot={snapshot}"));
+        assert_eq!(reply.status, if replace == 0 { 409 } else { 404 });
+    }
+    for query in ["alive=99", "alive=60001", "alive=x", "snapshot=other"] {
+        assert!([400, 409].contains(&served.get(&format!("/v1/tables/t/events?{query}")).status), "{query}");
+    }
 }
 
 /// A stream has one schema: it ends where the table has another one, and who asks for the next row has that.

@@ -24,6 +24,7 @@ mod wait;
 
 mod disk;
 mod equal;
+mod exact;
 mod flight;
 mod follow;
 mod hostile;

@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use crate::support::{Client, PATIENCE, Reply, options, wait_until};
 
 /// A page's server over a path.
-struct Viewed {
+pub struct Viewed {
     port: u16,
     token: String,
     stopper: Stopper,
@@ -24,11 +24,11 @@ struct Viewed {
 }
 
 impl Viewed {
-    fn open(path: impl AsRef<Path>) -> Viewed {
+    pub fn open(path: impl AsRef<Path>) -> Viewed {
         Viewed::with_sql(path, None)
     }
 
-    fn with_sql(path: impl AsRef<Path>, sql: Option<Arc<dyn SqlEngine>>) -> Viewed {
+    pub fn with_sql(path: impl AsRef<Path>, sql: Option<Arc<dyn SqlEngine>>) -> Viewed {
         let server = Server::view(path, &Options { audit: AuditLog::new(|_| ()), sql, ..options() }).unwrap();
         let (address, token) = server.url().split_once("/?token=").unwrap();
         let port = address.rsplit_once(':').unwrap().1.parse().unwrap();
@@ -47,18 +47,18 @@ impl Viewed {
         format!("arrowwood-{}={}", self.port, self.token)
     }
 
-    fn get(&self, path: &str) -> Reply {
+    pub fn get(&self, path: &str) -> Reply {
         self.send("GET", path, &[("cookie", &self.cookie())])
     }
 
-    fn json(&self, path: &str) -> Json {
+    pub fn json(&self, path: &str) -> Json {
         let reply = self.get(path);
         assert_eq!(reply.status, 200, "{path}: {}", reply.text());
         serde_json::from_str(&reply.text()).unwrap()
     }
 
     /// The last line of a search.
-    fn view(&self, path: &str) -> Json {
+    pub fn view(&self, path: &str) -> Json {
         let reply = self.get(path);
         assert_eq!(reply.status, 200, "{path}: {}", reply.text());
         serde_json::from_str(reply.text().lines().last().unwrap()).unwrap()
@@ -273,7 +273,7 @@ fn statistics_of_a_sample_and_of_all_rows() {
     assert_eq!((&sample["min"], &sample["max"]), (&json!("0"), &json!("99999")));
     let words = viewed.json("/v1/tables/a.arrow/statistics?at=2");
     assert_eq!((&words["top"]["distinct"], &words["nulls"]), (&json!(5), &json!(20_000)));
-    assert_eq!(words["top"]["values"][0], json!(["<b>", 20_000]));
+    assert_eq!(words["top"]["values"][0], json!(["<b>", 20_000, "\"a \"\"word\"\"\" == '<b>'"]));
     assert_eq!(viewed.json("/v1/tables/a.arrow/statistics?at=1")["nulls"], 1);
     // Of several columns the same as of each.
     let several = viewed.json("/v1/tables/a.arrow/statistics?at=2,0&sample=true");

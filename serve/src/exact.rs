@@ -1,0 +1,221 @@
+//! Values as text with all of their digits and characters: what is copied, and shown in full.
+
+use std::collections::HashSet;
+
+use arrowwood::{Error, Items, Value};
+use serde_json::Value as Json;
+
+/// Bytes of a value that are written at once.
+const PIECE: usize = 4 << 10;
+
+/// A value as text.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Exact {
+    pub text: String,
+    /// Whether nothing is cut off.
+    pub is_whole: bool,
+}
+
+/// The text of `value`, or as much of it as has `room` characters. Text is itself, bytes are hexadecimal digits; lists, maps and
+/// structs are JSON, as in a cell of a CSV file; others are as they are printed, with all digits. Null is empty.
+///
+/// # Errors
+/// That of the first damaged value inside.
+pub(crate) fn exact(value: &Value<'_>, room: usize) -> arrowwood::Result<Exact> {
+    let mut writing = Writing { text: String::new(), room };
+    let is_whole = match writing.plain(value) {
+        Ok(()) => true,
+        Err(Stop::Full) => false,
+        Err(Stop::Damaged(e)) => return Err(e),
+    };
+    Ok(Exact { text: writing.text, is_whole })
+}
+
+/// Why writing ends early.
+enum Stop {
+    Full,
+    Damaged(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(e: Error) -> Stop {
+        Stop::Damaged(e)
+    }
+}
+
+/// Text, and how many more characters it may have: a list of a gigabyte is not written to show some of it.
+struct Writing {
+    text: String,
+    room: usize,
+}
+
+impl Writing {
+    fn push(&mut self, text: &str) -> Result<(), Stop> {
+        match text.char_indices().nth(self.room) {
+            None => {
+                self.room -= text.chars().count();
+                self.text.push_str(text);
+                Ok(())
+            }
+            Some((end, _)) => {
+                self.room = 0;
+                self.text.push_str(text.get(..end).unwrap_or_default());
+                Err(Stop::Full)
+            }
+        }
+    }
+
+    fn plain(&mut self, value: &Value<'_>) -> Result<(), Stop> {
+        match value {
+            Value::Null => Ok(()),
+            Value::Str(text) => self.push(text),
+            Value::Bytes(bytes) => self.hex(bytes),
+            Value::List(_) | Value::Map(_) | Value::Struct(_) => self.json(value),
+            Value::Union(_, member) => self.plain(member),
+            other => self.push(&other.to_string()),
+        }
+    }
+
+    fn hex(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+        bytes.chunks(PIECE).try_for_each(|piece| self.push(&hex(piece)))
+    }
+
+    /// As [`Value::to_json`], which would make all of it at once.
+    fn json(&mut self, value: &Value<'_>) -> Result<(), Stop> {
+        match value {
+            Value::Str(text) => self.quoted(text),
+            Value::Bytes(bytes) => {
+                self.push("\"")?;
+                self.hex(bytes)?;
+                self.push("\"")
+            }
+            Value::List(items) => self.sequence(['[', ']'], items.iter(), |writing, item| writing.json(&item?)),
+            Value::Map(entries) => {
+                let is_object = has_names(entries, self.room)?;
+                self.pairs(is_object, entries.iter().map(pair))
+            }
+            Value::Struct(members) => {
+                let mut names = HashSet::new();
+                let is_object = members.iter().all(|(field, _)| names.insert(field.name().as_str()));
+                let pairs = members.iter().map(|(field, value)| Ok((Value::Str(field.name()), value?)));
+                self.pairs(is_object, pairs)
+            }
+            Value::Union(_, member) => self.json(member),
+            other => self.push(&other.to_json()?.to_string()),
+        }
+    }
+
+    fn quoted(&mut self, text: &str) -> Result<(), Stop> {
+        self.push("\"")?;
+        let mut left = text;
+        while !left.is_empty() {
+            let end = (0..=left.len().min(PIECE)).rev().find(|&end| end > 0 && left.is_char_boundary(end));
+            let (piece, rest) = left.split_at(end.unwrap_or(left.len()));
+            let quoted = Json::from(piece).to_string();
+            self.push(quoted.get(1..quoted.len() - 1).unwrap_or_default())?;
+            left = rest;
+        }
+        self.push("\"")
+    }
+
+    /// The members of an object, or a list of pairs.
+    fn pairs<'a>(
+        &mut self,
+        is_object: bool,
+        pairs: impl Iterator<Item = arrowwood::Result<(Value<'a>, Value<'a>)>>,
+    ) -> Result<(), Stop> {
+        let ends = if is_object { ['{', '}'] } else { ['[', ']'] };
+        self.sequence(ends, pairs, |writing, pair| {
+            let (name, value) = pair?;
+            let [open, between, close] = if is_object { ["", ":", ""] } else { ["[", ",", "]"] };
+            writing.push(open)?;
+            writing.json(&name)?;
+            writing.push(between)?;
+            writing.json(&value)?;
+            writing.push(close)
+        })
+    }
+
+    fn sequence<T>(
+        &mut self,
+        [open, close]: [char; 2],
+        items: impl Iterator<Item = T>,
+        write: impl Fn(&mut Writing, T) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        self.push(open.encode_utf8(&mut [0; 4]))?;
+        for (number, item) in items.enumerate() {
+            self.push(if number > 0 { "," } else { "" })?;
+            write(self, item)?;
+        }
+        self.push(close.encode_utf8(&mut [0; 4]))
+    }
+}
+
+/// Hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Key and value of an entry of a map.
+fn pair(entry: arrowwood::Result<Value<'_>>) -> arrowwood::Result<(Value<'_>, Value<'_>)> {
+    let damaged = || Error::new(arrowwood::ErrorKind::InvalidData, "an entry of a map is no key and value");
+    let Value::Struct(members) = entry? else { return Err(damaged()) };
+    let mut members = members.iter().map(|(_, value)| value);
+    let (key, value) = members.next().zip(members.next()).ok_or_else(damaged)?;
+    Ok((key?, value?))
+}
+
+/// Whether the keys of a map are texts of which none comes twice, as far as there is `room` for them.
+fn has_names(entries: &Items<'_>, room: usize) -> arrowwood::Result<bool> {
+    let mut names = HashSet::new();
+    for entry in entries.iter().take(room) {
+        match pair(entry)?.0 {
+            Value::Str(name) if names.insert(name) => (),
+            _ => return Ok(false),
+        }
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::builder::{Int32Builder, MapBuilder, StringBuilder};
+    use arrow_array::types::Float64Type;
+    use arrow_array::{ArrayRef, BinaryArray, Float64Array, ListArray, RecordBatch, StringArray};
+    use arrowwood::Dataset;
+
+    use super::*;
+
+    fn rows(array: ArrayRef) -> Dataset {
+        let batch = RecordBatch::try_from_iter_with_nullable([("x", array, true)]).unwrap();
+        Dataset::try_from(vec![batch]).unwrap()
+    }
+
+    fn first(array: ArrayRef, room: usize) -> (String, bool) {
+        let rows = rows(array);
+        let row = rows.row(0).unwrap();
+        let Exact { text, is_whole } = exact(&row.get(0).unwrap(), room).unwrap();
+        (text, is_whole)
+    }
+
+    #[test]
+    fn nothing_is_rounded_escaped_or_cut() {
+        assert_eq!(first(Arc::new(Float64Array::from(vec![0.1 + 0.2])), 99), ("0.30000000000000004".into(), true));
+        let text = "a\nb\t\u{202e}\"\\ é".repeat(2_000);
+        assert_eq!(first(Arc::new(StringArray::from(vec![text.as_str()])), usize::MAX), (text.clone(), true));
+        assert_eq!(first(Arc::new(StringArray::from(vec!["aé😀b"])), 3), ("aé😀".into(), false));
+        assert_eq!(first(Arc::new(BinaryArray::from(vec![&[0xff; 5_000][..]])), usize::MAX).0, "ff".repeat(5_000));
+        let list = ListArray::from_iter_primitive::<Float64Type, _, _>([Some([Some(0.1 + 0.2), None, Some(1.5)])]);
+        assert_eq!(first(Arc::new(list), 99).0, "[0.30000000000000004,null,1.5]");
+        // A long text inside of a value is written in pieces that end between characters.
+        let mut maps = MapBuilder::new(None, StringBuilder::new(), Int32Builder::new());
+        maps.keys().append_value(&text);
+        maps.values().append_value(7);
+        maps.append(true).unwrap();
+        let maps: ArrayRef = Arc::new(maps.finish());
+        let whole = rows(maps.clone()).row(0).unwrap().get(0).unwrap().to_json().unwrap().to_string();
+        assert_eq!(first(maps, usize::MAX).0, whole);
+    }
+}
