@@ -228,7 +228,7 @@ pub use table::Repaired;
 pub use table::publish;
 #[cfg(feature = "table")]
 pub use table::{
-    Compaction, Durability, Follow, Late, RecordPlace, RecordStat, SegmentStat, Sync, TableStat, Writer, WriterOptions,
+    Compaction, Durability, Follow, FollowWaker, Late, RecordPlace, RecordStat, SegmentStat, Sync, TableStat, Writer, WriterOptions,
     compact, compact_with, follow, segment_stat, table_stat,
 };
 #[doc(hidden)]
