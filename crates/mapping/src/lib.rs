@@ -87,7 +87,7 @@ pub use element::Element;
 pub use error::{Error, ErrorKind, Result, WatchedError};
 pub use folder::{Lock, PartFolder, remove_parts};
 pub use growable::{GrowableBuffer, PooledMemory};
-pub use guard::{Fault, adopt, guard, is_inside, leave_sigbus_alone, lend};
+pub use guard::{Fault, adopt, check_pages, guard, is_inside, leave_sigbus_alone, lend};
 pub use home::is_moved;
 pub use mapping::Mapping;
 pub use medium::{Act, Medium, PartFile, Witness, boot_id, read_boot_id};
