@@ -7,8 +7,8 @@ pub use arrowwood_mapping::{
 };
 pub(crate) use arrowwood_mapping::{
     AwaitedWord, ByteRun, ByteRunEnd, ChangeCheck, FileState, Lock, Mounted, PartFile, PartFolder, Store, UnmappedFile,
-    WaitAny, Watch, adopt, boot_id, copy_past_caches, crc32c, exists, forks, free_memory, hidden_files, is_directory,
-    is_inside, is_moved, lend, load_soon, mapped_files, mappings_are_scarce, metadata_at, prefetch, read_boot_id,
-    remote, remove_parts, settle, watched,
+    WaitAny, Watch, adopt, boot_id, check_pages, copy_past_caches, crc32c, exists, forks, free_memory, hidden_files,
+    is_directory, is_inside, is_moved, lend, load_soon, mapped_files, mappings_are_scarce, metadata_at, prefetch,
+    read_boot_id, remote, remove_parts, settle, watched,
 };
 pub use arrowwood_mapping::{Element, GrowableBuffer, Mapping, Mode, SharedWords, View, guard, leave_sigbus_alone};

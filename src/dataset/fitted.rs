@@ -150,6 +150,10 @@ impl Source for Fitted {
         self.stored.version()
     }
 
+    fn address(&self) -> Option<&Path> {
+        self.stored.address()
+    }
+
     fn files(&self) -> Vec<PathBuf> {
         self.stored.files()
     }

@@ -156,6 +156,10 @@ impl Source for WithConstants {
         self.stored.version()
     }
 
+    fn address(&self) -> Option<&Path> {
+        self.stored.address()
+    }
+
     fn files(&self) -> Vec<PathBuf> {
         self.stored.files()
     }

@@ -121,6 +121,11 @@ pub(crate) trait Source: Debug + Send + Sync {
         None
     }
 
+    /// What opens it from anywhere: the absolute path, or a URL, with what is secret in it.
+    fn address(&self) -> Option<&Path> {
+        self.absolute_path()
+    }
+
     /// The files of the source, if there are several or `path` is a directory.
     fn files(&self) -> Vec<PathBuf> {
         Vec::new()

@@ -114,9 +114,10 @@ impl Builder {
     pub fn append_row(&mut self, row: &[Value<'_>]) -> Result<()> {
         self.check()?;
         let plan = self.live.plan.clone();
-        check_values(&plan, row)?;
         let mut keys = std::mem::take(&mut self.row_keys);
-        let put = find_keys(&plan, &mut self.entries, row, &mut keys).and_then(|()| {
+        let put = guard(|| {
+            check_values(&plan, row)?;
+            find_keys(&plan, &mut self.entries, row, &mut keys)?;
             if !self.has_room(&plan, row, &keys) {
                 self.roll()?;
                 if !self.has_room(&plan, row, &keys) {

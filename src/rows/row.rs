@@ -8,6 +8,7 @@ use super::sink::RowSink;
 use crate::array::cells::{fixed, is_signed_word, view};
 use crate::array::{Value, zone_advice};
 use crate::error::{Error, Result};
+use crate::map::check_pages;
 
 /// Checks that there is a value for each column and that it fits the column.
 pub(crate) fn check_values(plan: &Plan, row: &[Value<'_>]) -> Result<()> {
@@ -58,6 +59,8 @@ pub(crate) fn put_row(
             put_value(into, node, at, value)?;
         }
     }
+    // A value of a mapped file that was truncated reads as zeros.
+    check_pages()?;
     // Nothing can fail from here on: a row is counted as a whole or not at all.
     let counters = &mut into.now().counters;
     for &column in &plan.texts {

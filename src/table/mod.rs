@@ -24,7 +24,7 @@ pub use protocol::{pretend_later, pretend_rest, publish};
 #[cfg(feature = "compute")]
 pub(crate) use reader::is_on_disk;
 pub use reader::{
-    Follow, RecordPlace, RecordStat, SegmentStat, TableStat, follow, sealed_rows, segment_stat, table_stat,
+    Follow, FollowWaker, RecordPlace, RecordStat, SegmentStat, TableStat, follow, sealed_rows, segment_stat, table_stat,
 };
 pub(crate) use reader::{WakeUp, close_files, holds_table, is_segment_name, open_table};
 #[cfg(feature = "compute")]

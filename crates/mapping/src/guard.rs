@@ -373,6 +373,15 @@ pub fn is_inside() -> bool {
     LOCAL.with(|local| local.depth() > 0)
 }
 
+/// Checks that this call has lost no page so far, before it makes what it has done count: [`guard`] finds out only at its end.
+///
+/// # Errors
+/// `FileChanged`; the guard's own error takes its place.
+#[inline]
+pub fn check_pages() -> Result<()> {
+    if LOCAL.with(Local::has_failed) { Err(truncated(None)) } else { Ok(()) }
+}
+
 /// Runs a part of a call's work on another thread. The call must [adopt](adopt) the fault, if there is one.
 pub fn lend<T>(work: impl FnOnce() -> T) -> (T, Option<Fault>) {
     let _inside = GuardScope::enter();

@@ -87,7 +87,7 @@ pub use element::Element;
 pub use error::{Error, ErrorKind, Result, WatchedError};
 pub use folder::{Lock, PartFolder, remove_parts};
 pub use growable::{GrowableBuffer, PooledMemory};
-pub use guard::{Fault, adopt, guard, is_inside, leave_sigbus_alone, lend};
+pub use guard::{Fault, adopt, check_pages, guard, is_inside, leave_sigbus_alone, lend};
 pub use home::is_moved;
 pub use mapping::Mapping;
 pub use medium::{Act, Medium, PartFile, Witness, boot_id, read_boot_id};
@@ -97,7 +97,7 @@ pub use memory::free_memory;
 pub use mode::Mode;
 #[doc(hidden)]
 pub use os::ignore_file_size_signal;
-pub use os::{Mounted, forks, remote};
+pub use os::{Mounted, forks, is_first_thread, remote};
 pub use parts::{UnfinishedFile, hidden_files};
 pub use presence::{exists, is_directory, metadata_at};
 pub use store::Store;

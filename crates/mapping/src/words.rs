@@ -131,5 +131,7 @@ impl SharedWords for Mapping {
         self.region().wait(offset as usize, expected, timeout);
     }
 
-    fn wake(&self, _offset: u64) {}
+    fn wake(&self, offset: u64) {
+        self.region().wake(offset as usize);
+    }
 }

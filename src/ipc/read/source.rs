@@ -569,6 +569,10 @@ impl Source for Ipc {
         Some(if self.is_file() { state.version() } else { version_of_stream(state.size()) })
     }
 
+    fn address(&self) -> Option<&Path> {
+        self.data.address.as_deref().or(self.absolute_path())
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }

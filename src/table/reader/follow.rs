@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::history::held;
 use super::segment::Segment;
 use super::table::{can_grow, check_goes_on, close_files, has_sealed, let_go, reopened, still_there, watched};
+use super::waker::FollowWaker;
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{AwaitedWord, Mapping, Mode, guard, mappings_are_scarce};
@@ -41,6 +42,7 @@ pub struct Follow {
     naps: bool,
     /// The time of the last check that the table still exists.
     looked: Instant,
+    waker: Option<FollowWaker>,
 }
 
 /// Iterates over the rows of the table `dataset` from row number `start` on, or over those committed from now on. Each item
@@ -64,7 +66,8 @@ pub fn follow(dataset: &Dataset, start: Option<u64>, timeout: Option<Duration>) 
     let dataset = dataset.refresh()?;
     let end = dataset.first_row() + dataset.len()?;
     let next = start.unwrap_or(end);
-    let follow = Follow { dataset, next, timeout, bed: None, woken: None, naps: false, looked: Instant::now() };
+    let looked = Instant::now();
+    let follow = Follow { dataset, next, timeout, bed: None, woken: None, naps: false, looked, waker: None };
     follow.check_gap()?;
     if next > end {
         return Err(follow.beyond(end));
@@ -73,7 +76,7 @@ pub fn follow(dataset: &Dataset, start: Option<u64>, timeout: Option<Duration>) 
 }
 
 impl Follow {
-    /// Returns the next rows; `None` if there are none within `timeout`.
+    /// Returns the next rows; `None` if there are none within `timeout`, or before it is [woken](Follow::waker).
     ///
     /// # Errors
     /// `RowOutOfRange` if rows were dropped before they were read: then call [`follow`] again from the table's first
@@ -82,8 +85,10 @@ impl Follow {
     pub fn poll(&mut self, timeout: Duration) -> Result<Option<Dataset>> {
         let deadline = Instant::now().checked_add(timeout);
         loop {
-            if let Some(rows) = self.newest()? {
-                return Ok(Some(rows));
+            let newest = self.newest()?;
+            let is_woken = self.waker.as_ref().is_some_and(FollowWaker::take);
+            if newest.is_some() || is_woken {
+                return Ok(newest);
             }
             let left = deadline.map_or(LOOK, |deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_zero() {
@@ -100,6 +105,25 @@ impl Follow {
             }
             guard(|| self.sleep(left.min(LOOK)))?;
         }
+    }
+
+    /// What ends a wait from another thread.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use arrowwood::{Writer, WriterOptions, follow, open, parse_schema};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let table = folder.path().join("t");
+    /// # Writer::open(&table, Some(parse_schema("n: int64")?.into()), &WriterOptions::default())?.close()?;
+    /// let mut rows = follow(&open(&table)?, None, None)?;
+    /// let waker = rows.waker();
+    /// let waiting = std::thread::spawn(move || rows.poll(Duration::MAX));
+    /// waker.wake();
+    /// assert!(waiting.join().unwrap()?.is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn waker(&mut self) -> FollowWaker {
+        self.waker.get_or_insert_with(FollowWaker::new).clone()
     }
 
     /// The committed rows not returned yet.
@@ -213,7 +237,12 @@ impl Follow {
         }
         let timeout = if bed.mode() == Mode::ReadWrite { timeout } else { timeout.min(POLL) };
         publish::request_wake(bed, page);
-        publish::wait(quiet(segment, bed), page, sequence, timeout);
+        let words = quiet(segment, bed);
+        let sleep = || publish::wait(words, page, sequence, timeout);
+        match &self.waker {
+            Some(waker) => waker.asleep(words, page.sequence(), sleep),
+            None => sleep(),
+        }
         if bed.load64(word) != sequence {
             let before = self.woken.replace(Instant::now());
             self.naps = before.is_some_and(|before| before.elapsed() < NAP);

@@ -3,7 +3,7 @@
 //! In reading order: `segment` (one file), `durable` (recovery after a crash), `page_cache` (whether
 //! commits of this boot are there), `chain` (the segments of a table),
 //! `history` (sealed segments as a source), `table` (with the live one), `contiguous` (columns over several segments),
-//! `stat`, `segment_stat`, `follow`, `incremental` (aggregations of growing tables). Uses `format` and `protocol`.
+//! `stat`, `segment_stat`, `waker`, `follow`, `incremental` (aggregations of growing tables). Uses `format` and `protocol`.
 
 pub(super) mod chain;
 mod contiguous;
@@ -18,6 +18,7 @@ pub(super) mod segment;
 mod segment_stat;
 mod stat;
 pub(super) mod table;
+mod waker;
 
 pub(super) use chain::Chain;
 pub(crate) use chain::{holds_table, is_segment_name};
@@ -34,3 +35,4 @@ pub(crate) use stat::is_on_disk;
 pub use stat::{TableStat, sealed_rows, table_stat};
 pub(crate) use table::{close_files, open as open_table};
 pub(super) use table::{first_row, one_fitted_segment, one_segment};
+pub use waker::FollowWaker;

@@ -35,7 +35,8 @@ impl Writer {
     /// Then nothing was appended.
     pub fn append_row(&mut self, row: &[Value<'_>]) -> Result<()> {
         self.check()?;
-        let key = self.check_row(row).map_err(|e| e.at(self.path()))?;
+        // Values may be those of another mapped file, in the check, too.
+        let key = guard(|| self.check_row(row)).map_err(|e| e.at(self.path()))?;
         let mut keys = std::mem::take(&mut self.row_keys);
         let written = guard(|| self.write_row(row, &mut keys));
         self.row_keys = keys;

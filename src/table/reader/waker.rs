@@ -1,0 +1,60 @@
+//! [`FollowWaker`]: ends waits for new rows from other threads.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::map::{Mapping, SharedWords};
+
+/// Ends the wait of a [`Follow`](crate::Follow) from any thread; made by [`Follow::waker`](crate::Follow::waker).
+#[derive(Clone, Debug)]
+pub struct FollowWaker(Arc<Bell>);
+
+/// Shared between a follower and those who wake it.
+#[derive(Debug, Default)]
+struct Bell {
+    is_rung: AtomicBool,
+    /// Set around a sleep, in which only a wake-up is noticed.
+    is_asleep: AtomicBool,
+    /// The word of a file that the follower sleeps on, or slept on last.
+    word: Mutex<Option<(Mapping, u64)>>,
+}
+
+/// The time between two wake-ups of a follower that may not have fallen asleep yet at the first.
+const AGAIN: Duration = Duration::from_micros(100);
+
+impl FollowWaker {
+    pub(super) fn new() -> FollowWaker {
+        FollowWaker(Arc::default())
+    }
+
+    /// Has the call of [`Follow::poll`](crate::Follow::poll) that waits return at once; if none does, the next one. Rows that
+    /// are there are returned all the same.
+    pub fn wake(&self) {
+        let Bell { is_rung, is_asleep, word } = &*self.0;
+        is_rung.store(true, Ordering::SeqCst);
+        while is_asleep.load(Ordering::SeqCst) && is_rung.load(Ordering::SeqCst) {
+            let known = word.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if let Some((words, offset)) = known {
+                words.wake(offset);
+            }
+            std::thread::sleep(AGAIN);
+        }
+    }
+
+    /// Whether it was woken since the last call.
+    pub(super) fn take(&self) -> bool {
+        self.0.is_rung.load(Ordering::Relaxed) && self.0.is_rung.swap(false, Ordering::SeqCst)
+    }
+
+    /// Sleeps by `sleep` on the word at `offset`, unless it was woken.
+    pub(super) fn asleep(&self, words: &Mapping, offset: u64, sleep: impl FnOnce()) {
+        let Bell { is_rung, is_asleep, word } = &*self.0;
+        *word.lock().unwrap_or_else(PoisonError::into_inner) = Some((words.clone(), offset));
+        is_asleep.store(true, Ordering::SeqCst);
+        if !is_rung.load(Ordering::SeqCst) {
+            sleep();
+        }
+        is_asleep.store(false, Ordering::SeqCst);
+    }
+}
