@@ -7,11 +7,10 @@ use std::time::Duration;
 use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::{Array, ArrayRef, Int64Array, StringArray};
 use arrow_schema::Field;
-use arrowwood::{Dataset, Error, ErrorKind, Late, Result, Sync, Value, Writer, WriterOptions};
+use arrowwood::{Dataset, Error, ErrorKind, Late, Result, Sync, Value, Writer, WriterOptions, export_schema};
 
 use crate::dataset::CDataset;
 use crate::error::argument;
-use crate::exchange::schema_to_c;
 use crate::ffi::*;
 use crate::maintain::table;
 use crate::open::schema_of;
@@ -185,7 +184,7 @@ export! {
 
     /// The table's schema.
     fn arrowwood_writer_schema(writer: Ref<CWriter>, schema: Out<FFI_ArrowSchema>) {
-        schema.put(schema_to_c(writer.lock()?.schema())?);
+        schema.put(export_schema(writer.lock()?.schema())?);
         Ok(())
     }
 
