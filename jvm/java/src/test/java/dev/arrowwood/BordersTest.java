@@ -16,7 +16,8 @@ import org.junit.jupiter.api.io.TempDir;
 
 /** Java's columns of docs/borders.md: each value of the matrix is read, written and appended, or refused as the page says. */
 class BordersTest {
-    private static final Path MATRIX = Path.of(System.getProperty("arrowwood.docs"), "../tests/python/borders/samples.py");
+    private static final Path MATRIX =
+            Path.of(System.getProperty("arrowwood.docs"), "../tests/python/borders/samples.py");
 
     @TempDir
     Path folder;
@@ -70,7 +71,8 @@ class BordersTest {
         String message = refused.has(border) ? refused.get(border).getAsString() : null;
         JsonArray rows = sample.getAsJsonArray("rows");
         try {
-            JsonArray found = Spelled.rows(way.go(dataset, Files.createTempDirectory(folder, "t").resolve("x")));
+            JsonArray found = Spelled.rows(
+                    way.go(dataset, Files.createTempDirectory(folder, "t").resolve("x")));
             if (message != null) {
                 wrong.add(what + "taken, though listed as refused: " + message);
             } else if (!Spelled.same(rows, found)) {
