@@ -238,7 +238,7 @@ fn sink(field: &Field) -> Result<Box<dyn Sink>> {
             Some(())
         }),
         Null => parsed(NullBuilder::new(), |builder, value| value.is_none().then(|| builder.append_null())),
-        Dictionary(key, values) if key.is_integer() => Encoder::sink(Some(key.as_ref().clone()), field.name(), values)?,
+        Dictionary(key, values) if key.is_integer() => DictionaryEncoder::sink(Some(key), field.name(), values)?,
         RunEndEncoded(_, values) => Runs::sink(field, values)?,
         _ => return Err(unsupported(field)),
     })
@@ -336,7 +336,7 @@ fn unsupported(field: &Field) -> Error {
 /// The sink of a field to dictionary-encode by the options; a key type in the schema takes precedence.
 fn encoding_sink(field: &Field) -> Result<Box<dyn Sink>> {
     match field.data_type() {
-        DataType::Utf8 => Encoder::sink(None, field.name(), &DataType::Utf8),
+        DataType::Utf8 => DictionaryEncoder::sink(None, field.name(), &DataType::Utf8),
         DataType::Dictionary(..) => sink(field),
         other => Err(Error::argument(format!(
             "expected utf8 for column `{}`, as the option dictionary names it, got {} in the schema; correct either",
@@ -444,7 +444,7 @@ fn append<T: ByteArrayType>(builder: &mut GenericByteBuilder<T>, value: Option<&
 
 /// Numbers the distinct values in order of first appearance. The key width and the dictionary are only known at the
 /// end, so until it is sealed its arrays are just the numbers.
-struct Encoder {
+struct DictionaryEncoder {
     key: Option<DataType>,
     data_type: DataType,
     numbers: HashMap<Box<str>, i32>,
@@ -452,12 +452,13 @@ struct Encoder {
     keys: PrimitiveBuilder<Int32Type>,
 }
 
-impl Encoder {
+impl DictionaryEncoder {
     /// With keys of the given type, or the smallest sufficient one.
-    fn sink(key: Option<DataType>, name: &str, data_type: &DataType) -> Result<Box<dyn Sink>> {
+    fn sink(key: Option<&DataType>, name: &str, data_type: &DataType) -> Result<Box<dyn Sink>> {
         let values = sink(&Field::new(name, data_type.clone(), true))?;
         let keys = PrimitiveBuilder::new();
-        Ok(Box::new(Encoder { key, data_type: data_type.clone(), numbers: HashMap::new(), values, keys }))
+        let key = key.cloned();
+        Ok(Box::new(DictionaryEncoder { key, data_type: data_type.clone(), numbers: HashMap::new(), values, keys }))
     }
 
     fn number(&mut self, value: &str) -> Option<i32> {
@@ -479,7 +480,7 @@ impl Encoder {
     }
 }
 
-impl Sink for Encoder {
+impl Sink for DictionaryEncoder {
     fn push(&mut self, value: Option<&str>) -> Option<()> {
         let number = value.map_or(Some(None), |value| self.number(value).map(Some))?;
         self.keys.append_option(number);
@@ -487,7 +488,7 @@ impl Sink for Encoder {
     }
 }
 
-impl Finish for Encoder {
+impl Finish for DictionaryEncoder {
     fn finish(&mut self) -> Result<ArrayRef> {
         Ok(Arc::new(self.keys.finish()))
     }
