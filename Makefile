@@ -10,7 +10,7 @@ LINT := $(abspath $(TARGET))/lint
 DENY_VERSION := 0.20.2
 
 .PHONY: test-datafusion-rust demo test programs test-rust features c-prefix arrowwood-datafusion test-datafusion test-flight-sql test-datafusion-python test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-cluster bench-sql bench-streams bench-builders \
-  bench-paged bench-instructions bench-serve \
+  bench-paged bench-instructions bench-serve borders borders-page \
   view test-view bench-view interop campaigns chaos differential planted failing-calls live torture torture-serve check-all fuzz cargo-fuzz docs rustdoc wheel sources crates publish-crates dist smoke smoke-jars workflows \
   needs lint format lint-rust lint-python lint-web lint-clojure lint-java lint-deny msrv msrv-version clean
 
@@ -195,6 +195,12 @@ bench-serve: $(BIN)/python
 bench-instructions:
 	cargo build --release -p arrowwood-bench --bin hot
 	$(PYTHON) bench/instructions.py $(TARGET)/release/hot $(RECORD)
+
+# Each type over each way in and out, with all values of the matrix; `make borders-page` writes its page, docs/borders.md.
+borders: $(VENV)/test.done
+	ARROWWOOD_ALL_BORDERS=1 $(BIN)/python -m pytest -q tests/python/test_border_matrix.py
+borders-page: $(VENV)/test.done
+	cd tests/python && ../../$(BIN)/python -m borders.page ../../docs/borders.md
 
 # Whether pyarrow, Go, Java and JavaScript read what Arrowwood writes, and the reverse; and whether stock clients get along with
 # the server. Those that are not here are left

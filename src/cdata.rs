@@ -13,7 +13,7 @@ use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_data::ArrayData;
 use arrow_schema::ffi::Flags;
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Schema};
 
 use crate::array::{Unchecked, aligned, struct_of};
 use crate::dataset::{Column, Dataset, Part};
@@ -320,13 +320,22 @@ fn plain_role(data_type: &DataType) -> Option<Role> {
     layout.value_roles().next().filter(|_| is_plain)
 }
 
-fn export_schema(schema: &SchemaRef) -> Result<FFI_ArrowSchema> {
+/// A schema as a C struct: a struct type of the columns.
+///
+/// # Errors
+/// `Unsupported` for types that the C data interface lacks.
+#[doc(hidden)]
+pub fn export_schema(schema: &Schema) -> Result<FFI_ArrowSchema> {
     let unfit = |e| Error::unsupported(format!("exporting the schema: {e}"));
     export_type(&DataType::Struct(schema.fields().clone()))?.with_metadata(schema.metadata()).map_err(unfit)
 }
 
-/// As arrow-rs does, but with the flags of maps.
-fn export_field(field: &Field) -> Result<FFI_ArrowSchema> {
+/// A field as a C struct: as arrow-rs does, but with the flags of maps.
+///
+/// # Errors
+/// As [`export_schema`].
+#[doc(hidden)]
+pub fn export_field(field: &Field) -> Result<FFI_ArrowSchema> {
     let unfit = |e| Error::unsupported(format!("exporting the field '{}': {e}", field.name().escape_debug()));
     let mut flags = if field.is_nullable() { Flags::NULLABLE } else { Flags::empty() };
     flags.set(Flags::DICTIONARY_ORDERED, field.dict_is_ordered() == Some(true));

@@ -166,7 +166,7 @@ pub use array::{Bytes, Fetch, Items, Members, Value};
 pub use arrowwood_mapping as mapping;
 pub use cdata::{Export, PlainChunk};
 #[doc(hidden)]
-pub use cdata::{import_arrays, import_one, import_schema};
+pub use cdata::{export_field, export_schema, import_arrays, import_one, import_schema};
 #[cfg(feature = "check")]
 pub use check::{Report, check, check_bytes, repair};
 #[cfg(feature = "compute")]

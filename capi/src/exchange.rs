@@ -2,17 +2,9 @@
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_schema::Schema;
-use arrowwood::{Error, ErrorKind, Result};
 
 use crate::dataset::CDataset;
 use crate::ffi::{Flags, Out, Ref};
-
-/// A schema as a C struct: a struct type of the columns.
-pub fn schema_to_c(schema: &Schema) -> Result<FFI_ArrowSchema> {
-    let failed = |e| Error::new(ErrorKind::Unsupported, format!("exporting the schema: {e}"));
-    FFI_ArrowSchema::try_from(schema).map_err(failed)
-}
 
 export! {
     /// The schema.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_schema::Schema;
 use arrowwood::{
     Bytes, Compression, CsvOptions, Dataset, Error, ErrorKind, Format, Open, Result, Validate, WriteOptions,
-    parse_schema, read_csv_from,
+    export_schema, parse_schema, read_csv_from,
 };
 
 use crate::dataset::CDataset;
@@ -172,7 +172,7 @@ export! {
 
     /// Parses a schema.
     fn arrowwood_schema_parse(text: Text, schema: Out<arrow_array::ffi::FFI_ArrowSchema>) {
-        schema.put(crate::exchange::schema_to_c(&parse_schema(text)?)?);
+        schema.put(export_schema(&parse_schema(text)?)?);
         Ok(())
     }
 }

@@ -7,11 +7,10 @@ use std::time::Duration;
 use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::{Array, ArrayRef, Int64Array, StringArray};
 use arrow_schema::Field;
-use arrowwood::{Dataset, Late, Result, Sync, Writer, WriterOptions};
+use arrowwood::{Dataset, Late, Result, Sync, Writer, WriterOptions, export_schema};
 
 use crate::dataset::CDataset;
 use crate::error::argument;
-use crate::exchange::schema_to_c;
 use crate::exclusive::Exclusive;
 use crate::ffi::*;
 use crate::maintain::table;
@@ -142,7 +141,7 @@ export! {
 
     /// The table's schema.
     fn arrowwood_writer_schema(writer: Ref<CWriter>, schema: Out<FFI_ArrowSchema>) {
-        schema.put(schema_to_c(writer.0.lock()?.schema())?);
+        schema.put(export_schema(writer.0.lock()?.schema())?);
         Ok(())
     }
 

@@ -121,6 +121,9 @@ def scalar(given):
         return given.item()
     if np.isnat(given):
         return None
+    if given.dtype.kind == "M" and np.datetime_data(given.dtype)[0] in "YMWD":
+        # Whether the day fits is known where its column is.
+        return "date32", int(given.astype("M8[D]").astype("i8"))
     kind, values, _, _ = _parts("value", given.reshape(1), None)
     return kind, int(values[0])
 

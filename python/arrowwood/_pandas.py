@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 # Batches smaller than this cost pyarrow more than a copy of them does.
 _SMALL = 1 << 20
@@ -16,7 +17,7 @@ def frame(dataset, arrow=False):
         return _table(dataset).to_pandas(types_mapper=pd.ArrowDtype)
     names, dtypes = dataset.column_names, _plain(dataset)
     if "pandas" in dataset.schema.metadata:
-        model = _table(dataset.head(0)).to_pandas()
+        model = _decoded(_table(dataset.head(0))).to_pandas()
         if not _has_plain_index(dataset) or model.shape[1] != len(names):
             return _by_pyarrow(dataset)
         names = model.columns
@@ -80,12 +81,29 @@ def _columns(dataset, dtypes):
 
 def _table(dataset):
     table = pa.table(dataset)
-    # Views of lists in no batch at all end the process in pyarrow.
-    return table if table.num_rows else table.schema.empty_table()
+    if table.num_rows:
+        return table
+    for number, field in enumerate(table.schema):
+        # pyarrow ends the process over list views of no chunk; this has one of no rows.
+        try:
+            table = table.set_column(number, field, pa.chunked_array([pa.array([], field.type)]))
+        except pa.ArrowNotImplementedError:
+            continue
+    return table
+
+
+def _decoded(table):
+    """`table` without runs, which pandas has not: over those of times with a zone, pyarrow ends the process."""
+    for number, field in enumerate(table.schema):
+        if pa.types.is_run_end_encoded(field.type):
+            chunks = [pc.run_end_decode(chunk) for chunk in table.column(number).chunks]
+            plain = field.with_type(field.type.value_type)
+            table = table.set_column(number, plain, pa.chunked_array(chunks, plain.type))
+    return table
 
 
 def _by_pyarrow(dataset):
-    table, names = _table(dataset._gathered(_SMALL)), dataset.column_names
+    table, names = _decoded(_table(dataset._gathered(_SMALL))), dataset.column_names
     if len(set(names)) == len(names):
         return table.to_pandas()
     # pyarrow takes columns of one name for one another.

@@ -146,7 +146,7 @@ class Connection:
     def create(
         self,
         name: str,
-        schema: str,
+        schema: Any,
         *,
         dictionary: Sequence[str] = (),
         sorted_by: str | None = None,
@@ -157,7 +157,8 @@ class Connection:
 
         Args:
             name: the table's name.
-            schema: names and types of its columns as text, such as ``"ts: timestamp[us] not null, price: float64"``.
+            schema: names and types of its columns as text, such as ``"ts: timestamp[us] not null, price: float64"``, or
+                anything else that :func:`writer` takes, if text says all of it.
             dictionary: names of text columns to store as ``dictionary<int32, utf8>``.
             sorted_by: a column whose values never decrease.
             late: what becomes of rows that are less than those before in that column: ``"refuse"`` or ``"accept"``.
@@ -176,7 +177,7 @@ class Connection:
         if index:
             options["index"] = ",".join(index)
         headers = {"Content-Type": "text/plain; charset=utf-8"}
-        self._json("PUT", _path(name) + _query(options), schema.encode(), headers)
+        self._json("PUT", _path(name) + _query(options), _text_of(schema).encode(), headers)
         return self[name]
 
     def close(self) -> None:
@@ -255,6 +256,27 @@ class Connection:
         return IoError(
             f"asking {self.url}: {what}; is `arrowwood serve` running there?", errno=getattr(problem, "errno", None)
         )
+
+
+def _text_of(schema: Any) -> str:
+    """`schema` as the text that the server takes."""
+    if isinstance(schema, str):
+        return schema
+    given = _arrowwood.Builder(schema).schema
+
+    def line(field: "_arrowwood.Field") -> str:
+        name = field.name.replace('"', '""')
+        return f'"{name}": {field.type}' + ("" if field.nullable else " not null")
+
+    text = "\n".join(map(line, given))
+    problem = f"the server takes schemas as text, which says less than this one; make the table by aw.writer:\n{given}"
+    try:
+        found = _arrowwood.Builder(text).schema
+    except InvalidArgument as cause:
+        raise InvalidArgument(problem) from cause
+    if list(found) != list(given):
+        raise InvalidArgument(problem)
+    return text
 
 
 def _place_of(path: str) -> str:

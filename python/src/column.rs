@@ -230,7 +230,9 @@ impl Column {
         };
         let part = |chunk: &ArrayData| Ok((plain.values(chunk)?, nulls(py, chunk)));
         let parts = chunks.iter().filter(|chunk| !chunk.is_empty()).map(part).collect::<Result<_>>()?;
-        Ok((Some(plain.dtype.clone()), parts, shape, order))
+        let is_bool8 = self.inner.field().extension_type_name() == Some("arrow.bool8");
+        let dtype = if is_bool8 { "bool".into() } else { plain.dtype.clone() };
+        Ok((Some(dtype), parts, shape, order))
     }
 
     /// Of lists of numbers without nulls: NumPy's name of the numbers' type, the numbers, and either the shape of a row or,
@@ -288,7 +290,7 @@ impl Column {
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyCapsule>> {
-        exchange::schema_capsule(py, self.inner.field().as_ref())
+        exchange::schema_capsule(py, arrowwood::export_field(self.inner.field())?)
     }
 
     fn __repr__(&self, py: Python<'_>) -> Result<String> {

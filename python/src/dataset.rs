@@ -609,7 +609,7 @@ impl Dataset {
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyCapsule>> {
-        exchange::schema_capsule(py, self.inner.schema().as_ref())
+        exchange::schema_capsule(py, arrowwood::export_schema(self.inner.schema())?)
     }
 
     /// The messages of the file or stream, in file order, as dicts that print as text.

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{ArrayRef, make_array};
-use arrow_schema::{ArrowError, Field, Schema};
+use arrow_schema::{Field, Schema};
 use arrowwood::{Error, ErrorKind, import_arrays, import_one, import_schema, parse_schema};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -64,13 +64,8 @@ pub fn stream_capsule<'py>(py: Python<'py>, stream: FFI_ArrowArrayStream) -> Res
     Ok(PyCapsule::new_with_value(py, stream, STREAM)?)
 }
 
-/// A capsule that holds `schema`, a schema or a field.
-pub fn schema_capsule<'py, S>(py: Python<'py>, schema: S) -> Result<Bound<'py, PyCapsule>>
-where
-    FFI_ArrowSchema: TryFrom<S, Error = ArrowError>,
-{
-    let schema = FFI_ArrowSchema::try_from(schema)
-        .map_err(|e| Failure::from(Error::new(ErrorKind::Unsupported, format!("exporting the schema: {e}"))))?;
+/// A capsule that holds `schema`, of columns or of one field.
+pub fn schema_capsule(py: Python<'_>, schema: FFI_ArrowSchema) -> Result<Bound<'_, PyCapsule>> {
     Ok(PyCapsule::new_with_value(py, schema, SCHEMA)?)
 }
 

@@ -1,6 +1,6 @@
 //! Appended rows, a table or a single one: shared by a table's writer and a builder.
 
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, Field, SchemaRef};
 use arrowwood::Value;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -59,7 +59,7 @@ impl Columns {
     }
 
     fn row<'a>(&'a self, values: &'a [Bound<'_, PyAny>]) -> Result<Option<Vec<Value<'a>>>> {
-        if self.schema.fields().iter().any(|field| field.data_type().is_nested()) {
+        if self.schema.fields().iter().any(|field| needs_a_table(field)) {
             return Ok(None);
         }
         let mut row = Vec::with_capacity(values.len());
@@ -86,5 +86,14 @@ impl Columns {
         let names: Vec<String> = self.schema.fields().iter().map(|field| field.name().clone()).collect();
         let unknown = given.keys().iter().find(|name| !names.iter().any(|known| name.to_string() == *known));
         Err(unknown.map_or_else(|| argument("a column is named twice"), |name| no_column(&name, &names)))
+    }
+}
+
+/// Whether a column takes values in tables only, not in single rows.
+fn needs_a_table(field: &Field) -> bool {
+    use DataType::{Binary, Dictionary, LargeBinary, LargeUtf8, Utf8};
+    match field.data_type() {
+        Dictionary(_, values) => !matches!(**values, Utf8 | LargeUtf8 | Binary | LargeBinary),
+        other => other.is_nested() || field.extension_type_name() == Some("arrow.bool8"),
     }
 }

@@ -52,9 +52,9 @@ impl Schema {
     /// Whether names, types and metadata are the same, of a schema of any Arrow library.
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> Result<bool> {
         if let Ok(other) = other.cast::<Schema>() {
-            return Ok(self.0 == other.get().0);
+            return Ok(is_same(&self.0, &other.get().0));
         }
-        Ok(foreign(other)?.is_some_and(|other| *self.0 == other))
+        Ok(foreign(other)?.is_some_and(|other| is_same(&self.0, &other)))
     }
 
     fn __iter__(&self) -> FieldIterator {
@@ -74,12 +74,21 @@ impl Schema {
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyCapsule>> {
-        exchange::schema_capsule(py, self.0.as_ref())
+        exchange::schema_capsule(py, arrowwood::export_schema(&self.0)?)
     }
 
     fn __repr__(&self) -> String {
         self.0.fields().iter().map(line).collect::<Vec<_>>().join("\n")
     }
+}
+
+/// Whether schemas are equal, and the order of their dictionaries, which arrow-rs leaves out.
+fn is_same(one: &arrow_schema::Schema, other: &arrow_schema::Schema) -> bool {
+    one == other && one.fields().iter().zip(other.fields()).all(|(one, other)| is_ordered_alike(one, other))
+}
+
+fn is_ordered_alike(one: &arrow_schema::Field, other: &arrow_schema::Field) -> bool {
+    one.dict_is_ordered() == other.dict_is_ordered()
 }
 
 /// The schema that `other` exports; `None` if it exports none.
@@ -93,9 +102,10 @@ impl Field {
     /// Whether name, type and metadata are the same, of a field of any Arrow library.
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> Result<bool> {
         if let Ok(other) = other.cast::<Field>() {
-            return Ok(self.0 == other.get().0);
+            return Ok(self.0 == other.get().0 && is_ordered_alike(&self.0, &other.get().0));
         }
-        exchange::field_of(other).map(|other| other.is_some_and(|other| *self.0 == other))
+        let other = exchange::field_of(other)?;
+        Ok(other.is_some_and(|other| *self.0 == other && is_ordered_alike(&self.0, &other)))
     }
 
     /// The name.
@@ -123,7 +133,7 @@ impl Field {
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyCapsule>> {
-        exchange::schema_capsule(py, self.0.as_ref())
+        exchange::schema_capsule(py, arrowwood::export_field(&self.0)?)
     }
 
     fn __repr__(&self) -> String {

@@ -258,7 +258,7 @@ pub static TIME: Class = Class::new();
 pub static DATETIME: Class = Class::new();
 pub static TIMEDELTA: Class = Class::new();
 pub static DECIMAL: Class = Class::new();
-static UUID: Class = Class::new();
+pub static UUID: Class = Class::new();
 static INTERVAL: Class = Class::new();
 
 /// The class named `name` of `module`.

@@ -373,11 +373,6 @@ fn text_kind(data_type: &DataType) -> Option<bool> {
 
 /// Checks that no value of a node declared without nulls is null. The array must be [`straight`].
 fn check_nulls(node: &PlanNode, array: &ArrayData, rows: Range<usize>) -> Result<()> {
-    if let DataType::Dictionary(..) = array.data_type()
-        && array.child_data().first().is_some_and(|values| values.null_count() > 0)
-    {
-        return Err(null_value());
-    }
     let Some(nulls) = array.nulls().filter(|nulls| nulls.null_count() > 0) else {
         return check_child_nulls(node, array, &rows);
     };
@@ -432,10 +427,6 @@ fn is_text(array: &ArrayData, rows: &Range<usize>) -> Result<bool> {
         }
     }
     Ok(true)
-}
-
-fn null_value() -> Error {
-    Error::unsupported("a dictionary with null values; decode the column first")
 }
 
 fn check_child_nulls(node: &PlanNode, array: &ArrayData, rows: &Range<usize>) -> Result<()> {
@@ -542,7 +533,8 @@ fn keys_of(array: &ArrayData, rows: Range<usize>, entries: &mut Entries) -> Resu
         if let Some(Some(key)) = known.get(number) {
             return Ok(*key);
         }
-        let key = key_of(bytes_at(values, number)?.ok_or_else(null_value)?)?;
+        let value = bytes_at(values, number)?;
+        let key = key_of(value.ok_or_else(|| Error::internal("a null entry of a dictionary that is straight"))?)?;
         if let Some(known) = known.get_mut(number) {
             *known = Some(key);
         }

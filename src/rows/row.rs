@@ -161,6 +161,7 @@ fn fits(node: &PlanNode, value: &Value<'_>) -> bool {
         (Storage::Fixed { width }, Value::Bytes(bytes)) => {
             bytes.len() == width && matches!(node.field.data_type(), DataType::FixedSizeBinary(_))
         }
+        (Storage::Fixed { width: 1 }, Value::Bool(_)) => node.field.extension_type_name() == Some("arrow.bool8"),
         (Storage::Fixed { .. }, value) => fixed(node.field.data_type(), value).is_some(),
         _ => false,
     }
@@ -210,6 +211,7 @@ fn put_value(live: &mut impl RowSink, node: &PlanNode, at: u64, value: &Value<'_
         (Storage::Fixed { width }, Value::Bytes(bytes)) if bytes.len() == width => {
             live.put(node.region + 1, at * width as u64, bytes)
         }
+        (Storage::Fixed { width: 1 }, Value::Bool(flag)) => live.put(node.region + 1, at, &[u8::from(*flag)]),
         (Storage::Fixed { width }, _) => {
             let bytes = fixed(node.field.data_type(), value).filter(|&(_, len)| len == width);
             let (bytes, _) = bytes.ok_or_else(|| unwritable(node, value))?;

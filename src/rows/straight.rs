@@ -1,15 +1,22 @@
 //! Converts arrays whose parts refer to each other in any order into arrays with each row's parts after those of the
 //! previous row.
 
+use arrow_buffer::BooleanBufferBuilder;
 use arrow_data::ArrayData;
-use arrow_schema::{DataType, FieldRef, UnionMode};
+use arrow_schema::{ArrowError, DataType, FieldRef, UnionMode};
 
+use crate::array::access::entry_of;
 use crate::array::gather::{Pick, gather};
 use crate::array::{Unchecked, room_for};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
-/// The array with list views converted to lists, and with the members of dense unions in the order of their rows.
+/// The array with list views converted to lists, with the members of dense unions in the order of their rows, and with
+/// nulls for keys of null entries.
 pub(super) fn straight(array: &ArrayData) -> Result<ArrayData> {
+    if has_null_entries(array) { in_order(&without_null_entries(array)?) } else { in_order(array) }
+}
+
+fn in_order(array: &ArrayData) -> Result<ArrayData> {
     let data_type = straight_type(array.data_type());
     let is_straight = data_type == *array.data_type() && !has_dense_unions(&data_type);
     if is_straight {
@@ -18,6 +25,32 @@ pub(super) fn straight(array: &ArrayData) -> Result<ArrayData> {
     let mut rows = room_for::<Pick>(array.len() as u64, "rows to put in order")?;
     rows.extend((0..array.len()).map(|row| (0, row)));
     gather(&data_type, &[Unchecked::of(array)], &rows)?.checked(&[])
+}
+
+/// Whether the dictionary of a part has entries that are null.
+fn has_null_entries(array: &ArrayData) -> bool {
+    let is_dictionary = matches!(array.data_type(), DataType::Dictionary(..));
+    array.child_data().iter().any(|child| is_dictionary && child.null_count() > 0 || has_null_entries(child))
+}
+
+/// The array with nulls instead of keys of null entries.
+fn without_null_entries(array: &ArrayData) -> Result<ArrayData> {
+    let invalid = |e: ArrowError| Error::invalid(e.to_string());
+    if !matches!(array.data_type(), DataType::Dictionary(..)) {
+        let children = array.child_data().iter().map(without_null_entries).collect::<Result<_>>()?;
+        return array.clone().into_builder().child_data(children).build().map_err(invalid);
+    }
+    let Some(values) = array.child_data().first() else { return Ok(array.clone()) };
+    let entry_of = entry_of(array);
+    let mut valid = BooleanBufferBuilder::new(0);
+    for row in 0..array.len() {
+        valid.append(!array.is_null(row) && !values.is_null(entry_of(row)?));
+    }
+    // The bitmap begins at the array's own offset.
+    let mut bits = BooleanBufferBuilder::new(0);
+    bits.append_n(array.offset(), false);
+    bits.append_buffer(&valid.finish());
+    array.clone().into_builder().null_bit_buffer(Some(bits.finish().into_inner())).build().map_err(invalid)
 }
 
 /// The type with lists instead of list views.

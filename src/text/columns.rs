@@ -7,14 +7,18 @@ use arrow_array::builder::*;
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::{
-    Array, ArrayRef, DictionaryArray, Int32Array, PrimitiveArray, RecordBatch, RecordBatchOptions, downcast_integer,
+    Array, ArrayRef, DictionaryArray, Int16Array, Int32Array, Int64Array, PrimitiveArray, RecordBatch,
+    RecordBatchOptions, downcast_integer,
 };
 use arrow_buffer::{ArrowNativeType, IntervalDayTime, IntervalMonthDayNano};
+use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, FieldRef, Fields, IntervalUnit, Schema, SchemaRef, TimeUnit};
 
 use super::scalar::*;
+use crate::array::gather::gather;
+use crate::array::{Unchecked, to_array, value};
 use crate::error::{Error, ErrorKind, Result};
-use crate::types::type_name;
+use crate::types::{is_text_or_binary, type_name};
 
 /// Collects the values of a column, from text.
 pub(crate) trait Sink: Finish + Send {
@@ -203,6 +207,9 @@ pub(crate) fn sink_of(field: &Field, dictionary: &[String]) -> Result<Box<dyn Si
 fn sink(field: &Field) -> Result<Box<dyn Sink>> {
     use DataType::*;
     Ok(match field.data_type() {
+        Int8 if is_bool8(field) => {
+            primitives(Int8Builder::new(), |value| boolean(value).map(i8::from).or_else(|| parse(value)))
+        }
         Boolean => parsed(BooleanBuilder::new(), |builder, value| {
             builder.append_option(optionally(value, boolean)?);
             Some(())
@@ -218,8 +225,8 @@ fn sink(field: &Field) -> Result<Box<dyn Sink>> {
         Float16 => primitives(Float16Builder::new(), float),
         Float32 => primitives(Float32Builder::new(), float),
         Float64 => primitives(Float64Builder::new(), float),
-        Date32 => primitives(Date32Builder::new(), date),
-        Date64 => primitives(Date64Builder::new(), |value| Some(i64::from(date(value)?) * 86_400_000)),
+        Date32 => primitives(Date32Builder::new(), |value| any_date(value)?.try_into().ok()),
+        Date64 => primitives(Date64Builder::new(), |value| any_date(value)?.checked_mul(86_400_000)),
         Timestamp(TimeUnit::Second, zone) => moments(TimestampSecondBuilder::new(), 1, zone),
         Timestamp(TimeUnit::Millisecond, zone) => moments(TimestampMillisecondBuilder::new(), 1_000, zone),
         Timestamp(TimeUnit::Microsecond, zone) => moments(TimestampMicrosecondBuilder::new(), 1_000_000, zone),
@@ -231,9 +238,7 @@ fn sink(field: &Field) -> Result<Box<dyn Sink>> {
             primitives(Time64NanosecondBuilder::new(), |value| time64(value, 1_000_000_000))
         }
         Duration(_) | Interval(_) => span_sink(field)?,
-        Decimal32(precision, scale) => decimals::<Decimal32Type>(*precision, *scale),
-        Decimal64(precision, scale) => decimals::<Decimal64Type>(*precision, *scale),
-        Decimal128(precision, scale) => decimals::<Decimal128Type>(*precision, *scale),
+        Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..) => decimal_sink(field)?,
         Utf8 => parsed(StringBuilder::new(), append),
         LargeUtf8 => parsed(LargeStringBuilder::new(), append),
         Utf8View => parsed(StringViewBuilder::new(), append_view),
@@ -253,7 +258,20 @@ fn sink(field: &Field) -> Result<Box<dyn Sink>> {
             Some(())
         }),
         Null => parsed(NullBuilder::new(), |builder, value| value.is_none().then(|| builder.append_null())),
-        Dictionary(key, value) if key.is_integer() && **value == Utf8 => TextEncoder::sink(Some(key.as_ref().clone())),
+        Dictionary(key, values) if key.is_integer() => DictionaryEncoder::sink(Some(key), field.name(), values)?,
+        RunEndEncoded(_, values) => Runs::sink(field, values)?,
+        _ => return Err(unsupported(field)),
+    })
+}
+
+/// The sink of decimals.
+fn decimal_sink(field: &Field) -> Result<Box<dyn Sink>> {
+    use DataType::*;
+    Ok(match field.data_type() {
+        Decimal32(precision, scale) => decimals::<Decimal32Type>(*precision, *scale),
+        Decimal64(precision, scale) => decimals::<Decimal64Type>(*precision, *scale),
+        Decimal128(precision, scale) => decimals::<Decimal128Type>(*precision, *scale),
+        Decimal256(precision, scale) => wide_decimals(*precision, *scale),
         _ => return Err(unsupported(field)),
     })
 }
@@ -338,7 +356,7 @@ fn unsupported(field: &Field) -> Error {
 /// The sink of a field to dictionary-encode by the options; a key type in the schema takes precedence.
 fn encoding_sink(field: &Field) -> Result<Box<dyn Sink>> {
     match field.data_type() {
-        DataType::Utf8 => Ok(TextEncoder::sink(None)),
+        DataType::Utf8 => DictionaryEncoder::sink(None, field.name(), &DataType::Utf8),
         DataType::Dictionary(..) => sink(field),
         other => Err(Error::argument(format!(
             "expected utf8 for column `{}`, as the option dictionary names it, got {} in the schema; correct either",
@@ -395,7 +413,9 @@ fn moments<T: ArrowTimestampType>(
 ) -> Box<dyn Sink> {
     let zoned = zone.is_some();
     let parse = move |value: &str| {
-        let Some(moment) = Moment::parse_or_midnight(value) else { return parse(value) };
+        let Some(moment) = Moment::parse_or_midnight(value).or_else(|| Moment::parse_far(value)) else {
+            return counted(value, per_second).or_else(|| parse(value));
+        };
         // A time without an offset may be local time of anywhere, also where the column is in UTC: see `offset_advice`.
         if moment.offset == zoned { moment.count(per_second) } else { None }
     };
@@ -416,6 +436,16 @@ fn decimals<T: DecimalType<Native: TryFrom<i128>>>(precision: u8, scale: i8) -> 
     primitives(builder, move |value| decimal(value, precision, scale)?.try_into().ok())
 }
 
+fn wide_decimals(precision: u8, scale: i8) -> Box<dyn Sink> {
+    let builder = Decimal256Builder::new().with_data_type(DataType::Decimal256(precision, scale));
+    primitives(builder, move |value| wide_decimal(value, precision, scale))
+}
+
+/// Whether the numbers of a field are booleans, by its extension type.
+pub(crate) fn is_bool8(field: &Field) -> bool {
+    *field.data_type() == DataType::Int8 && field.extension_type_name() == Some("arrow.bool8")
+}
+
 fn append_view(builder: &mut StringViewBuilder, value: Option<&str>) -> Option<()> {
     match value {
         Some(value) => builder.try_append_value(value).ok()?,
@@ -434,19 +464,21 @@ fn append<T: ByteArrayType>(builder: &mut GenericByteBuilder<T>, value: Option<&
 
 /// Numbers the distinct values in order of first appearance. The key width and the dictionary are only known at the
 /// end, so until it is sealed its arrays are just the numbers.
-struct TextEncoder {
+struct DictionaryEncoder {
     key: Option<DataType>,
+    data_type: DataType,
     numbers: HashMap<Box<str>, i32>,
-    values: StringBuilder,
+    values: Box<dyn Sink>,
     keys: PrimitiveBuilder<Int32Type>,
 }
 
-impl TextEncoder {
+impl DictionaryEncoder {
     /// With keys of the given type, or the smallest sufficient one.
-    fn sink(key: Option<DataType>) -> Box<dyn Sink> {
-        let values = StringBuilder::new();
+    fn sink(key: Option<&DataType>, name: &str, data_type: &DataType) -> Result<Box<dyn Sink>> {
+        let values = sink(&Field::new(name, data_type.clone(), true))?;
         let keys = PrimitiveBuilder::new();
-        Box::new(TextEncoder { key, numbers: HashMap::new(), values, keys })
+        let key = key.cloned();
+        Ok(Box::new(DictionaryEncoder { key, data_type: data_type.clone(), numbers: HashMap::new(), values, keys }))
     }
 
     fn number(&mut self, value: &str) -> Option<i32> {
@@ -454,7 +486,7 @@ impl TextEncoder {
             return Some(number);
         }
         let number = i32::try_from(self.numbers.len()).ok()?;
-        append(&mut self.values, Some(value))?;
+        self.values.push(Some(value))?;
         self.numbers.insert(value.into(), number);
         Some(number)
     }
@@ -468,7 +500,7 @@ impl TextEncoder {
     }
 }
 
-impl Sink for TextEncoder {
+impl Sink for DictionaryEncoder {
     fn push(&mut self, value: Option<&str>) -> Option<()> {
         let number = value.map_or(Some(None), |value| self.number(value).map(Some))?;
         self.keys.append_option(number);
@@ -476,7 +508,7 @@ impl Sink for TextEncoder {
     }
 }
 
-impl Finish for TextEncoder {
+impl Finish for DictionaryEncoder {
     fn finish(&mut self) -> Result<ArrayRef> {
         Ok(Arc::new(self.keys.finish()))
     }
@@ -484,12 +516,135 @@ impl Finish for TextEncoder {
     fn seal(&mut self, field: Field, chunks: Vec<ArrayRef>) -> Result<(Field, Vec<ArrayRef>)> {
         let key = self.key.clone().unwrap_or_else(|| self.smallest_key());
         self.numbers.clear();
-        let values: ArrayRef = Arc::new(self.values.finish());
-        let encode = |keys: &ArrayRef| with_dictionary(&key, keys.as_primitive(), &values);
+        let (values, numbers) = distinct(self.values.finish()?)?;
+        let encode = |keys: &ArrayRef| {
+            let keys = keys.as_primitive::<Int32Type>();
+            match &numbers {
+                // Below a null stands any key.
+                Some(numbers) => {
+                    let number = |key: i32| numbers.get(key as usize).copied().unwrap_or(0);
+                    with_dictionary(&key, &keys.unary(number), &values)
+                }
+                None => with_dictionary(&key, keys, &values),
+            }
+        };
         let chunks = chunks.iter().map(encode).collect::<Result<_>>()?;
-        let data_type = DataType::Dictionary(Box::new(key), Box::new(DataType::Utf8));
+        let data_type = DataType::Dictionary(Box::new(key), Box::new(self.data_type.clone()));
         Ok((field.with_data_type(data_type), chunks))
     }
+}
+
+/// The values without those that come twice, as 1.5 does where it is also spelled 1.50, and the number of each one among
+/// them; `None` for texts, which are spelled in one way.
+fn distinct(values: ArrayRef) -> Result<(ArrayRef, Option<Vec<i32>>)> {
+    if is_text_or_binary(values.data_type()) {
+        return Ok((values, None));
+    }
+    let data = values.to_data();
+    let data = Unchecked::of(&data);
+    let mut known = HashMap::new();
+    let mut numbers = Vec::with_capacity(values.len());
+    let mut picks = Vec::new();
+    for row in 0..values.len() {
+        let next = picks.len() as i32;
+        let number = *known.entry(value(data, row)?.to_csv_cell()?.into_owned()).or_insert(next);
+        if number == next {
+            picks.push((0, row));
+        }
+        numbers.push(number);
+    }
+    let values = gather(values.data_type(), &[data], &picks)?.checked(&[])?;
+    Ok((to_array(values), Some(numbers)))
+}
+
+/// Counts how often each value comes in a row.
+struct Runs {
+    ends: RunEnds,
+    values: Box<dyn Sink>,
+    last: Option<Option<Box<str>>>,
+}
+
+impl Runs {
+    fn sink(field: &Field, values: &Field) -> Result<Box<dyn Sink>> {
+        let values = sink(&values.clone().with_name(field.name()))?;
+        Ok(Box::new(Runs { ends: RunEnds::new(field.data_type()), values, last: None }))
+    }
+}
+
+impl Sink for Runs {
+    fn push(&mut self, value: Option<&str>) -> Option<()> {
+        let goes_on = self.last.as_ref().is_some_and(|last| last.as_deref() == value);
+        if !goes_on {
+            self.values.push(value)?;
+            self.last = Some(value.map(Into::into));
+        }
+        self.ends.push(goes_on);
+        Some(())
+    }
+}
+
+impl Finish for Runs {
+    fn finish(&mut self) -> Result<ArrayRef> {
+        self.last = None;
+        let values = self.values.finish()?;
+        let (_, mut sealed) = self.values.seal(Field::new("values", values.data_type().clone(), true), vec![values])?;
+        let values = sealed.pop().ok_or_else(|| Error::internal("no values of runs"))?;
+        self.ends.finish(&values)
+    }
+}
+
+/// Where runs of equal values end, in an array of `data_type`.
+pub(crate) struct RunEnds {
+    data_type: DataType,
+    ends: Vec<i64>,
+}
+
+impl RunEnds {
+    pub(crate) fn new(data_type: &DataType) -> RunEnds {
+        RunEnds { data_type: data_type.clone(), ends: Vec::new() }
+    }
+
+    /// Counts a row, which is of the last run or the first of another one.
+    pub(crate) fn push(&mut self, goes_on: bool) {
+        let rows = self.ends.last().copied().unwrap_or(0);
+        match self.ends.last_mut() {
+            Some(end) if goes_on => *end += 1,
+            _ => self.ends.push(rows + 1),
+        }
+    }
+
+    /// The number of runs.
+    pub(crate) fn count(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The array of the rows since the last call, with a value for each run.
+    pub(crate) fn finish(&mut self, values: &dyn Array) -> Result<ArrayRef> {
+        let DataType::RunEndEncoded(run, _) = &self.data_type else {
+            return Err(Error::internal("runs of a type that has none"));
+        };
+        let ends = std::mem::take(&mut self.ends);
+        let rows = ends.last().copied().unwrap_or(0);
+        let fits = |most: i64| if rows > most { Err(too_many(rows, most)) } else { Ok(()) };
+        let ends: ArrayRef = match run.data_type() {
+            DataType::Int16 => {
+                fits(i16::MAX.into())?;
+                Arc::new(Int16Array::from_iter_values(ends.iter().map(|&end| end as i16)))
+            }
+            DataType::Int32 => {
+                fits(i32::MAX.into())?;
+                Arc::new(Int32Array::from_iter_values(ends.iter().map(|&end| end as i32)))
+            }
+            _ => Arc::new(Int64Array::from(ends)),
+        };
+        let array = ArrayData::builder(self.data_type.clone()).len(rows as usize);
+        let array = array.child_data(vec![ends.to_data(), values.to_data()]).build();
+        array.map(to_array).map_err(|e| Error::invalid(e.to_string()))
+    }
+}
+
+fn too_many(rows: i64, most: i64) -> Error {
+    Error::invalid(format!("expected at most {most} rows in a batch, as the run ends can count, got {rows}; use int32"))
 }
 
 fn with_dictionary(key: &DataType, keys: &Int32Array, values: &ArrayRef) -> Result<ArrayRef> {

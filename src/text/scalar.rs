@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use arrow_buffer::i256;
 use arrow_schema::{DataType, TimeUnit};
 use chrono::NaiveDate;
 
@@ -210,6 +211,40 @@ fn days(year: &str, month: u32, day: u32) -> Option<i32> {
     Some(date.to_epoch_days())
 }
 
+/// Days since 1970 of any year: as [`date`], and as dates are written whose year has not four digits.
+pub(crate) fn any_date(value: &str) -> Option<i64> {
+    date(value).map(i64::from).or_else(|| far_date(value))
+}
+
+/// `+12345-01-31` or `12345-01-31`, `-0044-03-15`, `0000-01-01`, and `5000000000 days` where there is no calendar.
+fn far_date(value: &str) -> Option<i64> {
+    if let Some(count) = value.strip_suffix(" days") {
+        return parse(count);
+    }
+    let &[.., b'-', m, n, b'-', d, e] = value.as_bytes() else { return None };
+    let year = value.get(..value.len() - 6)?;
+    let (sign, number) = match year.as_bytes().first()? {
+        b'-' => (-1, &year[1..]),
+        b'+' => (1, &year[1..]),
+        _ if year == "0000" || year.len() > 4 => (1, year),
+        _ => return None,
+    };
+    let number = digits(number, number.len()).filter(|_| number.len() >= 4)?;
+    let date = NaiveDate::from_ymd_opt(sign * number as i32, two_digits(m, n)?, two_digits(d, e)?)?;
+    Some(date.to_epoch_days().into())
+}
+
+/// A count of a unit, as times are written that no calendar has: `9223372036854775807 s`.
+pub(crate) fn counted(value: &str, per_second: i64) -> Option<i64> {
+    let unit = match per_second {
+        1 => " s",
+        1_000 => " ms",
+        1_000_000 => " us",
+        _ => " ns",
+    };
+    parse(value.strip_suffix(unit)?)
+}
+
 fn day(value: &str) -> Option<u32> {
     digits(value, 1).or_else(|| digits(value, 2))
 }
@@ -230,8 +265,18 @@ pub(crate) struct Moment {
 impl Moment {
     pub(crate) fn parse(value: &str) -> Option<Moment> {
         let (date, time) = value.split_at_checked(10)?;
-        let midnight = i64::from(iso_date(date)?) * 86_400;
         let time = time.strip_prefix(['T', ' '])?;
+        Moment::of(iso_date(date)?.into(), time)
+    }
+
+    /// Of a year that has not four digits.
+    pub(crate) fn parse_far(value: &str) -> Option<Moment> {
+        let (date, time) = value.split_once(['T', ' '])?;
+        Moment::of(far_date(date)?, time)
+    }
+
+    fn of(days: i64, time: &str) -> Option<Moment> {
+        let midnight = days.checked_mul(86_400)?;
         let zone = time.bytes().position(|byte| matches!(byte, b'Z' | b'+' | b'-'));
         let (clock, zone) = time.split_at_checked(zone.unwrap_or(time.len()))?;
         let (clock, nanos) = with_nanoseconds(clock)?;
@@ -366,6 +411,39 @@ pub(crate) fn decimal(value: &str, precision: u8, scale: i8) -> Option<i128> {
     };
     let limit = 10_i128.checked_pow(precision.into())?;
     (-limit < scaled && scaled < limit).then_some(scaled)
+}
+
+/// As [`decimal`], of up to 76 digits.
+pub(crate) fn wide_decimal(value: &str, precision: u8, scale: i8) -> Option<i256> {
+    if let Some(digits) = decimal(value, precision.min(38), scale) {
+        return Some(i256::from_i128(digits));
+    }
+    let (mantissa, exponent) = match value.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i16>().ok()?),
+        None => (value, 0),
+    };
+    let (is_negative, mantissa) = match mantissa.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, mantissa.strip_prefix('+').unwrap_or(mantissa)),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let shift = i32::from(scale) + i32::from(exponent) - i32::try_from(fraction.len()).ok()?;
+    let figures = format!("{}{fraction}", whole.trim_start_matches('0'));
+    // Zeros that the scale leaves no place for are none.
+    let cut = usize::try_from(-shift).unwrap_or(0);
+    let (kept, lost) = figures.split_at_checked(figures.len().checked_sub(cut)?)?;
+    if figures.is_empty() || !lost.bytes().all(|byte| byte == b'0') {
+        return None;
+    }
+    let ten = i256::from_i128(10);
+    let step = |sum: i256, byte: u8| {
+        let digit = char::from(byte).to_digit(10)?;
+        sum.checked_mul(ten)?.checked_add(i256::from_i128(digit.into()))
+    };
+    let zeros = std::iter::repeat_n(b'0', usize::try_from(shift).unwrap_or(0));
+    let digits = kept.bytes().chain(zeros).try_fold(i256::ZERO, step)?;
+    let limit = ten.checked_pow(precision.into())?;
+    (digits < limit).then_some(if is_negative { digits.wrapping_neg() } else { digits })
 }
 
 /// Bytes written as two hexadecimal digits each.

@@ -48,6 +48,8 @@ def spelled(scalar):
         return None if scalar.value is None else spelled(scalar.value)
     if not scalar.is_valid:
         return None
+    if isinstance(scalar, pa.ExtensionScalar):
+        return scalar.as_py() if kind.extension_name == "arrow.bool8" else spelled(scalar.value)
     if pa.types.is_integer(kind):
         return str(scalar.as_py())
     if pa.types.is_decimal(kind):

@@ -380,7 +380,8 @@ REFUSED = [
     ),
     (pa.struct([("a", pa.int8())]), [[1]], TypeError, "row 0: expected struct<a: int8>"),
     (pa.struct([pa.field("a", pa.int8(), False)]), [{}], aw.InvalidArgument, "row 0: .*'a'.*not nullable"),
-    (pa.month_day_nano_interval(), [1], aw.Unsupported, "column 'x': making interval"),
+    (pa.month_day_nano_interval(), [1], TypeError, "row 0: expected interval.month_day_nano., got int"),
+    (pa.dense_union([pa.field("a", pa.int8())]), [1], aw.Unsupported, "column 'x': making dense_union"),
 ]
 
 

@@ -7,10 +7,10 @@ use arrow_array::builder::BinaryViewBuilder;
 use arrow_array::{Array, ArrayRef, make_array};
 use arrow_buffer::{BooleanBufferBuilder, Buffer, MutableBuffer, NullBufferBuilder, ToByteSlice};
 use arrow_data::ArrayData;
-use arrow_schema::{ArrowError, DataType, Field, FieldRef};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, IntervalUnit};
 use arrowwood::{Error, ErrorKind, Items, Members, Value, type_name, zone_advice};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyList, PyTuple};
 
 use super::cell::{Cell, Misfit, Problem, cell, fit, in_units, plain, read};
 use crate::errors::{Failure, Result, argument};
@@ -54,12 +54,13 @@ impl Store {
                 let values = Builder::new(&Arc::new(Field::new("values", values.as_ref().clone(), true)))?;
                 Store::Dictionary(Vec::new(), Box::new(values), HashMap::new())
             }
-            List(item) | LargeList(item) | Map(item, _) => Store::List(vec![0], Box::new(Builder::new(item)?)),
+            List(item) | LargeList(item) | ListView(item) | LargeListView(item) | Map(item, _) => {
+                Store::List(vec![0], Box::new(Builder::new(item)?))
+            }
             FixedSizeList(item, size) => {
                 Store::FixedList(usize::try_from(*size).unwrap_or(0), Box::new(Builder::new(item)?))
             }
             Struct(fields) => Store::Struct(fields.iter().map(Builder::new).collect::<Result<_>>()?),
-            Interval(_) => return Err(unsupported(data_type)),
             number => Store::Fixed(number.primitive_width().ok_or_else(|| unsupported(number))?, buffer()),
         })
     }
@@ -89,6 +90,11 @@ impl Builder {
     }
 
     fn push_scalar(&mut self, given: &Bound<'_, PyAny>) -> Result<(), Problem> {
+        if let Ok(flag) = given.cast_exact::<PyBool>()
+            && self.field.extension_type_name() == Some("arrow.bool8")
+        {
+            return self.push_cell(Cell::I64(flag.is_true().into()));
+        }
         match cell(self.field.data_type(), given)? {
             Some(cell) => self.push_cell(cell),
             None => self.push_plain(given),
@@ -314,13 +320,19 @@ impl Builder {
 }
 
 fn parts(store: Store, data_type: &DataType) -> Result<(Vec<Buffer>, Vec<ArrayData>)> {
-    let is_wide = matches!(data_type, DataType::LargeUtf8 | DataType::LargeBinary | DataType::LargeList(_));
+    use DataType::{LargeBinary, LargeList, LargeListView, LargeUtf8, ListView};
+    let is_wide = matches!(data_type, LargeUtf8 | LargeBinary | LargeList(_) | LargeListView(_));
     let offset = if is_wide { DataType::Int64 } else { DataType::Int32 };
     Ok(match store {
         Store::Nothing | Store::Views(_) => (Vec::new(), Vec::new()),
         Store::Bits(mut bits) => (vec![bits.finish().into_inner()], Vec::new()),
         Store::Fixed(_, bytes) => (vec![bytes.into()], Vec::new()),
         Store::Text(ends, data) => (vec![narrow(&ends, &offset)?, data.into()], Vec::new()),
+        Store::List(ends, items) if matches!(data_type, ListView(_) | LargeListView(_)) => {
+            let sizes: Vec<_> = ends.windows(2).map(|pair| pair[1] - pair[0]).collect();
+            let starts = ends.get(..sizes.len()).unwrap_or_default();
+            (vec![narrow(starts, &offset)?, narrow(&sizes, &offset)?], vec![items.data()?])
+        }
         Store::List(ends, items) => (vec![narrow(&ends, &offset)?], vec![items.data()?]),
         Store::FixedList(_, items) => (Vec::new(), vec![items.data()?]),
         Store::Struct(members) => (Vec::new(), members.into_iter().map(Builder::data).collect::<Result<_>>()?),
@@ -353,11 +365,30 @@ fn store(bytes: &mut MutableBuffer, data_type: &DataType, cell: Cell<'_>) {
     match (data_type, cell) {
         (_, Cell::I64(number)) => bytes.extend_from_slice(&number.to_le_bytes()[..width]),
         (_, Cell::U64(number)) => bytes.extend_from_slice(&number.to_le_bytes()[..width]),
+        (DataType::Interval(unit), Cell::Interval(months, days, nanoseconds)) => {
+            store_interval(bytes, *unit, months, days, nanoseconds);
+        }
         (_, Cell::Decimal(digits)) => bytes.extend_from_slice(&digits.to_le_bytes()[..width]),
         (DataType::Float16, Cell::F64(number)) => bytes.extend_from_slice(&half::f16::from_f64(number).to_le_bytes()),
         (DataType::Float32, Cell::F64(number)) => bytes.extend_from_slice(&(number as f32).to_le_bytes()),
         (_, Cell::F64(number)) => bytes.extend_from_slice(&number.to_le_bytes()),
         (_, cell) => bytes.extend_from_slice(bytes_of(&cell)),
+    }
+}
+
+/// Stores an interval that [`fit`] has found to have no more parts than `unit` has.
+fn store_interval(bytes: &mut MutableBuffer, unit: IntervalUnit, months: i32, days: i32, nanoseconds: i64) {
+    match unit {
+        IntervalUnit::YearMonth => bytes.extend_from_slice(&months.to_le_bytes()),
+        IntervalUnit::DayTime => {
+            bytes.extend_from_slice(&days.to_le_bytes());
+            bytes.extend_from_slice(&((nanoseconds / 1_000_000) as i32).to_le_bytes());
+        }
+        IntervalUnit::MonthDayNano => {
+            bytes.extend_from_slice(&months.to_le_bytes());
+            bytes.extend_from_slice(&days.to_le_bytes());
+            bytes.extend_from_slice(&nanoseconds.to_le_bytes());
+        }
     }
 }
 
@@ -382,6 +413,9 @@ fn key(values: &mut Builder, seen: &mut HashMap<Vec<u8>, i64>, cell: Cell<'_>) -
         Cell::I64(int) => int.to_byte_slice(),
         Cell::U64(int) => int.to_byte_slice(),
         Cell::Decimal(digits) => &digits.to_le_bytes().to_vec()[..],
+        Cell::Interval(months, days, nanoseconds) => {
+            &[&months.to_le_bytes()[..], &days.to_le_bytes(), &nanoseconds.to_le_bytes()].concat()
+        }
         Cell::Null => &[],
     };
     if let Some(key) = seen.get(spelled) {

@@ -1,12 +1,12 @@
 //! One Python object as a value, and one value as a column of some type stores it.
 
 use arrow_buffer::i256;
-use arrow_schema::{DataType, TimeUnit};
+use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 use arrowwood::{Value, time_of_text, type_name, zone_advice, zones_agree};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString};
+use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString, PyTuple};
 
 use crate::errors::{Failure, argument, wrong_type};
 use crate::value::{DATE, DATETIME, DECIMAL, TIME, TIMEDELTA, class};
@@ -27,6 +27,8 @@ pub enum Cell<'a> {
     Decimal(i256),
     Str(&'a str),
     Bytes(&'a [u8]),
+    /// Months, days and nanoseconds.
+    Interval(i32, i32, i64),
 }
 
 impl<'a> Cell<'a> {
@@ -47,7 +49,18 @@ impl<'a> Cell<'a> {
             Cell::Decimal(digits) => Value::Decimal { digits, scale: scale_of(data_type) },
             Cell::Str(text) => Value::Str(text),
             Cell::Bytes(bytes) => Value::Bytes(bytes),
+            Cell::Interval(months, days, nanoseconds) => {
+                Value::Interval { months, days, nanoseconds, unit: unit_of(data_type) }
+            }
         }
+    }
+}
+
+fn unit_of(data_type: &DataType) -> IntervalUnit {
+    match data_type {
+        DataType::Interval(unit) => *unit,
+        DataType::Dictionary(_, values) => unit_of(values),
+        _ => IntervalUnit::MonthDayNano,
     }
 }
 
@@ -213,9 +226,17 @@ fn read_other<'a>(data_type: &DataType, given: &'a Bound<'_, PyAny>) -> Result<O
         integer(number)?
     } else if given.get_type().name()?.to_str()? == "NAType" {
         Value::Null
+    } else if let (DataType::Interval(unit), Ok(parts)) = (data_type, given.cast::<PyTuple>()) {
+        return Ok(interval(*unit, parts));
     } else {
         return numpy_time(data_type, given);
     }))
+}
+
+/// Months, days and nanoseconds, as `arrowwood.MonthDayNano` and that of pyarrow have them.
+fn interval<'a>(unit: IntervalUnit, parts: &Bound<'_, PyTuple>) -> Option<Value<'a>> {
+    let (months, days, nanoseconds) = parts.extract().ok()?;
+    Some(Value::Interval { months, days, nanoseconds, unit })
 }
 
 fn days(given: &Bound<'_, PyAny>) -> PyResult<i64> {
@@ -318,14 +339,17 @@ fn numpy_time<'a>(data_type: &DataType, given: &Bound<'_, PyAny>) -> Result<Opti
             number.checked_mul(86_400).map(|seconds| Value::Timestamp(seconds, TimeUnit::Second, Some("")))
         }
         Some(DataType::Date32) => Some(Value::Date(number)),
+        // Times of day that Python's class does not hold, as columns give them.
+        Some(DataType::Duration(unit)) if is_time_of_day(data_type, number, unit) => Some(Value::Time(number, unit)),
         Some(DataType::Timestamp(unit, _)) => Some(Value::Timestamp(number, unit, is_zoned.then_some(""))),
-        // A time of day has no other class in NumPy.
-        Some(DataType::Duration(unit)) if matches!(data_type, DataType::Time32(_) | DataType::Time64(_)) => {
-            Some(Value::Time(number, unit))
-        }
         Some(DataType::Duration(unit)) => Some(Value::Duration(number, unit)),
         _ => None,
     })
+}
+
+fn is_time_of_day(data_type: &DataType, number: i64, unit: TimeUnit) -> bool {
+    let is_in_a_day = (0..DAY_NANOS).contains(&(i128::from(number) * nanos(unit)));
+    is_in_a_day && matches!(data_type, DataType::Time32(_) | DataType::Time64(_))
 }
 
 /// What `given` stands for among Python's own classes, where it is none of them: scalars and arrays of NumPy, UUIDs,
@@ -368,6 +392,9 @@ pub fn fit<'a>(data_type: &DataType, value: &Value<'a>) -> Result<Cell<'a>, Misf
         (FixedSizeBinary(_), Value::Bytes(bytes)) => Ok(Cell::Bytes(bytes)),
         (FixedSizeBinary(16), Value::Uuid(bytes)) => Ok(Cell::Bytes(*bytes)),
         (Dictionary(_, values), _) => fit(values, value),
+        (Interval(unit), Value::Interval { months, days, nanoseconds, .. }) => {
+            calendar(*unit, *months, *days, *nanoseconds)
+        }
         (Float16 | Float32 | Float64, _) => float(data_type, value),
         (Decimal32(precision, scale), _) => scaled(value, *precision, *scale),
         (Decimal64(precision, scale), _) => scaled(value, *precision, *scale),
@@ -456,6 +483,18 @@ fn scaled<'a>(value: &Value<'_>, precision: u8, scale: i8) -> Result<Cell<'a>, M
     if digits >= limit || digits <= limit.wrapping_neg() { Err(Misfit::Range) } else { Ok(Cell::Decimal(digits)) }
 }
 
+/// An interval in a column of `unit`, which may lack a part of it.
+fn calendar<'a>(unit: IntervalUnit, months: i32, days: i32, nanoseconds: i64) -> Result<Cell<'a>, Misfit> {
+    let fits = match unit {
+        IntervalUnit::YearMonth => days == 0 && nanoseconds == 0,
+        IntervalUnit::DayTime => {
+            months == 0 && nanoseconds % 1_000_000 == 0 && i32::try_from(nanoseconds / 1_000_000).is_ok()
+        }
+        IntervalUnit::MonthDayNano => true,
+    };
+    if fits { Ok(Cell::Interval(months, days, nanoseconds)) } else { Err(Misfit::Range) }
+}
+
 const DAY_NANOS: i128 = 86_400_000_000_000;
 
 fn nanos(unit: TimeUnit) -> i128 {
@@ -474,6 +513,11 @@ fn time<'a>(data_type: &DataType, value: &Value<'_>) -> Result<Cell<'a>, Misfit>
         (Date32, Value::Date(days)) => (*days, DAY_NANOS, DAY_NANOS),
         (Date64, Value::Date(days)) => (*days, DAY_NANOS, nanos(TimeUnit::Millisecond)),
         (Date32, Value::Timestamp(since, unit, None)) => (*since, nanos(*unit), DAY_NANOS),
+        // Midnights, as those of days are.
+        (Date64, Value::Timestamp(since, unit, None)) if i128::from(*since) * nanos(*unit) % DAY_NANOS == 0 => {
+            (*since, nanos(*unit), nanos(TimeUnit::Millisecond))
+        }
+        (Date64, Value::Timestamp(_, _, None)) => return Err(Misfit::Range),
         (Time32(to) | Time64(to), Value::Time(since, unit)) => (*since, nanos(*unit), nanos(*to)),
         (Timestamp(to, None), Value::Date(days)) => (*days, DAY_NANOS, nanos(*to)),
         (Timestamp(to, zone), Value::Timestamp(since, unit, other)) if zones_agree(zone.as_deref(), *other) => {

@@ -1,8 +1,10 @@
 //! The type that fits Python values.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_buffer::i256;
+use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
 use arrow_schema::{DataType, Field, TimeUnit};
 use arrowwood::Value;
 use pyo3::intern;
@@ -10,6 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use super::cell::{Misfit, Problem, plain, read};
+use crate::value::{UUID, class};
 
 /// The deepest that values may be nested; one may even contain itself.
 const DEEPEST: usize = 64;
@@ -30,6 +33,7 @@ pub enum Kind {
     List(Box<Kind>),
     Struct(Vec<(String, Kind)>),
     Plain(DataType),
+    Uuid,
     /// Numbers of NumPy, with a known type, and their type as Python numbers, which applies if they are mixed with
     /// others.
     Typed(DataType, Box<Kind>),
@@ -43,11 +47,22 @@ impl Kind {
             Kind::Int { large: true, .. } => DataType::UInt64,
             Kind::Int { .. } => DataType::Int64,
             Kind::Decimal(before, behind) => decimal(before + behind, *behind),
-            Kind::List(item) => DataType::List(Arc::new(Field::new("item", item.data_type(), true))),
-            Kind::Struct(members) => {
-                DataType::Struct(members.iter().map(|(name, kind)| Field::new(name, kind.data_type(), true)).collect())
-            }
+            Kind::List(item) => DataType::List(Arc::new(item.field("item"))),
+            Kind::Struct(members) => DataType::Struct(members.iter().map(|(name, kind)| kind.field(name)).collect()),
+            Kind::Uuid => DataType::FixedSizeBinary(16),
             Kind::Plain(data_type) | Kind::Typed(data_type, _) => data_type.clone(),
+        }
+    }
+
+    /// A field of the type that fits all values seen.
+    pub fn field(&self, name: &str) -> Field {
+        let field = Field::new(name, self.data_type(), true);
+        match self {
+            Kind::Uuid => field.with_metadata(HashMap::from([
+                (EXTENSION_TYPE_NAME_KEY.into(), "arrow.uuid".into()),
+                (EXTENSION_TYPE_METADATA_KEY.into(), String::new()),
+            ])),
+            _ => field,
         }
     }
 
@@ -71,6 +86,10 @@ impl Kind {
             Some(value) => {
                 let merged = kind_of(&value, given)?.and_then(|kind| self.merged(kind));
                 *self = merged.ok_or_else(|| self.mismatch(given))?;
+                Ok(())
+            }
+            None if is_uuid(given)? => {
+                *self = self.merged(Kind::Uuid).ok_or_else(|| self.mismatch(given))?;
                 Ok(())
             }
             None => match plain(given)? {
@@ -170,6 +189,8 @@ impl Kind {
                 Kind::Plain(Timestamp(finer(*unit, other), zone.clone()))
             }
             (Kind::Plain(Duration(unit)), Kind::Plain(Duration(other))) => Kind::Plain(Duration(finer(*unit, other))),
+            (Kind::Uuid, Kind::Uuid) => Kind::Uuid,
+            (Kind::Uuid, Kind::Plain(Binary)) | (Kind::Plain(Binary), Kind::Uuid) => Kind::Plain(Binary),
             (Kind::Plain(one), Kind::Plain(other)) if *one == other => Kind::Plain(other),
             _ => return None,
         })
@@ -184,6 +205,10 @@ fn numpy_type(given: &Bound<'_, PyAny>) -> PyResult<Option<DataType>> {
     let name: String = dtype.getattr(intern!(py, "name"))?.extract()?;
     let data_type = super::numpy::data_type(&name);
     Ok(data_type.filter(|data_type| data_type.is_numeric() || *data_type == DataType::Boolean))
+}
+
+fn is_uuid(given: &Bound<'_, PyAny>) -> Result<bool, Problem> {
+    Ok(given.is_instance(class(given.py(), &UUID, "uuid", "UUID")?)?)
 }
 
 fn finer(one: TimeUnit, other: TimeUnit) -> TimeUnit {

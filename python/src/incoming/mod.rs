@@ -244,7 +244,7 @@ impl Column<'_> {
         for (row, object) in objects.iter().enumerate() {
             kind.see(object).map_err(|problem| problem.at(&self.name, row))?;
         }
-        Ok(Arc::new(Field::new(&self.name, kind.data_type(), true)))
+        Ok(Arc::new(kind.field(&self.name)))
     }
 
     /// The values as arrays of the type of `field`.

@@ -90,8 +90,7 @@ impl CsvOptions {
     pub(super) fn is_null(&self, value: &str, data_type: &DataType, is_quoted: impl FnOnce() -> bool) -> bool {
         if value.is_empty() {
             // An empty field is null, unless it is quoted and can be a value.
-            let can_be_empty = is_text(data_type) || matches!(data_type, DataType::Binary | DataType::LargeBinary);
-            return !can_be_empty || !is_quoted();
+            return !can_be_empty(data_type) || !is_quoted();
         }
         let is_word = match &self.null_values {
             Some(nulls) => nulls.iter().any(|null| null == value),
@@ -113,7 +112,21 @@ impl CsvOptions {
 
 pub(super) fn is_text(data_type: &DataType) -> bool {
     use DataType::*;
-    matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Dictionary(..))
+    match data_type {
+        Dictionary(_, values) => is_text(values),
+        RunEndEncoded(_, values) => is_text(values.data_type()),
+        other => matches!(other, Utf8 | LargeUtf8 | Utf8View),
+    }
+}
+
+/// Whether a value has no bytes.
+fn can_be_empty(data_type: &DataType) -> bool {
+    use DataType::*;
+    match data_type {
+        Dictionary(_, values) => can_be_empty(values),
+        RunEndEncoded(_, values) => can_be_empty(values.data_type()),
+        other => is_text(other) || matches!(other, Binary | LargeBinary | BinaryView | FixedSizeBinary(0)),
+    }
 }
 
 pub(super) fn reading(e: Error) -> Error {

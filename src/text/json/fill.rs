@@ -40,6 +40,7 @@ pub(super) enum Filler {
     FixedList(FixedListFiller),
     Map(MapFiller),
     Struct(StructFiller),
+    Runs(RunFiller),
 }
 
 /// The JSON accepted by a scalar column.
@@ -79,6 +80,13 @@ pub(super) struct MapFiller {
     valid: Vec<bool>,
 }
 
+/// Counts how often each value comes in a row.
+pub(super) struct RunFiller {
+    ends: RunEnds,
+    values: Box<TextColumn<Filler>>,
+    last: Option<String>,
+}
+
 pub(super) struct StructFiller {
     columns: Vec<TextColumn<Filler>>,
     members: MemberPlaces,
@@ -91,7 +99,12 @@ impl JsonColumns {
         let takes = if options.schema.is_none() { Takes::Any } else { Takes::Typed };
         let refuse_unknown = options.refuse_unknown || options.schema.is_none();
         let makers = Makers { dictionary: &options.dictionary, takes, refuse_unknown };
-        JsonColumns::of(schema, makers.columns(schema.fields())?, refuse_unknown, options.batch_rows)
+        let columns = schema.fields().iter().map(|field| {
+            // What is inside of others has a name of its own.
+            let named = |e: Error| e.context(format_args!("column `{}`", shorten(field.name())));
+            makers.column(field).map_err(|e| if field.data_type().is_nested() { named(e) } else { e })
+        });
+        JsonColumns::of(schema, columns.collect::<Result<_>>()?, refuse_unknown, options.batch_rows)
     }
 
     /// For rows of `schema`, inferred as `shapes`; refuses values that would change it.
@@ -143,6 +156,10 @@ impl Makers<'_> {
             }
             DataType::Map(entries, is_sorted) => Filler::Map(MapFiller::new(entries, *is_sorted, &below)?),
             DataType::Struct(fields) => StructFiller::of(fields, below.columns(fields)?, self.refuse_unknown)?,
+            DataType::RunEndEncoded(_, values) => {
+                Filler::Runs(RunFiller::new(field.data_type(), below.column(values)?))
+            }
+            _ if is_bool8(field) => Filler::Scalar { sink: sink_of(field, self.dictionary)?, takes: Takes::Any },
             _ => Filler::Scalar { sink: sink_of(field, self.dictionary)?, takes: self.takes },
         };
         Ok(TextColumn::new(field.as_ref().clone(), node))
@@ -252,6 +269,7 @@ impl Filler {
             (Filler::FixedList(list), None | Some(b'[')) => list.push(json),
             (Filler::Map(map), None | Some(b'{' | b'[')) => map.push(json),
             (Filler::Struct(members), None | Some(b'{')) => members.push(json),
+            (Filler::Runs(runs), _) => runs.push(json),
             (_, _) => Err(misfit(expected, json.unwrap_or_default())),
         }
     }
@@ -290,6 +308,9 @@ fn keeps(kinds: Kinds, json: &str, text: &str) -> bool {
 /// Whether JSON of this kind can be a value of the type.
 fn can_be(data_type: &DataType, json: &str) -> bool {
     use DataType::*;
+    if let Dictionary(_, values) = data_type {
+        return can_be(values, json);
+    }
     match json.as_bytes().first() {
         Some(b'"') => *data_type != Boolean,
         Some(b't' | b'f') => *data_type == Boolean,
@@ -481,6 +502,32 @@ impl StructFiller {
     }
 }
 
+impl RunFiller {
+    fn new(data_type: &DataType, values: TextColumn<Filler>) -> RunFiller {
+        RunFiller { ends: RunEnds::new(data_type), values: Box::new(values), last: None }
+    }
+
+    fn push(&mut self, json: Option<&str>) -> Result<(), Refusal> {
+        let text = json.unwrap_or("null");
+        let goes_on = self.last.as_deref() == Some(text);
+        if !goes_on {
+            match json {
+                Some(json) => self.values.push(json)?,
+                None => self.values.push_hidden()?,
+            }
+            self.last = Some(text.into());
+        }
+        self.ends.push(goes_on);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<ArrayRef> {
+        self.last = None;
+        let values = self.values.array(self.ends.count())?;
+        self.ends.finish(&values)
+    }
+}
+
 impl TextColumn<Filler> {
     /// A value in an object that is null, where even forbidden nulls do no harm.
     fn push_hidden(&mut self) -> Result<(), Refusal> {
@@ -498,6 +545,7 @@ impl Finish for Filler {
             Filler::FixedList(list) => list.finish(),
             Filler::Map(map) => map.finish(),
             Filler::Struct(members) => members.finish(),
+            Filler::Runs(runs) => runs.finish(),
         }
     }
 

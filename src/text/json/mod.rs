@@ -244,7 +244,7 @@ mod tests {
     use arrow_array::{Array, ArrayRef};
     use arrow_schema::IntervalUnit::*;
     use arrow_schema::TimeUnit::*;
-    use arrow_schema::{Field, Fields, Schema};
+    use arrow_schema::{Field, Fields, Schema, UnionFields, UnionMode};
     use proptest::prelude::*;
     use serde_json::{Value as Json, json};
 
@@ -439,6 +439,42 @@ mod tests {
     }
 
     #[test]
+    fn wide_decimals_runs_and_dictionaries_of_any_values() {
+        let digits = "9".repeat(76);
+        let wide =
+            typed(&[&format!("\"-{}.{}\"", &digits[..74], &digits[74..]), "1.5", "1e3"], Decimal256(76, 2)).unwrap();
+        let wide: Vec<_> =
+            wide.as_primitive::<Decimal256Type>().values().iter().map(|value| value.to_string()).collect();
+        assert_eq!(wide, [format!("-{digits}"), "150".into(), "100000".into()]);
+        for text in [format!("{digits}9"), format!("0.{digits}"), "1e300".into(), format!("{digits}x")] {
+            assert!(typed(&[&format!("{text:?}")], Decimal256(76, 2)).is_err(), "{text}");
+        }
+        let field = |name: &str, data_type, nullable| Arc::new(Field::new(name, data_type, nullable));
+        let runs = |values| RunEndEncoded(field("run_ends", Int32, false), field("values", values, true));
+        let lists = typed(&["[1]", "[1]", "null", "[]"], runs(DataType::new_list(Int8, true))).unwrap();
+        assert_eq!(lists.as_run::<Int32Type>().run_ends().values(), &[2, 3, 4]);
+        assert_eq!(lists.as_run::<Int32Type>().values().null_count(), 1);
+        let numbers = Dictionary(Box::new(Int8), Box::new(Decimal128(5, 2)));
+        let encoded = typed(&["1.5", "\"1.50\"", "null", "2"], numbers.clone()).unwrap();
+        let encoded = encoded.as_dictionary::<Int8Type>();
+        assert_eq!(encoded.keys().iter().collect::<Vec<_>>(), [Some(0), Some(0), None, Some(1)]);
+        assert_eq!(encoded.values().as_primitive::<Decimal128Type>().values(), &[150, 200]);
+        assert_eq!(typed(&["null"], numbers).unwrap().null_count(), 1);
+    }
+
+    #[test]
+    fn times_that_no_calendar_has_are_read_as_they_are_written() {
+        let days = typed(&["\"-0044-03-15\"", "\"0000-01-01\"", "\"+12345-01-31\"", "\"-2147483648 days\""], Date32);
+        assert_eq!(days.unwrap().as_primitive::<Date32Type>().values(), &[-735_525, -719_528, 3_789_421, i32::MIN]);
+        let zoned = Timestamp(Second, Some("UTC".into()));
+        let times = typed(&["\"9223372036854775807 s\"", "\"+10000-01-01T00:00:01Z\""], zoned.clone()).unwrap();
+        assert_eq!(times.as_primitive::<TimestampSecondType>().values(), &[i64::MAX, 253_402_300_801]);
+        for text in ["\"1 ms\"", "\"+999-01-01T00:00:00Z\"", "\"10000-01-01T00:00:00\"", "\"2147483648 days\""] {
+            assert!(typed(&[text], zoned.clone()).is_err() && typed(&[text], Date32).is_err(), "{text}");
+        }
+    }
+
+    #[test]
     fn what_does_not_fit_is_named() {
         let a = |data_type: &DataType| with(vec![Field::new("a", data_type.clone(), true)]);
         let cases: &[(&str, DataType)] = &[
@@ -482,7 +518,8 @@ mod tests {
         refused("{\"a\": null, \"c\": 1}", &strict, &["line 1", "`c`", "columns `a`"]);
         refused("{\"a\": null, \"a\": null}", &options, &["line 1", "`a`", "twice"]);
         assert!(read_json_from(&b"{\"a\": null}"[..], &options).is_ok());
-        refused("{}", &a(&Decimal256(50, 2)), &["decimal256(50, 2)", "`a`"]);
+        let members = UnionFields::from_fields(vec![Field::new("m", Int8, true)]);
+        refused("{}", &a(&Union(members, UnionMode::Dense)), &["dense_union<m: int8>", "`a`"]);
         refused("{}", &with(vec![Field::new("a", Int8, true), Field::new("a", Int8, true)]), &["`a` again"]);
     }
 

@@ -94,7 +94,9 @@
                      true)))
                fields)))
 
-(defn- by-rows [ds]
+(defn by-rows
+  "The rows of a dataset, spelled."
+  [ds]
   (mapv (fn [row] (mapv (fn [^Field field] (spell ((keyword (.name field)) row) (.type field))) (fields ds))) ds))
 
 (defn- by-columns [ds]

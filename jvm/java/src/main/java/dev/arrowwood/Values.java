@@ -219,13 +219,9 @@ final class Values {
 
     /** A point in time in the column's unit; finer parts are truncated. */
     static void putTimestamp(MemorySegment value, long seconds, int nanos, Type.Unit unit) {
-        long perSecond = unit.perSecond();
         long count;
         try {
-            // By halves, so that the first seconds of the range don't overflow.
-            count = seconds < 0
-                    ? Math.addExact(Math.multiplyExact(seconds + 1, perSecond), nanos / (NANOS / perSecond) - perSecond)
-                    : Math.addExact(Math.multiplyExact(seconds, perSecond), nanos / (NANOS / perSecond));
+            count = count(seconds, nanos, unit);
         } catch (ArithmeticException e) {
             throw new Failure.InvalidArgument(
                     Instant.ofEpochSecond(seconds, nanos) + " is out of range of a timestamp[" + unit + "]");
@@ -233,6 +229,16 @@ final class Values {
         put(value, TIMESTAMP, count);
         value.set(JAVA_INT, UNIT, unit.ordinal());
         value.set(JAVA_LONG, SECOND_WORD, 0);
+    }
+
+    /** Seconds and what is behind them in a unit; finer parts are truncated. Throws where 64 bits don't hold it. */
+    private static long count(long seconds, int nanos, Type.Unit unit) {
+        long perSecond = unit.perSecond();
+        long rest = nanos / (NANOS / perSecond);
+        // By halves, so that the first seconds of the range don't overflow.
+        return seconds < 0
+                ? Math.addExact(Math.multiplyExact(seconds + 1, perSecond), rest - perSecond)
+                : Math.addExact(Math.multiplyExact(seconds, perSecond), rest);
     }
 
     private static void putTimed(MemorySegment value, int kind, long count, Type.Unit unit) {
@@ -349,10 +355,8 @@ final class Values {
     }
 
     private static void putDuration(MemorySegment value, Duration duration, Type.Unit unit) {
-        long perSecond = unit.perSecond();
         try {
-            long whole = Math.multiplyExact(duration.getSeconds(), perSecond);
-            putTimed(value, DURATION, Math.addExact(whole, duration.getNano() / (NANOS / perSecond)), unit);
+            putTimed(value, DURATION, count(duration.getSeconds(), duration.getNano(), unit), unit);
         } catch (ArithmeticException e) {
             throw new Failure.InvalidArgument(duration + " is out of range of a duration[" + unit + "]");
         }

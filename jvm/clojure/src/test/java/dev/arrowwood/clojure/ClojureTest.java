@@ -54,6 +54,11 @@ class ClojureTest {
     }
 
     @TestFactory
+    Stream<DynamicTest> borders() {
+        return tests("arrowwood.borders-test");
+    }
+
+    @TestFactory
     Stream<DynamicTest> page() {
         return tests("arrowwood.page-test");
     }
