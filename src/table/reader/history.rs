@@ -58,6 +58,12 @@ pub(super) struct Snapshot {
     pub checked: Box<[OnceLock<ArrayData>]>,
 }
 
+/// The error for a live segment at `path` that is gone.
+pub(super) fn removed(path: &Path) -> Error {
+    let message = "the live segment was removed, or replaced by another table's, while it was followed";
+    Error::new(ErrorKind::FileChanged, message).at(path)
+}
+
 /// The error for a table whose row numbers have changed.
 pub(super) fn replaced(folder: &Path) -> Error {
     let message = "the directory was replaced after the table was opened, as by compact with sort: rows have other numbers now; \

@@ -18,7 +18,9 @@ use arrow_schema::{FieldRef, Schema, SchemaRef};
 
 use super::chain;
 use super::chain::{Chain, open_dense, open_last, repeated};
-use super::history::{Entry, History, Opened, OpenedEntry, Snapshot, Table, positions_said, replaced, settings_of};
+use super::history::{
+    Entry, History, Opened, OpenedEntry, Snapshot, Table, positions_said, removed, replaced, settings_of,
+};
 use super::segment::Segment;
 use crate::array::Unchecked;
 #[cfg(feature = "compute")]
@@ -740,11 +742,6 @@ fn is_one_table(dataset: &Dataset) -> bool {
 fn table_of(piece: &Piece) -> Option<&Arc<Table>> {
     let live = growing(piece).map(|live| &live.table);
     live.or_else(|| whole_history(piece).map(|history| &history.table))
-}
-
-fn removed(path: &Path) -> Error {
-    let message = "the live segment was removed, or replaced by another table's, while it was followed";
-    Error::new(ErrorKind::FileChanged, message).at(path)
 }
 
 /// Whether [`Dataset::refresh`] may find more rows at the end.
