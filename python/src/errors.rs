@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrowwood::{Error, ErrorKind, mapping, visible};
 use pyo3::prelude::*;
 
-use crate::waits::take_raised;
+use crate::signals::take_raised;
 
 /// The result of a function of this module.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;

@@ -1,7 +1,7 @@
 //! `arrowwood._arrowwood`: the Python face of arrowwood. One noun or verb, one file; `_arrowwood.pyi` documents them
 //! for users, so comments here say only what concerns this side.
 //!
-//! In reading order: `waits`, `errors`, `index` (keys in brackets), `dtype`, `memory` (other objects' memory, by the buffer
+//! In reading order: `signals`, `errors`, `waits`, `index` (keys in brackets), `dtype`, `memory` (other objects' memory, by the buffer
 //! protocol), `mapping`, `buffer` (memory that grows), `export` (our memory, by the buffer protocol), `value` (one
 //! cell), `exchange` (Arrow capsules), `schema`, `recipe` (how a dataset was opened), `column`, `dataset`, `open`,
 //! `arrow` (datasets from other libraries' tables), `incoming` (Python's own tables), `compute`, `arrange` (rows in
@@ -39,6 +39,7 @@ mod recipe;
 mod retention;
 mod rows;
 mod schema;
+mod signals;
 mod sink;
 mod stream;
 mod tensor;
@@ -106,7 +107,7 @@ mod _arrowwood {
     #[expect(clippy::unnecessary_wraps, reason = "the signature that PyO3 asks for")]
     fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
         arrowwood_objects::install();
-        crate::waits::install();
+        crate::signals::install();
         Ok(())
     }
 

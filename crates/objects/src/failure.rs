@@ -3,7 +3,6 @@
 use arrowwood::{Error, ErrorKind, cut, visible};
 
 use crate::client::Redirect;
-use crate::location::Location;
 
 /// What is being done to an object that is read.
 pub(crate) const READING: &str = "reading the object";
@@ -13,10 +12,9 @@ const CREDENTIALS: &str = "credentials are taken from AWS_ACCESS_KEY_ID, AWS_SEC
 /// For a web server.
 const PASSWORD: &str = "both are given in the URL, before the host: USER:PASSWORD@HOST";
 
-/// The error of a request to the store of `location` that failed while `doing`.
-pub(crate) fn failed(doing: &str, e: &object_store::Error, location: &Location) -> Error {
+/// The error of a request, to a bucket or to a web server, that failed while `doing`.
+pub(crate) fn failed(doing: &str, e: &object_store::Error, is_bucket: bool) -> Error {
     use object_store::Error as Store;
-    let is_bucket = location.is_listed();
     let (kind, what) = match e {
         Store::NotFound { .. } => missing(doing, is_bucket),
         Store::PermissionDenied { .. } => denied(403, is_bucket),

@@ -130,7 +130,7 @@ impl Location {
 
     /// The store, whose connections belong to the runtime that uses them.
     pub(crate) fn store(&self, timeout: Duration) -> Result<Arc<dyn ObjectStore>> {
-        let failed = |e| failed("preparing requests", &e, self).at(&self.name);
+        let failed = |e| failed("preparing requests", &e, self.is_listed()).at(&self.name);
         if self.is_file() {
             return Ok(Arc::new(LocalFileSystem::new().with_fsync(true)));
         }

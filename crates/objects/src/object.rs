@@ -77,7 +77,7 @@ impl Object {
         // Weak tags match nothing.
         options.if_match = expected.and_then(|version| version.e_tag.clone()).filter(|tag| !tag.starts_with("W/"));
         let answer = timeout(self.options.timeout, store.get_opts(&self.location.path, options)).await;
-        let answer = answer.map_err(|_| self.late())?.map_err(|e| failed(READING, &e, &self.location))?;
+        let answer = answer.map_err(|_| self.late())?.map_err(|e| failed(READING, &e, self.location.is_listed()))?;
         match expected {
             Some(version) if *version != Version::of(&answer.meta) => Err(changed()),
             _ => Ok(answer),
@@ -97,7 +97,7 @@ impl Object {
         let whole = self.options.timeout + Duration::from_secs((range.end - range.start) / SLOWEST);
         let read = async {
             while let Some(piece) = timeout(self.options.timeout, stream.next()).await.map_err(|_| self.late())? {
-                let piece = piece.map_err(|e| failed(READING, &e, &self.location))?;
+                let piece = piece.map_err(|e| failed(READING, &e, self.location.is_listed()))?;
                 let next = at + piece.len() as u64;
                 if next > range.end {
                     return Err(wrong(format!(

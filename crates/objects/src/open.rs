@@ -148,7 +148,7 @@ pub(crate) fn list(location: &Location, options: &Options) -> Result<Vec<Locatio
         let mut count = 0;
         while let Some(found) = timeout(wait, listed.next()).await.map_err(late)? {
             count += 1;
-            let found = found.map_err(|e| failed("listing the folder", &e, &folder))?;
+            let found = found.map_err(|e| failed("listing the folder", &e, folder.is_listed()))?;
             let mut inside = found.location.prefix_match(&folder.path).into_iter().flatten();
             let is_own = inside.next().is_some_and(|name| name.as_ref().ends_with(".arrow")) && inside.next().is_none();
             drop(inside);
