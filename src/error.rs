@@ -1,10 +1,12 @@
 //! Errors. A message says what was being done to which path, what was expected and found, and what to do about it.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use arrowwood_mapping as mapping;
 
+use crate::secrets::{public_part, without_secrets};
 use crate::visible::visible;
 
 /// A `Result` with this crate's [`Error`].
@@ -59,7 +61,8 @@ struct Details {
 impl Error {
     /// Creates an error of `kind` with `message`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error(Box::new(Details { kind, message: message.into(), path: None, errno: None }))
+        let message = public(message.into());
+        Error(Box::new(Details { kind, message, path: None, errno: None }))
     }
 
     /// Creates the error of the operating system while `doing` something, for example `"mapping"`.
@@ -105,15 +108,15 @@ impl Error {
         Error::unsupported(format!("{what} needs arrowwood built with its feature `{feature}`"))
     }
 
-    /// Adds the path concerned, unless the error has one already.
+    /// Adds the path concerned, unless the error has one already. Of a URL, that is what is no secret.
     pub fn at(mut self, path: impl AsRef<Path>) -> Error {
-        self.0.path.get_or_insert_with(|| path.as_ref().to_path_buf());
+        self.0.path.get_or_insert_with(|| path_without_secrets(path.as_ref()));
         self
     }
 
     /// Prepends `context` (for example, the column) to the message.
     pub fn context(mut self, context: impl fmt::Display) -> Error {
-        self.0.message = format!("{context}: {}", self.0.message);
+        self.0.message = public(format!("{context}: {}", self.0.message));
         self
     }
 
@@ -168,7 +171,7 @@ impl From<mapping::Error> for Error {
             _ => Error::new(kind, format!("{}{advice}", error.message())),
         };
         built.0.errno = error.errno();
-        built.0.path = error.path().map(Path::to_path_buf);
+        built.0.path = error.path().map(path_without_secrets);
         built
     }
 }
@@ -177,6 +180,18 @@ impl mapping::WatchedError for Error {
     fn is_file_changed(&self) -> bool {
         self.kind() == ErrorKind::FileChanged
     }
+}
+
+/// Returns the message without what is secret in the URLs in it.
+fn public(message: String) -> String {
+    match without_secrets(&message) {
+        Cow::Borrowed(_) => message,
+        Cow::Owned(public) => public,
+    }
+}
+
+fn path_without_secrets(path: &Path) -> PathBuf {
+    path.to_str().map_or_else(|| path.to_path_buf(), |text| public_part(text).as_ref().into())
 }
 
 /// Returns the advice for a limit of the system.

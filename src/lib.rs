@@ -144,11 +144,14 @@ mod parallel;
 mod partitions;
 #[cfg(feature = "collect")]
 mod rows;
+mod secrets;
 #[cfg(feature = "table")]
 mod table;
 mod text;
 mod types;
 mod visible;
+#[doc(hidden)]
+pub mod waits;
 
 /// The code of the README.
 #[cfg(doctest)]
@@ -221,6 +224,8 @@ pub use partitions::{Partition, PartitionKey, partition_path};
 pub use partitions::{PartitionBy, PartitionedWriter};
 #[cfg(feature = "collect")]
 pub use rows::Builder;
+#[doc(hidden)]
+pub use secrets::without_secrets;
 #[cfg(feature = "check")]
 pub use table::Repaired;
 #[doc(hidden)]
@@ -228,8 +233,8 @@ pub use table::Repaired;
 pub use table::publish;
 #[cfg(feature = "table")]
 pub use table::{
-    Compaction, Durability, Follow, FollowWaker, Late, RecordPlace, RecordStat, SegmentStat, Sync, TableStat, Writer, WriterOptions,
-    compact, compact_with, follow, segment_stat, table_stat,
+    Compaction, Durability, Follow, FollowWaker, Late, RecordPlace, RecordStat, SegmentStat, Sync, TableStat, Writer,
+    WriterOptions, compact, compact_with, follow, segment_stat, table_stat,
 };
 #[doc(hidden)]
 #[cfg(feature = "table")]

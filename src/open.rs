@@ -163,7 +163,8 @@ impl Open {
     /// # Errors
     /// `InvalidData`, `Unsupported`; `CopyNeeded` with [`Open::strict`].
     pub fn bytes(self, bytes: Bytes) -> Result<Dataset> {
-        self.source(bytes, None)
+        // They may be those of a mapped file, as values of a column.
+        guard(|| self.source(bytes, None))
     }
 
     /// As [`Open::bytes`], of what errors and [`Dataset::places`] call `name`: a URL.
@@ -363,7 +364,8 @@ impl OpenLeaf for Open {
 /// Rows of a file or table by number: the information another process needs to open the same rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The absolute path of the file or table directory.
+    /// The absolute path of the file or table directory. For an object in a store its URL, with the password or the signature that
+    /// it was opened with, and its version: opening it is an error if the object is another by then.
     pub path: PathBuf,
     /// The number of the first row; in a table, counted from the first ever written.
     pub start: u64,
@@ -384,7 +386,7 @@ impl Dataset {
         let mut places: Vec<Place> = Vec::new();
         for piece in self.pieces() {
             let missing = || Error::unsupported("rows in memory are in no file");
-            let path = piece.source.absolute_path().ok_or_else(missing)?.to_path_buf();
+            let path = piece.source.address().ok_or_else(missing)?.to_path_buf();
             let start = piece.source.first_row().saturating_add(piece.start);
             let rows = piece.rows()?;
             let columns = piece.columns.to_vec();

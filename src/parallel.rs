@@ -13,6 +13,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
 use crate::map::{adopt, is_inside, lend};
+use crate::waits::Call;
 
 /// Locks, ignoring poison: the data this crate keeps behind locks is consistent at any moment, or was written last.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -98,18 +99,22 @@ pub(crate) fn try_map<I: Send, T: Send, E: Send>(
 fn on_threads(others: usize, share: &(dyn Fn() + Sync), own: &mut dyn FnMut()) {
     // A guarded call is guarded on all of its threads.
     let is_guarded = is_inside();
+    let call = Call::current();
     let share = || {
-        if is_guarded {
-            return lend(share).1;
-        }
-        share();
-        None
+        call.run(|| {
+            if is_guarded {
+                return lend(share).1;
+            }
+            share();
+            None
+        })
     };
     thread::scope(|scope| {
         let others: Vec<_> =
             (0..others).filter_map(|_| thread::Builder::new().spawn_scoped(scope, share).ok()).collect();
-        own();
+        call.run(own);
         for other in others {
+            call.wait(|| other.is_finished());
             match other.join() {
                 Ok(fault) => adopt(fault),
                 Err(panic) => std::panic::resume_unwind(panic),

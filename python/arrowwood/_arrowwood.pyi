@@ -47,6 +47,7 @@ __all__ = [
     "_pretend_later",
     "_run_cli",
     "_visible",
+    "_without_secrets",
     "aggregation",
     "alter",
     "check",
@@ -764,7 +765,7 @@ class Dataset:
     def _view_of(self, rows: bytes) -> Dataset: ...
     def _with_names(self, names: Sequence[str]) -> Dataset: ...
     def _in_partition(self, partition: list[tuple[str, str, str | None]]) -> Dataset: ...
-    def _places(self) -> list[tuple[Path, int, int, list[int], list[tuple[str, str, str | None]]]] | None: ...
+    def _places(self) -> list[tuple[str, int, int, list[int], list[tuple[str, str, str | None]]]] | None: ...
     def _dtypes(self) -> list[str | None]: ...
     def _gathered(self, small: int) -> Dataset: ...
     def _narrowed(self, predicate: Predicate) -> Dataset: ...
@@ -1114,6 +1115,9 @@ def _open_places(
     places: list[tuple[_Path, int, int, list[int]]], how: tuple[Literal["lazy", "full"], bool, bool, bool]
 ) -> Dataset:
     """The rows that a recipe names."""
+
+def _without_secrets(text: str) -> str:
+    """`text` with the URLs in it without passwords and signatures."""
 
 def _visible(text: str) -> str:
     """`text` with escapes for control characters, changes of direction and invisible characters."""

@@ -58,6 +58,15 @@ class Split(_Split):
 
     __slots__ = ()
 
+    def __repr__(self):
+        """Without a password or signature that the URL of an object may have."""
+        return _Split.__repr__(self._replace(path=self._shown()) if self._shown() != self.path else self)
+
+    def _shown(self):
+        from arrowwood import _arrowwood
+
+        return _arrowwood._without_secrets(self.path)
+
     def open(self):
         """The rows, in place: those that existed when the split was made, even if the table has grown since.
 
@@ -76,9 +85,9 @@ class Split(_Split):
             return rows
         first, end = whole.first_row, whole.first_row + len(whole)
         raise RowOutOfRange(
-            f"{self.path}: opening rows {self.first_row} to {self.first_row + self.rows}: there are rows {first} to {end}; "
-            "make the splits anew",
-            self.path,
+            f"{self._shown()}: opening rows {self.first_row} to {self.first_row + self.rows}: there are rows {first} to "
+            f"{end}; make the splits anew",
+            self._shown(),
         )
 
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrow_buffer::{BooleanBuffer, Buffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field};
-use arrowwood::{Error, ErrorKind, guard, type_name, visible};
+use arrowwood::{Error, ErrorKind, Value, guard, type_name, visible, waits};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyList};
 
@@ -17,6 +17,7 @@ use crate::index::stop_on_signal;
 use crate::schema;
 use crate::tensor::{described, shape_of};
 use crate::value::{letters, object};
+use crate::waits::present;
 
 /// One column of a dataset, over one or many batches. Iterating gives values.
 #[pyclass(frozen, module = "arrowwood", weakref)]
@@ -251,6 +252,13 @@ impl Column {
     /// All values as a list.
     fn to_pylist<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyList>> {
         let list = PyList::empty(py);
+        if waits::may_wait() {
+            for row in 0..self.len(py)? {
+                list.append(present(py, || object(py, self.inner.get(row)?))?)?;
+                stop_on_signal(py, row)?;
+            }
+            return Ok(list);
+        }
         for (row, value) in self.inner.values().enumerate() {
             list.append(object(py, value?)?)?;
             stop_on_signal(py, row as u64)?;
@@ -286,15 +294,13 @@ impl Column {
     fn __repr__(&self, py: Python<'_>) -> Result<String> {
         let name = visible(self.name());
         let dtype = self.dtype();
-        let mut shown = Vec::new();
-        for value in self.inner.slice(0, 10)?.values() {
-            let value = value?;
-            // Values without a Python object, such as an instant in an unknown zone, are printed all the same.
-            shown.push(match object(py, value.clone()) {
-                Ok(object) => object.repr()?.to_string(),
-                Err(_) => visible(&value.to_string()).into_owned(),
-            });
-        }
+        // Values without a Python object, such as an instant in an unknown zone, are printed all the same.
+        let text = |value: Value<'_>| match object(py, value.clone()) {
+            Ok(object) => Ok(object.repr()?.to_string()),
+            Err(_) => Ok(visible(&value.to_string()).into_owned()),
+        };
+        let first = || self.inner.slice(0, 10)?.values().map(|value| text(value?)).collect::<Result<Vec<_>>>();
+        let mut shown = present(py, first)?;
         let len = self.len(py)?;
         if len > 10 {
             shown.push("…".into());
@@ -317,13 +323,14 @@ impl ValueIterator {
     }
 
     fn __next__<'py>(&mut self, py: Python<'py>) -> Result<Option<Bound<'py, PyAny>>> {
-        let value = match self.column.get().inner.get(self.next) {
-            Ok(value) => object(py, value)?,
-            Err(e) if e.kind() == ErrorKind::RowOutOfRange => return Ok(None),
-            Err(e) => return Err(e.into()),
-        };
-        self.next += 1;
-        Ok(Some(value))
+        let column = self.column.get();
+        let value = present(py, || match column.inner.get(self.next) {
+            Ok(value) => object(py, value).map(Some),
+            Err(e) if e.kind() == ErrorKind::RowOutOfRange => Ok(None),
+            Err(e) => Err(e.into()),
+        })?;
+        self.next += u64::from(value.is_some());
+        Ok(value)
     }
 }
 

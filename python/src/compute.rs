@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-use arrowwood::{Format, WriteOptions, guard, write_to};
+use arrowwood::{Format, WriteOptions, guard, waits, write_to};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyTuple};
@@ -15,6 +15,7 @@ use crate::memory::bytes_of;
 use crate::predicate::{Expression, NO_TRUTH, Predicate};
 use crate::recipe::{new_names, recipe};
 use crate::value::object;
+use crate::waits::present;
 
 impl Column {
     fn compared(&self) -> Expression {
@@ -39,7 +40,7 @@ impl Column {
             return Ok(Bound::new(py, Column::new(rows.column_at(0)?))?.into_any());
         }
         match index(key, "row", || self.len(py))? {
-            Index::At(at) => object(py, self.inner().get(at)?),
+            Index::At(at) => present(py, || object(py, self.inner().get(at)?)),
             Index::Span(start, count) => {
                 let rows = Column::new(py.detach(|| self.inner().slice(start, count))?);
                 Ok(Bound::new(py, rows)?.into_any())
@@ -258,7 +259,12 @@ impl Dataset {
             row.ok_or_else(|| out_of_range(format!("row {index} of a dataset of {len} rows")))
         };
         let rows = guard(|| self::indices(indices))?.iter().map(row).collect::<Result<Vec<u64>>>()?;
-        self.inner().each_row(rows).map(|row| self.dict_of(py, row?)).collect()
+        if waits::may_wait() {
+            // By threads of its own, which wait.
+            let fetch = |row: arrowwood::Row<'_>| (0..row.len()).try_for_each(|column| row.get(column).map(drop));
+            py.detach(|| self.inner().each_row(rows.clone()).try_for_each(|row| fetch(row?)))?;
+        }
+        present(py, || self.inner().each_row(rows.clone()).map(|row| self.dict_of(py, row?)).collect())
     }
 }
 

@@ -28,6 +28,7 @@ use crate::recipe::How;
 use crate::schema;
 use crate::tensor::described;
 use crate::value::object;
+use crate::waits::present;
 
 /// An immutable, zero-copy table of rows over one or many record batches.
 ///
@@ -100,7 +101,7 @@ impl Dataset {
 
     /// Row `at` as a dict.
     pub fn dict<'py>(&self, py: Python<'py>, at: u64) -> Result<Bound<'py, PyDict>> {
-        self.dict_of(py, self.inner.row(at)?)
+        present(py, || self.dict_of(py, self.inner.row(at)?))
     }
 
     /// A row as a dict.
@@ -296,8 +297,8 @@ impl Dataset {
     /// Positions of the newest commit included in the dataset, by name: see :meth:`Writer.commit`. Empty if it is
     /// not a table.
     #[getter]
-    fn positions(&self) -> Result<std::collections::BTreeMap<String, i64>> {
-        Ok(self.inner.positions()?)
+    fn positions(&self, py: Python<'_>) -> Result<std::collections::BTreeMap<String, i64>> {
+        Ok(py.detach(|| self.inner.positions())?)
     }
 
     /// The name of the column by which the table is sorted; ``None`` if there is none, or if rows may be late.
@@ -314,7 +315,7 @@ impl Dataset {
         if this.inner.is_newest() {
             return Ok(slf.clone());
         }
-        let newer = this.inner.refresh()?;
+        let newer = slf.py().detach(|| this.inner.refresh())?;
         // Names are shared by rows of the same columns: the table may have others by now.
         let is_altered = newer.schema() != this.inner.schema();
         let newer = if is_altered { Dataset::opened(newer, this.how) } else { this.with_rows(newer) };
@@ -372,8 +373,11 @@ impl Dataset {
             return Ok(Bound::new(py, rows)?.into_any());
         }
         // Of a file, the last rows are found without counting all; a number before the first row is left to `index`.
-        if let Some(row) = from_end(key).and_then(|back| self.inner.row_from_end(back).ok()) {
-            return self.dict_of(py, row).map(Bound::into_any);
+        let last = |back| self.inner.row_from_end(back).ok().map(|row| self.dict_of(py, row)).transpose();
+        if let Some(back) = from_end(key)
+            && let Some(row) = present(py, || last(back))?
+        {
+            return Ok(row.into_any());
         }
         match index(key, "row", || self.len(py))? {
             Index::At(at) => self.dict(py, at).map(Bound::into_any),
@@ -401,9 +405,12 @@ impl Dataset {
 
     /// A row as a tuple, in the order of the columns. Raises :class:`RowOutOfRange`.
     fn row<'py>(&self, py: Python<'py>, index: i64) -> Result<Bound<'py, PyTuple>> {
-        let row = self.inner.row(position(index, "row", || self.len(py))?)?;
-        let values = (0..row.len()).map(|column| object(py, row.get(column)?)).collect::<Result<Vec<_>>>()?;
-        Ok(PyTuple::new(py, values)?)
+        let at = position(index, "row", || self.len(py))?;
+        present(py, || {
+            let row = self.inner.row(at)?;
+            let values = (0..row.len()).map(|column| object(py, row.get(column)?)).collect::<Result<Vec<_>>>()?;
+            Ok(PyTuple::new(py, values)?)
+        })
     }
 
     /// A column by number or name. Raises :class:`ColumnNotFound`.
@@ -465,9 +472,8 @@ impl Dataset {
         let mut done = 0;
         // Batch by batch, so that Ctrl-C and an exception of `progress` can stop it.
         for batch in py.detach(|| self.inner.batches().collect::<Result<Vec<_>, _>>())? {
-            py.detach(|| batch.validate(|_, _| ()))?;
+            done += py.detach(|| batch.validate(|_, _| ()).and_then(|()| batch.len()))?;
             py.check_signals()?;
-            done += batch.len()?;
             progress.as_ref().map(|progress| progress.call1((done, total))).transpose()?;
         }
         Ok(())

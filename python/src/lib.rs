@@ -1,7 +1,7 @@
 //! `arrowwood._arrowwood`: the Python face of arrowwood. One noun or verb, one file; `_arrowwood.pyi` documents them
 //! for users, so comments here say only what concerns this side.
 //!
-//! In reading order: `errors`, `index` (keys in brackets), `dtype`, `memory` (other objects' memory, by the buffer
+//! In reading order: `signals`, `errors`, `waits`, `index` (keys in brackets), `dtype`, `memory` (other objects' memory, by the buffer
 //! protocol), `mapping`, `buffer` (memory that grows), `export` (our memory, by the buffer protocol), `value` (one
 //! cell), `exchange` (Arrow capsules), `schema`, `recipe` (how a dataset was opened), `column`, `dataset`, `open`,
 //! `arrow` (datasets from other libraries' tables), `incoming` (Python's own tables), `compute`, `arrange` (rows in
@@ -39,10 +39,12 @@ mod recipe;
 mod retention;
 mod rows;
 mod schema;
+mod signals;
 mod sink;
 mod stream;
 mod tensor;
 mod value;
+mod waits;
 mod write;
 mod writer;
 
@@ -105,6 +107,7 @@ mod _arrowwood {
     #[expect(clippy::unnecessary_wraps, reason = "the signature that PyO3 asks for")]
     fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
         arrowwood_objects::install();
+        crate::signals::install();
         Ok(())
     }
 
@@ -112,6 +115,12 @@ mod _arrowwood {
     #[pyfunction]
     fn _visible(text: &str) -> String {
         arrowwood::visible_lines(text).into_owned()
+    }
+
+    /// `text` with the URLs in it without passwords and signatures.
+    #[pyfunction]
+    fn _without_secrets(text: &str) -> String {
+        arrowwood::without_secrets(text).into_owned()
     }
 
     /// For tests: lets it be so much later for what a writer publishes to other Arrow readers.

@@ -1,8 +1,8 @@
 //! `open`: a path, a glob, a directory, bytes, or a list of those.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use arrowwood::{Bytes, Open, concat_opened, guard, is_url, local_path};
+use arrowwood::{Bytes, Error, ErrorKind, Open, concat_opened, guard, is_url, local_path};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 
@@ -10,7 +10,7 @@ use crate::dataset::Dataset;
 use crate::errors::{Result, argument, wrong_type};
 use crate::exchange::schema_of;
 use crate::memory;
-use crate::recipe::{How, Place, place_of};
+use crate::recipe::{GivenPlace, How, place_of};
 
 /// Open Arrow IPC data in place: metadata is read, no value is touched.
 ///
@@ -60,7 +60,7 @@ pub fn open(
 
 /// The rows that a recipe names.
 #[pyfunction]
-pub fn _open_places(py: Python<'_>, places: Vec<Place>, how: (String, bool, bool, bool)) -> Result<Dataset> {
+pub fn _open_places(py: Python<'_>, places: Vec<GivenPlace>, how: (String, bool, bool, bool)) -> Result<Dataset> {
     let how = How::new(&how.0, how.1, how.2, how.3)?;
     let places = places.into_iter().map(place_of).collect::<Result<Vec<_>>>()?;
     Ok(Dataset::opened(py.detach(|| how.open().places(&places))?, how))
@@ -105,6 +105,15 @@ fn name_of(source: &Bound<'_, PyAny>) -> Result<Option<PathBuf>> {
 /// The URL that `source` is, if it is one of an object that can be opened.
 fn url_of(source: &Bound<'_, PyAny>) -> Option<PathBuf> {
     source.cast::<PyString>().ok()?.to_str().ok().map(PathBuf::from).filter(|path| is_url(path))
+}
+
+/// Refuses to write to a URL: a directory of its name would be made here.
+pub fn check_is_no_url(what: &str, path: &Path) -> Result<()> {
+    if path.to_str().is_some_and(|text| text.contains("://") && !text.starts_with("file:")) {
+        let message = format!("{what} writes to a path, and this is a URL; `arrowwood push` copies a table to a store");
+        return Err(Error::new(ErrorKind::Unsupported, message).at(path).into());
+    }
+    Ok(())
 }
 
 /// The path that `source` is; `None` for bytes and lists.

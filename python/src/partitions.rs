@@ -203,7 +203,7 @@ impl PartitionedWriter {
         _value: &Bound<'_, PyAny>,
         _traceback: &Bound<'_, PyAny>,
     ) -> Result<()> {
-        if !kind.is_none() && !self.inner.is_closed(py) {
+        if !kind.is_none() && !self.inner.is_closed(py)? {
             self.rollback(py)?;
         }
         self.close(py)

@@ -1,5 +1,6 @@
 //! The options of an opened dataset, and the information needed to open the same rows in another process.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use arrow_schema::{Field, FieldRef};
@@ -32,12 +33,14 @@ impl How {
     }
 }
 
-/// A place as Python has it: path, first row, number of rows, columns, and those of the partition.
-pub type Place = (PathBuf, u64, u64, Vec<usize>, Vec<PartitionColumn>);
+/// A place as Python has it: path or URL, which is no `Path`, first row, number of rows, columns, and those of the partition.
+pub type Place = (OsString, u64, u64, Vec<usize>, Vec<PartitionColumn>);
+/// A place as Python gives it back: its path may also be a `Path`.
+pub type GivenPlace = (PathBuf, u64, u64, Vec<usize>, Vec<PartitionColumn>);
 /// Name and type of a partition's column, and its value as text.
 pub type PartitionColumn = (String, String, Option<String>);
 /// The place as the library has it.
-pub fn place_of((path, start, rows, columns, partition): Place) -> Result<arrowwood::Place> {
+pub fn place_of((path, start, rows, columns, partition): GivenPlace) -> Result<arrowwood::Place> {
     Ok(arrowwood::Place { path, start, rows, columns, partition: partition_of(partition)? })
 }
 
@@ -68,7 +71,7 @@ pub fn recipe(dataset: &arrowwood::Dataset, how: How) -> Result<Option<(Vec<Plac
     let partition = |(field, text): (FieldRef, Option<String>)| (field.name().clone(), field_type_name(&field), text);
     let places = places.into_iter().map(|place| {
         let partition = place.partition.into_iter().map(partition).collect();
-        (place.path, place.start, place.rows, place.columns, partition)
+        (place.path.into_os_string(), place.start, place.rows, place.columns, partition)
     });
     let validate = match how.validate {
         Validate::Full => "full",

@@ -14,7 +14,7 @@ use pyo3::types::{PyBytes, PyInt};
 use crate::buffer::{Buffer, BufferSink};
 use crate::errors::{Problem, Result, wrong_type};
 use crate::memory::{Room, owned};
-use crate::open::path_of;
+use crate::open::{check_is_no_url, path_of};
 
 /// Whether a pipe or a device like a terminal is at `path`.
 pub fn is_pipe(path: &Path) -> bool {
@@ -119,6 +119,7 @@ impl Sink {
         }
         match path_of(target)? {
             Some(path) => {
+                check_is_no_url("this", &path)?;
                 if let Some(pipe) = open_pipe(target.py(), &path, "O_WRONLY")? {
                     return Ok(Sink::File(pipe, problem.clone()));
                 }

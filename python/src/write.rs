@@ -12,7 +12,7 @@ use crate::errors::{Failure, Problem, Result, argument};
 use crate::exchange::schema_of;
 use crate::incoming::dataset_from;
 use crate::index::positive;
-use crate::open::path_of;
+use crate::open::{check_is_no_url, path_of};
 use crate::sink::{Sink, is_pipe};
 
 /// Write a table as an Arrow IPC file or stream.
@@ -49,6 +49,7 @@ pub fn write(
     max_rows: Option<i64>,
 ) -> Result<()> {
     let path = if target.hasattr("write")? { None } else { path_of(target)?.filter(|path| !is_pipe(path)) };
+    path.iter().try_for_each(|path| check_is_no_url("write", path))?;
     let by_name = if path.as_deref().is_some_and(is_stream) { Format::Stream } else { Format::File };
     let options = WriteOptions {
         format: format.map_or(Ok(by_name), framing)?,

@@ -15,6 +15,7 @@ use crate::dataset::bound;
 use crate::errors::{Result, argument, wrong_type};
 use crate::exchange::schema_of;
 use crate::index::{count, name_list, numbered, positive, seconds, shown};
+use crate::open::check_is_no_url;
 use crate::open_writer::OpenWriter;
 use crate::partitions::{Partition, PartitionedWriter};
 use crate::progress::watched;
@@ -86,6 +87,7 @@ pub fn writer<'py>(
     partition: Option<&Bound<'_, PyDict>>,
     partition_by: Option<&Bound<'_, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
+    check_is_no_url("writer", &path)?;
     let mut options = WriterOptions::default();
     if let Some(sync) = sync {
         options.sync = policy(sync)?;
@@ -309,7 +311,7 @@ impl Writer {
     #[pyo3(signature = (**values))]
     fn append_row(&self, py: Python<'_>, values: Option<&Bound<'_, PyDict>>) -> Result<()> {
         let quick = |row: &[Value<'_>]| {
-            let mut inner = self.inner.lock(py);
+            let mut inner = self.inner.lock(py)?;
             let writer = inner.as_mut().ok_or_else(|| self.inner.closed())?;
             Ok(writer.append_row(row)?)
         };
@@ -360,7 +362,7 @@ impl Writer {
             }
             return self.retain(py);
         }
-        let mut inner = self.inner.lock(py);
+        let mut inner = self.inner.lock(py)?;
         let writer = inner.as_mut().ok_or_else(|| self.inner.closed())?;
         if writer.is_quick() {
             writer.commit()?;
@@ -405,7 +407,7 @@ impl Writer {
     /// Positions of the newest commit, by name: the progress of producers. See :meth:`commit`.
     #[getter]
     fn positions(&self, py: Python<'_>) -> Result<BTreeMap<String, i64>> {
-        self.inner.lock(py).as_ref().map(arrowwood::Writer::positions).ok_or_else(|| self.inner.closed())
+        self.inner.lock(py)?.as_ref().map(arrowwood::Writer::positions).ok_or_else(|| self.inner.closed())
     }
 
     /// Discard the rows appended since the last commit.
@@ -484,32 +486,32 @@ impl Writer {
 
     /// Whether the writer is closed.
     #[getter]
-    fn is_closed(&self, py: Python<'_>) -> bool {
+    fn is_closed(&self, py: Python<'_>) -> Result<bool> {
         self.inner.is_closed(py)
     }
 
     /// The number of the row after the last one appended.
     #[getter]
     fn rows(&self, py: Python<'_>) -> Result<u64> {
-        self.inner.lock(py).as_ref().map(arrowwood::Writer::rows).ok_or_else(|| self.inner.closed())
+        self.inner.lock(py)?.as_ref().map(arrowwood::Writer::rows).ok_or_else(|| self.inner.closed())
     }
 
     /// The number of the row after the last committed one.
     #[getter]
     fn committed_rows(&self, py: Python<'_>) -> Result<u64> {
-        self.inner.lock(py).as_ref().map(arrowwood::Writer::committed_rows).ok_or_else(|| self.inner.closed())
+        self.inner.lock(py)?.as_ref().map(arrowwood::Writer::committed_rows).ok_or_else(|| self.inner.closed())
     }
 
     /// The number of the row after the last one that would survive a power cut.
     #[getter]
     fn durable_rows(&self, py: Python<'_>) -> Result<u64> {
-        self.inner.lock(py).as_ref().map(arrowwood::Writer::durable_rows).ok_or_else(|| self.inner.closed())
+        self.inner.lock(py)?.as_ref().map(arrowwood::Writer::durable_rows).ok_or_else(|| self.inner.closed())
     }
 
     /// The number of rows, committed but never synced, lost in a system crash before this writer was opened.
     #[getter]
     fn dropped_rows(&self, py: Python<'_>) -> Result<u64> {
-        self.inner.lock(py).as_ref().map(arrowwood::Writer::dropped_rows).ok_or_else(|| self.inner.closed())
+        self.inner.lock(py)?.as_ref().map(arrowwood::Writer::dropped_rows).ok_or_else(|| self.inner.closed())
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -523,15 +525,15 @@ impl Writer {
         _value: &Bound<'_, PyAny>,
         _traceback: &Bound<'_, PyAny>,
     ) -> Result<()> {
-        if !kind.is_none() && !self.is_closed(py) {
+        if !kind.is_none() && !self.is_closed(py)? {
             self.rollback(py)?;
         }
         self.close(py)
     }
 
-    fn __repr__(&self, py: Python<'_>) -> String {
-        let rows = self.inner.lock(py).as_ref().map(arrowwood::Writer::rows);
+    fn __repr__(&self, py: Python<'_>) -> Result<String> {
+        let rows = self.inner.lock(py)?.as_ref().map(arrowwood::Writer::rows);
         let rows = rows.map_or("closed".into(), |rows| format!("{rows} rows"));
-        format!("<arrowwood.Writer {}: {rows}>", visible(&self.inner.path().to_string_lossy()))
+        Ok(format!("<arrowwood.Writer {}: {rows}>", visible(&self.inner.path().to_string_lossy())))
     }
 }

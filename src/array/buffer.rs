@@ -7,6 +7,7 @@
 
 use std::io;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, make_array};
@@ -14,10 +15,11 @@ use arrow_buffer::{BooleanBufferBuilder, Buffer, MutableBuffer, NullBuffer};
 use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::{DataType, Fields, UnionMode};
 
-use super::fetch::Fetch;
+use super::fetch::{Fetch, ensure};
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::{GrowableBuffer, Mapping, UnmappedFile, free_memory, mappings_are_scarce};
+use crate::map::{GrowableBuffer, Mapping, UnmappedFile, free_memory, guard, mappings_are_scarce};
 use crate::types::{fixed_size, fixed_size_or_none, type_name};
+use crate::waits;
 
 /// Immutable bytes: a mapping, memory, the mapping of a file into which they are fetched, or a file that is only read.
 #[derive(Clone, Debug)]
@@ -27,6 +29,8 @@ pub struct Bytes {
     mapping: Option<Mapping>,
     /// What brings bytes that are not there yet. Where it is, `data` and `mapping` are only looked at where it was asked.
     fetch: Option<Arc<dyn Fetch>>,
+    /// What opens the same bytes of a store again.
+    address: Option<Arc<Path>>,
     /// A file of which metadata is read, and no bytes are in place.
     unmapped: Option<Arc<UnmappedFile>>,
 }
@@ -52,7 +56,7 @@ impl Bytes {
         // have copies (`Steady`). That does not go for arrays that were handed out (`to_record_batches`, `chunks`, the C
         // data interface): whoever reads them trusts what was checked, and depends on the contract.
         let data = unsafe { Buffer::from_custom_allocation(base, len, Arc::new(mapping.clone())) };
-        Ok(Bytes { data, mapping: Some(mapping), fetch: None, unmapped: None })
+        Ok(Bytes { data, mapping: Some(mapping), fetch: None, address: None, unmapped: None })
     }
 
     /// As [`Bytes::of_mapping`]; a copy where the process is near its limit of mappings.
@@ -77,12 +81,13 @@ impl Bytes {
     }
 
     /// The bytes of an object in a store: `mapping` is of a file of its size, into which `fetch` brings the bytes that are
-    /// asked for, before anyone looks at them.
+    /// asked for, before anyone looks at them. `address` opens the same object again.
     ///
     /// # Errors
     /// `InvalidArgument` for a writable mapping.
-    pub fn fetched(mapping: Mapping, fetch: Arc<dyn Fetch>) -> Result<Bytes> {
-        Ok(Bytes { fetch: Some(fetch), ..Bytes::of_mapping(mapping)? })
+    pub fn fetched(mapping: Mapping, fetch: Arc<dyn Fetch>, address: &Path) -> Result<Bytes> {
+        waits::allow();
+        Ok(Bytes { fetch: Some(fetch), address: Some(address.into()), ..Bytes::of_mapping(mapping)? })
     }
 
     /// A copy of the bytes of `mapping` in memory.
@@ -102,7 +107,12 @@ impl Bytes {
     pub fn to_memory(&self) -> Result<Bytes> {
         let mut copy = zeroed(self.len())?;
         self.read_at(0, &mut copy)?;
-        Ok(Bytes::from(copy))
+        Ok(Bytes { address: self.address.clone(), ..Bytes::from(copy) })
+    }
+
+    /// What opens the same bytes of a store again, with what is secret in it; `None` for others.
+    pub(crate) fn store_address(&self) -> Option<&Arc<Path>> {
+        self.address.as_ref()
     }
 
     /// `len` bytes, all of which `fill` must write, or fail; large buffers use memory touched before, or cheaper to
@@ -150,8 +160,8 @@ impl Bytes {
     }
 
     /// What brings the bytes, if they are in a store.
-    pub(crate) fn fetch(&self) -> Option<&dyn Fetch> {
-        self.fetch.as_deref()
+    pub(crate) fn fetch(&self) -> Option<&Arc<dyn Fetch>> {
+        self.fetch.as_ref()
     }
 
     /// Returns when bytes `offset .. offset + len` are there: at once, but for those in a store.
@@ -163,7 +173,7 @@ impl Bytes {
             return Err(Error::internal("values of a file were asked for before it was mapped"));
         }
         match &self.fetch {
-            Some(fetch) if len > 0 => fetch.ensure(&[Range { start: offset, end: offset + len }]),
+            Some(fetch) if len > 0 => ensure(fetch, &[Range { start: offset, end: offset + len }]),
             _ => Ok(()),
         }
     }
@@ -218,8 +228,11 @@ impl Bytes {
             let len = self.len();
             Error::invalid(format!("reading {wanted} bytes at offset {offset} of only {len}"))
         })?;
-        into.copy_from_slice(from);
-        Ok(())
+        // They may be those of a mapped file.
+        guard(|| {
+            into.copy_from_slice(from);
+            Ok(())
+        })
     }
 }
 
@@ -300,7 +313,7 @@ fn zeroed(len: usize) -> Result<Vec<u8>> {
 
 impl From<Buffer> for Bytes {
     fn from(data: Buffer) -> Bytes {
-        Bytes { data, mapping: None, fetch: None, unmapped: None }
+        Bytes { data, mapping: None, fetch: None, address: None, unmapped: None }
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::fmt::Debug;
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::error::Result;
+use crate::waits::{check_allowed, must_not_wait};
 
 /// Brings bytes of an object in a store into a sparse file that is mapped: see [`Bytes::fetched`](crate::Bytes::fetched).
 ///
@@ -16,9 +18,25 @@ pub trait Fetch: Debug + Send + Sync {
     /// the bytes may be looked at then.
     fn ensure(&self, ranges: &[Range<usize>]) -> Result<()>;
 
+    /// Whether all bytes of `ranges` are in the mapped file. Doesn't wait.
+    fn has(&self, ranges: &[Range<usize>]) -> bool;
+
     /// Checks that nothing says that the object has changed. Asks nobody.
     ///
     /// # Errors
     /// `FileChanged`.
     fn look(&self) -> Result<()>;
+}
+
+/// Returns when all bytes of `ranges` are there, as [`Fetch::ensure`], unless this thread must not wait.
+///
+/// # Errors
+/// Those of [`Fetch::ensure`]; `Busy` if it would have to wait, and must not.
+pub(crate) fn ensure(fetch: &Arc<dyn Fetch>, ranges: &[Range<usize>]) -> Result<()> {
+    if must_not_wait() && !fetch.has(ranges) {
+        let later = fetch.clone();
+        let ranges = ranges.to_vec();
+        check_allowed(move || later.ensure(&ranges))?;
+    }
+    fetch.ensure(ranges)
 }

@@ -31,6 +31,7 @@ pub(crate) use buffer::{
 };
 pub(crate) use checked::{CheckedOnce, CheckedUpTo, struct_of};
 pub use fetch::Fetch;
+pub(crate) use fetch::ensure;
 pub(crate) use prefetch::{load_soon, load_text_soon, prefetch};
 pub(crate) use steady::Steady;
 pub(crate) use unchecked::{Parts, Unchecked, bytes_of, span};

@@ -146,6 +146,10 @@ impl Source for Fitted {
         self.stored.absolute_path()
     }
 
+    fn address(&self) -> Option<&Path> {
+        self.stored.address()
+    }
+
     fn files(&self) -> Vec<PathBuf> {
         self.stored.files()
     }

@@ -152,6 +152,10 @@ impl Source for WithConstants {
         self.stored.absolute_path()
     }
 
+    fn address(&self) -> Option<&Path> {
+        self.stored.address()
+    }
+
     fn files(&self) -> Vec<PathBuf> {
         self.stored.files()
     }

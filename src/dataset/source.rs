@@ -116,6 +116,11 @@ pub(crate) trait Source: Debug + Send + Sync {
         self.path()
     }
 
+    /// What opens it from anywhere: the absolute path, or a URL, with what is secret in it.
+    fn address(&self) -> Option<&Path> {
+        self.absolute_path()
+    }
+
     /// The files of the source, if there are several or `path` is a directory.
     fn files(&self) -> Vec<PathBuf> {
         Vec::new()

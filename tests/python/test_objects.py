@@ -246,10 +246,15 @@ def test_what_is_refused(bucket, endpoint, tmp_path, monkeypatch):
         aw.open(f"s3://{bucket}/nothing.arrow")
     with pytest.raises(aw.NotFound):
         aw.open(f"s3://{bucket}/nothing/")
+    for url in ("s3://no-such-bucket/x.arrow", "s3://no-such-bucket/x/"):
+        with pytest.raises(aw.NotFound, match="no such bucket"):
+            aw.open(url)
     missing = arrowwood("push", tmp_path / "nothing", f"s3://{bucket}/x")
     assert missing.returncode == 1 and "there is no table" in missing.stderr
     done = arrowwood("push", table_of(tmp_path / "ticks"), "https://example.org/x")
     assert done.returncode == 1 and "s3://BUCKET/PATH" in done.stderr
+    done = arrowwood("push", tmp_path / "ticks", "s3://no-such-bucket/x")
+    assert done.returncode == 1 and "no such bucket" in done.stderr
     done = arrowwood("push", tmp_path / "ticks", "copies")
     assert done.returncode == 1 and "copies: expected a URL such as s3://BUCKET/PATH or file:///PATH" in done.stderr
 

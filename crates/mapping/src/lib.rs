@@ -97,7 +97,7 @@ pub use memory::free_memory;
 pub use mode::Mode;
 #[doc(hidden)]
 pub use os::ignore_file_size_signal;
-pub use os::{Mounted, forks, remote};
+pub use os::{Mounted, forks, is_first_thread, remote};
 pub use parts::{UnfinishedFile, hidden_files};
 pub use presence::{exists, is_directory, metadata_at};
 pub use store::Store;

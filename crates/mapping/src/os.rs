@@ -656,6 +656,17 @@ pub fn forks() -> u64 {
     FORKS.load(Ordering::Relaxed)
 }
 
+/// Whether this is the thread that the process began with, or, in a fork, the one that forked. True where the system doesn't
+/// tell.
+pub fn is_first_thread() -> bool {
+    #[cfg(target_os = "linux")]
+    // SAFETY: neither call takes anything, or fails.
+    let (thread, process) = unsafe { (libc::gettid(), libc::getpid()) };
+    #[cfg(not(target_os = "linux"))]
+    let (thread, process) = (0, 0);
+    thread == process
+}
+
 /// Returns milliseconds of a monotonic clock.
 pub(crate) fn millis() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

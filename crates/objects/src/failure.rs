@@ -2,51 +2,85 @@
 
 use arrowwood::{Error, ErrorKind, cut, visible};
 
-/// The error of a request that failed while `doing`.
-pub(crate) fn failed(doing: &str, e: &object_store::Error) -> Error {
+use crate::client::Redirect;
+
+/// What is being done to an object that is read.
+pub(crate) const READING: &str = "reading the object";
+
+const CREDENTIALS: &str = "credentials are taken from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, the \
+                           region from AWS_REGION; for a public bucket set AWS_SKIP_SIGNATURE=true";
+/// For a web server.
+const PASSWORD: &str = "both are given in the URL, before the host: USER:PASSWORD@HOST";
+
+/// The error of a request, to a bucket or to a web server, that failed while `doing`.
+pub(crate) fn failed(doing: &str, e: &object_store::Error, is_bucket: bool) -> Error {
     use object_store::Error as Store;
-    const CREDENTIALS: &str = "credentials are taken from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, the \
-                               region from AWS_REGION; for a public bucket set AWS_SKIP_SIGNATURE=true";
     let (kind, what) = match e {
-        Store::NotFound { .. } => (ErrorKind::NotFound, "the store has no such object".into()),
-        Store::PermissionDenied { .. } => {
-            (ErrorKind::PermissionDenied, format!("the store denies access (403); {CREDENTIALS}"))
-        }
-        Store::Unauthenticated { .. } => {
-            (ErrorKind::PermissionDenied, format!("the store asks for credentials (401); {CREDENTIALS}"))
-        }
+        Store::NotFound { .. } => missing(doing, is_bucket),
+        Store::PermissionDenied { .. } => denied(403, is_bucket),
+        Store::Unauthenticated { .. } => denied(401, is_bucket),
         Store::Precondition { .. } => return changed(),
-        _ => {
-            let cause = cause(e);
-            let all = format!("{e:?}");
-            match () {
-                () if ["non-partial response", "Range request not supported"].iter().any(|no| cause.contains(no)) => (
-                    ErrorKind::Unsupported,
-                    "the server ignores ranges, and answers with the whole object; copy it here first".into(),
-                ),
-                () if cause.starts_with("Requested ") => {
-                    (ErrorKind::InvalidData, "the store sent another range of bytes than was asked for".into())
-                }
-                () if cause.contains("status code: 416") => {
-                    (ErrorKind::InvalidData, "the store says that it has no bytes there (416)".into())
-                }
-                () if all.contains("169.254.169.254") => {
-                    (ErrorKind::PermissionDenied, format!("there are no credentials; {CREDENTIALS}"))
-                }
-                () => (ErrorKind::Io, cause),
-            }
-        }
+        _ => of_cause(e, doing, is_bucket),
     };
     Error::new(kind, format!("{doing}: {what}"))
 }
 
+fn missing(doing: &str, is_bucket: bool) -> (ErrorKind, String) {
+    let what = match doing {
+        READING if is_bucket => "the store has no such object, or no such bucket",
+        READING => "the server has no such file (404)",
+        _ => "the store has no such bucket",
+    };
+    (ErrorKind::NotFound, what.into())
+}
+
+fn denied(status: u16, is_bucket: bool) -> (ErrorKind, String) {
+    let what = match (status, is_bucket) {
+        (401, true) => format!("the store asks for credentials (401); {CREDENTIALS}"),
+        (401, false) => format!("the server asks for a user and a password (401), or refuses those given; {PASSWORD}"),
+        (_, true) => format!("the store denies access (403); {CREDENTIALS}"),
+        (_, false) => "the server denies access (403); a signed URL may have expired".into(),
+    };
+    (ErrorKind::PermissionDenied, what)
+}
+
+/// The kind of an error of a request that has none of its own, and what it says.
+fn of_cause(e: &object_store::Error, doing: &str, is_bucket: bool) -> (ErrorKind, String) {
+    if let Some(redirect) = causes(e).find_map(|cause| cause.downcast_ref::<Redirect>()) {
+        return (ErrorKind::Unsupported, redirect.to_string());
+    }
+    let cause = cause(e);
+    let all = format!("{e:?}");
+    match () {
+        () if ["non-partial response", "Range request not supported"].iter().any(|no| cause.contains(no)) => (
+            ErrorKind::Unsupported,
+            "the server ignores ranges, and answers with the whole object; copy it here first".into(),
+        ),
+        () if cause.starts_with("Requested ") => {
+            (ErrorKind::InvalidData, "the store sent another range of bytes than was asked for".into())
+        }
+        () if cause.contains("status code: 416") => {
+            (ErrorKind::InvalidData, "the store says that it has no bytes there (416)".into())
+        }
+        () if all.contains("169.254.169.254") => {
+            (ErrorKind::PermissionDenied, format!("there are no credentials; {CREDENTIALS}"))
+        }
+        () if cause.contains("status code: 404") => missing(doing, is_bucket),
+        () if cause.contains("status code: 403") => denied(403, is_bucket),
+        () if cause.contains("status code: 401") => denied(401, is_bucket),
+        () => (ErrorKind::Io, cause),
+    }
+}
+
+/// The error and its causes, down to the first of them.
+fn causes(e: &object_store::Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+    let first: &(dyn std::error::Error + 'static) = e;
+    std::iter::successors(Some(first), |cause| cause.source())
+}
+
 /// The first cause, without the URL, which may have a signature in it.
 fn cause(e: &object_store::Error) -> String {
-    let mut first: &dyn std::error::Error = e;
-    while let Some(source) = first.source() {
-        first = source;
-    }
-    let text = first.to_string();
+    let text = causes(e).last().map(ToString::to_string).unwrap_or_default();
     let line = text.lines().next().unwrap_or_default();
     let words = line.split(' ').map(|word| if word.contains("://") { "URL" } else { word });
     cut(visible(&words.collect::<Vec<_>>().join(" ")), 200)

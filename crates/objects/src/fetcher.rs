@@ -1,17 +1,19 @@
 //! [`Fetcher`]: brings ranges of an object into a sparse file, each once, whichever thread asks for it.
 
 use std::fs::{File, OpenOptions};
+use std::hash::{BuildHasher, RandomState};
+use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use arrowwood::mapping::forks;
-use arrowwood::{Bytes, Error, ErrorKind, Fetch, Mapping, Mode, Result};
+use arrowwood::{Bytes, Error, ErrorKind, Fetch, Mapping, Mode, Result, waits};
 use futures_util::{StreamExt, TryStreamExt, stream};
 
+use crate::failure::changed;
 use crate::object::{Object, Version};
 use crate::ranges::{Ranges, requests};
 use crate::runtime::{REQUESTS, Threads};
@@ -49,6 +51,10 @@ pub(crate) fn open(object: Object) -> Result<Bytes> {
     let object = Arc::new(object);
     let asked = object.clone();
     let (version, tail) = Threads::of_process()?.wait(async move { asked.tail(TAIL).await })?;
+    if !object.location.is_version(&version.text()) {
+        return Err(changed());
+    }
+    let address = object.location.address(&version.text());
     // No file can be larger.
     let size = i64::try_from(version.size).ok().and_then(|size| usize::try_from(size).ok());
     let size = size.ok_or_else(|| too_large(version.size))?;
@@ -60,7 +66,7 @@ pub(crate) fn open(object: Object) -> Result<Bytes> {
     let process = forks();
     let state = Mutex::new(State { present, process, ..State::default() });
     let fetcher = Fetcher { object, version, file: Arc::new(file), state, came: Condvar::new(), process };
-    Bytes::fetched(mapping, Arc::new(fetcher))
+    Bytes::fetched(mapping, Arc::new(fetcher), Path::new(&address))
 }
 
 fn too_large(size: u64) -> Error {
@@ -69,18 +75,28 @@ fn too_large(size: u64) -> Error {
 
 /// A sparse file of `size` bytes, and its mapping. It has no name, so it ends with those that have it open.
 fn sparse(object: &Object, size: usize) -> Result<(File, Mapping)> {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
     if size == 0 {
         return Err(Error::new(ErrorKind::InvalidData, "not Arrow data: the object is empty"));
     }
     let folder = folder(object.options.cache.as_deref());
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let path = folder.join(format!(".arrowwood-{}-{number}", std::process::id()));
     let failed = |e| Error::io("creating a file for what is fetched; $TMPDIR says where", &e).at(&folder);
-    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
+    let (file, path) = unguessable(&folder).map_err(failed)?;
     let mapped = sized(&file, &path, size, object.options.poison);
     std::fs::remove_file(&path).map_err(failed)?;
     Ok((file, mapped?))
+}
+
+/// A new file that only this user can open, with a name that nobody can have taken before: others may write to the folder.
+fn unguessable(folder: &Path) -> io::Result<(File, PathBuf)> {
+    loop {
+        // Each has keys of its own, which come from the system's random numbers.
+        let words = [(); 2].map(|()| RandomState::new().hash_one(folder));
+        let path = folder.join(format!(".arrowwood-{:016x}{:016x}", words[0], words[1]));
+        match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => (),
+            opened => return Ok((opened?, path)),
+        }
+    }
 }
 
 fn sized(file: &File, path: &Path, size: usize, poison: Option<u8>) -> Result<Mapping> {
@@ -97,11 +113,11 @@ fn sized(file: &File, path: &Path, size: usize, poison: Option<u8>) -> Result<Ma
     Ok(mapping)
 }
 
-/// The folder for files of the cache: on a disk rather than in memory.
+/// The folder for files of the cache: on a disk rather than in memory. Nothing in `$TMPDIR` is as none.
 fn folder(named: Option<&Path>) -> PathBuf {
-    let given = named.map(Path::to_path_buf).or_else(|| std::env::var_os("TMPDIR").map(PathBuf::from));
+    let of_user = || std::env::var_os("TMPDIR").filter(|name| !name.is_empty()).map(PathBuf::from);
     let on_disk = || Some(PathBuf::from("/var/tmp")).filter(|folder| folder.is_dir());
-    given.or_else(on_disk).unwrap_or_else(std::env::temp_dir)
+    named.map(Path::to_path_buf).or_else(of_user).or_else(on_disk).unwrap_or_else(|| PathBuf::from("/tmp"))
 }
 
 impl Fetcher {
@@ -178,8 +194,10 @@ impl Fetch for Fetcher {
             let own = state.coming.missing_of(&missing);
             if own.is_empty() {
                 // Looks again now and then: whoever fetches may be in a process before a fork.
-                let waited = self.came.wait_timeout(state, Duration::from_secs(1));
-                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                let waited = self.came.wait_timeout(state, waits::TURN);
+                drop(waited.unwrap_or_else(PoisonError::into_inner).0);
+                waits::check()?;
+                state = self.lock()?;
                 continue;
             }
             // Requests are longer than that. What others have or fetch of them is not written: somebody may have checked it,
@@ -191,6 +209,10 @@ impl Fetch for Fetcher {
             self.fetch(asked, own).map_err(|e| e.at(&self.object.location.name))?;
             state = self.lock()?;
         }
+    }
+
+    fn has(&self, ranges: &[Range<usize>]) -> bool {
+        self.lock().is_ok_and(|state| state.changed.is_none() && state.present.missing_of(ranges).is_empty())
     }
 
     fn look(&self) -> Result<()> {

@@ -10,11 +10,13 @@
 //! comes into a sparse file that is mapped, so that everything works as on a local file.
 //!
 //! # Inside
-//! In reading order: `ranges` (which bytes are there), `failure` (what went wrong, in a sentence), `runtime` (threads),
+//! In reading order: `ranges` (which bytes are there), `client` (requests as they are sent), `failure` (what went
+//! wrong, in a sentence), `runtime` (threads),
 //! `location` (URLs and stores), `object` (one object, read by ranges), `fetcher` (what is asked for, into a sparse file),
 //! `open`, `upload` (rows as an object), `push`.
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
+mod client;
 mod failure;
 mod fetcher;
 mod location;

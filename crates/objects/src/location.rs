@@ -4,19 +4,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrowwood::{Error, ErrorKind, Result};
-use futures_util::future::BoxFuture;
+use arrowwood::{Error, ErrorKind, Result, without_secrets};
 use object_store::aws::AmazonS3Builder;
-use object_store::client::{
-    HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService, ReqwestConnector,
-};
 use object_store::http::HttpBuilder;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
-use reqwest::header::{HeaderValue, IF_NONE_MATCH};
+use reqwest::header::HeaderValue;
 use url::Url;
 
+use crate::client::{Connections, authorization_of};
 use crate::failure::failed;
 
 /// A place in a store.
@@ -26,12 +23,22 @@ pub(crate) struct Location {
     pub name: String,
     /// The place in the store; empty for one of a web server, whose URL says all.
     pub path: Path,
+    /// Without user, password and fragment.
     url: Url,
+    /// The user and the password that the URL had.
+    authorization: Option<HeaderValue>,
+    /// The URL as it was given, but for the version.
+    given: Url,
+    /// The version that the object must have.
+    version: Option<String>,
 }
+
+/// What stands before an object's version in the fragment of its URL, which no server is told.
+const VERSION: &str = "arrowwood-version=";
 
 impl Location {
     pub(crate) fn parse(text: &str) -> Result<Location> {
-        let wrong = |what: String| Error::new(ErrorKind::InvalidArgument, what).at(without_secrets(text));
+        let wrong = |what: String| Error::new(ErrorKind::InvalidArgument, what).at(without_secrets(text).as_ref());
         let no_url = |e| wrong(format!("expected a URL such as s3://BUCKET/PATH or file:///PATH: {e}"));
         let mut url = Url::parse(text).map_err(no_url)?;
         if url.scheme() == "s3a" {
@@ -40,16 +47,46 @@ impl Location {
         if url.scheme() == "s3" && url.host_str().is_none_or(str::is_empty) {
             return Err(wrong("expected s3://BUCKET/PATH".into()));
         }
-        let mut shown = url.clone();
+        let has_user = !url.username().is_empty() || url.password().is_some();
+        if has_user && url.scheme() == "s3" {
+            let message = "a URL of a bucket has no user and password: credentials are taken from AWS_ACCESS_KEY_ID, \
+                           AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN";
+            return Err(wrong(message.into()));
+        }
+        use_ring();
+        let authorization = authorization_of(&url);
+        let version = url.fragment().and_then(|fragment| fragment.strip_prefix(VERSION)).map(String::from);
+        let mut given = url.clone();
+        given.set_fragment(None);
         // Fails where there can be no user or password.
-        let _ = (shown.set_username(""), shown.set_password(None));
+        let _ = (url.set_username(""), url.set_password(None));
+        url.set_fragment(None);
+        let mut shown = url.clone();
         shown.set_query(None);
-        shown.set_fragment(None);
         let path = match url.scheme() {
             "s3" | "file" => Path::from_url_path(url.path()).map_err(|e| wrong(format!("a path of no object: {e}")))?,
             _ => Path::default(),
         };
-        Ok(Location { name: shown.into(), path, url })
+        Ok(Location { name: shown.into(), path, url, authorization, given, version })
+    }
+
+    /// The URL of the object in this version, with what is secret in it.
+    pub(crate) fn address(&self, version: &str) -> String {
+        let mut url = self.given.clone();
+        if self.is_listed()
+            && let Ok(mut segments) = url.path_segments_mut()
+        {
+            segments.clear().extend(self.path.parts().map(|part| part.as_ref().to_owned()));
+        }
+        url.set_fragment(Some(&format!("{VERSION}{version}")));
+        url.into()
+    }
+
+    /// Whether the URL allows an object of this version.
+    pub(crate) fn is_version(&self, version: &str) -> bool {
+        let mut url = self.given.clone();
+        url.set_fragment(Some(version));
+        self.version.is_none() || self.version.as_deref() == url.fragment()
     }
 
     /// Whether the store lists what it has.
@@ -88,27 +125,30 @@ impl Location {
     pub(crate) fn listed(&self, path: Path) -> Location {
         let folder = self.name.trim_end_matches('/');
         let name = format!("{folder}/{}", path.filename().unwrap_or_default());
-        Location { name, path, url: self.url.clone() }
+        Location { name, path, ..self.clone() }
     }
 
     /// The store, whose connections belong to the runtime that uses them.
     pub(crate) fn store(&self, timeout: Duration) -> Result<Arc<dyn ObjectStore>> {
-        let failed = |e| failed("preparing requests", &e).at(&self.name);
+        let failed = |e| failed("preparing requests", &e, self.is_listed()).at(&self.name);
         if self.is_file() {
             return Ok(Arc::new(LocalFileSystem::new().with_fsync(true)));
         }
-        // An error says that there is one already.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        use_ring();
         let backoff = BackoffConfig {
             init_backoff: Duration::from_millis(100),
             max_backoff: Duration::from_secs(5),
             ..BackoffConfig::default()
         };
         let retry = RetryConfig { backoff, max_retries: 3, retry_timeout: timeout };
+        let connections = Connections {
+            connect_timeout: timeout.min(Duration::from_secs(10)),
+            authorization: self.authorization.clone(),
+            creates_only: self.is_listed(),
+        };
         // The whole of a request has limits of its own, by what it asks for.
-        let options =
-            ClientOptions::new().with_timeout_disabled().with_connect_timeout(timeout.min(Duration::from_secs(10)));
-        if self.url.scheme() == "s3" {
+        let options = |is_plain| ClientOptions::new().with_timeout_disabled().with_allow_http(is_plain);
+        if self.is_listed() {
             let endpoint =
                 ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"].map(|name| std::env::var(name).ok());
             let endpoint = endpoint.into_iter().flatten().find(|endpoint| !endpoint.is_empty());
@@ -116,57 +156,25 @@ impl Location {
             let is_plain = endpoint.as_ref().is_some_and(|endpoint| endpoint.starts_with("http://"));
             let mut builder = AmazonS3Builder::from_env()
                 .with_bucket_name(self.url.host_str().unwrap_or_default())
-                .with_client_options(options.with_allow_http(is_plain))
-                .with_http_connector(CreateOnly)
+                .with_client_options(options(is_plain))
+                .with_http_connector(connections)
                 .with_retry(retry);
             if let Some(endpoint) = endpoint {
                 builder = builder.with_endpoint(endpoint);
             }
             return Ok(Arc::new(builder.build().map_err(failed)?));
         }
+        let is_plain = self.url.scheme() == "http";
         let builder = HttpBuilder::new().with_url(self.url.as_str()).with_retry(retry);
-        let store = builder.with_client_options(options.with_allow_http(self.url.scheme() == "http")).build();
-        Ok(Arc::new(store.map_err(failed)?))
+        let builder = builder.with_client_options(options(is_plain)).with_http_connector(connections);
+        Ok(Arc::new(builder.build().map_err(failed)?))
     }
 }
 
-/// Connects to a store that names no object at the end of an upload in parts where there is one already. For an object that is sent
-/// at once, `PutMode::Create` says so; the end of an upload has no such mode.
-#[derive(Debug)]
-struct CreateOnly;
-
-impl HttpConnector for CreateOnly {
-    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        Ok(HttpClient::new(CreateOnlyClient(ReqwestConnector::default().connect(options)?)))
-    }
-}
-
-#[derive(Debug)]
-struct CreateOnlyClient(HttpClient);
-
-impl HttpService for CreateOnlyClient {
-    fn call<'a, 'b>(&'a self, mut request: HttpRequest) -> BoxFuture<'b, std::result::Result<HttpResponse, HttpError>>
-    where
-        'a: 'b,
-    {
-        let ends_upload = request.uri().query().is_some_and(|query| query.contains("uploadId="));
-        if ends_upload && request.method() == reqwest::Method::POST {
-            request.headers_mut().insert(IF_NONE_MATCH, HeaderValue::from_static("*"));
-        }
-        Box::pin(async move { self.0.execute(request).await })
-    }
-}
-
-/// The text of what may be a URL, without user, password and signature.
-fn without_secrets(text: &str) -> String {
-    let shown = text.split(['?', '#']).next().unwrap_or_default();
-    match shown.split_once("://") {
-        Some((scheme, rest)) => {
-            let (host, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
-            format!("{scheme}://{}{path}", host.rsplit('@').next().unwrap_or_default())
-        }
-        None => shown.into(),
-    }
+/// Has TLS use the cryptography that this crate is built with.
+fn use_ring() {
+    // An error says that there is one already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
 /// How objects are read and written.

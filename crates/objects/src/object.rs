@@ -14,7 +14,7 @@ use futures_util::StreamExt;
 use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore};
 use tokio::time::timeout;
 
-use crate::failure::{changed, failed};
+use crate::failure::{READING, changed, failed};
 use crate::location::{Location, Options};
 
 /// Bytes a second, at least, of answers that are long.
@@ -41,6 +41,11 @@ pub(crate) struct Version {
 impl Version {
     fn of(meta: &ObjectMeta) -> Version {
         Version { size: meta.size, e_tag: meta.e_tag.clone(), modified: meta.last_modified.timestamp_millis() }
+    }
+
+    /// The version as text, to be compared.
+    pub(crate) fn text(&self) -> String {
+        format!("{}-{}-{}", self.size, self.modified, self.e_tag.as_deref().unwrap_or_default())
     }
 }
 
@@ -72,7 +77,7 @@ impl Object {
         // Weak tags match nothing.
         options.if_match = expected.and_then(|version| version.e_tag.clone()).filter(|tag| !tag.starts_with("W/"));
         let answer = timeout(self.options.timeout, store.get_opts(&self.location.path, options)).await;
-        let answer = answer.map_err(|_| self.late())?.map_err(|e| failed("reading the object", &e))?;
+        let answer = answer.map_err(|_| self.late())?.map_err(|e| failed(READING, &e, self.location.is_listed()))?;
         match expected {
             Some(version) if *version != Version::of(&answer.meta) => Err(changed()),
             _ => Ok(answer),
@@ -92,7 +97,7 @@ impl Object {
         let whole = self.options.timeout + Duration::from_secs((range.end - range.start) / SLOWEST);
         let read = async {
             while let Some(piece) = timeout(self.options.timeout, stream.next()).await.map_err(|_| self.late())? {
-                let piece = piece.map_err(|e| failed("reading the object", &e))?;
+                let piece = piece.map_err(|e| failed(READING, &e, self.location.is_listed()))?;
                 let next = at + piece.len() as u64;
                 if next > range.end {
                     return Err(wrong(format!(

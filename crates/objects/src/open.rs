@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use arrowwood::waits::Call;
 use arrowwood::{Dataset, Error, ErrorKind, Open, Result, UrlOpener, open_urls_with};
 use futures_util::StreamExt;
 use tokio::time::timeout;
@@ -122,11 +123,11 @@ pub(crate) fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> Result<R>
             done.lock().unwrap_or_else(PoisonError::into_inner).push((number, made));
         }
     };
+    let call = Call::current();
     std::thread::scope(|scope| {
-        for _ in 1..REQUESTS.min(items.len()) {
-            scope.spawn(run);
-        }
-        run();
+        let threads: Vec<_> = (1..REQUESTS.min(items.len())).map(|_| scope.spawn(|| call.run(run))).collect();
+        call.run(run);
+        call.wait(|| threads.iter().all(|thread| thread.is_finished()));
     });
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_by_key(|(number, _)| *number);
@@ -147,7 +148,7 @@ pub(crate) fn list(location: &Location, options: &Options) -> Result<Vec<Locatio
         let mut count = 0;
         while let Some(found) = timeout(wait, listed.next()).await.map_err(late)? {
             count += 1;
-            let found = found.map_err(|e| failed("listing the folder", &e))?;
+            let found = found.map_err(|e| failed("listing the folder", &e, folder.is_listed()))?;
             let mut inside = found.location.prefix_match(&folder.path).into_iter().flatten();
             let is_own = inside.next().is_some_and(|name| name.as_ref().ends_with(".arrow")) && inside.next().is_none();
             drop(inside);

@@ -1,10 +1,11 @@
 //! The threads that send requests, and waiting for them from any thread.
 
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrowwood::mapping::forks;
-use arrowwood::{Error, ErrorKind, Result};
+use arrowwood::{Error, ErrorKind, Result, waits};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 
@@ -38,14 +39,22 @@ impl Threads {
         Ok(threads)
     }
 
-    /// Waits for `work`. Works on the threads of another runtime, too.
+    /// Waits for `work`, which is dropped when a signal ends the wait. Works on the threads of another runtime, too.
     pub(crate) fn wait<T: Send + 'static>(&self, work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
         let (sender, receiver) = mpsc::sync_channel(1);
-        self.runtime.spawn(async move {
+        let task = self.runtime.spawn(async move {
             // Whoever asked may be gone.
             let _ = sender.send(work.await);
         });
-        let broken = || Error::new(ErrorKind::Internal, "a request to a store ended without an answer");
-        receiver.recv().map_err(|_| broken())?
+        loop {
+            match receiver.recv_timeout(waits::TURN) {
+                Ok(done) => return done,
+                Err(RecvTimeoutError::Timeout) => waits::check().inspect_err(|_| task.abort())?,
+                Err(RecvTimeoutError::Disconnected) => {
+                    let message = "a request to a store ended without an answer";
+                    return Err(Error::new(ErrorKind::Internal, message));
+                }
+            }
+        }
     }
 }

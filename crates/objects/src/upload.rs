@@ -123,7 +123,8 @@ enum Sent {
 async fn receive(target: Target, wait: Duration, mut parts: mpsc::Receiver<Option<Vec<u8>>>) -> Result<Sent> {
     let wait = wait + Duration::from_secs(PARTS as u64 * PART as u64 / SLOWEST);
     let late = |_| Error::new(ErrorKind::Io, format!("writing the object: the store did not answer within {wait:?}"));
-    let failed = |e| failed("writing the object", &e);
+    let is_bucket = target.name.is_listed();
+    let failed = |e| failed("writing the object", &e, is_bucket);
     let Some(Some(first)) = parts.recv().await else { return Ok(Sent::GivenUp) };
     if first.len() < PART {
         if parts.recv().await != Some(None) {

@@ -4,11 +4,11 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use super::data::IpcData;
 use super::decode::Batch;
-use crate::array::Fetch;
+use crate::array::{Fetch, ensure};
 use crate::error::Result;
 use crate::ipc::framing::{Footer, FooterBlocks};
 use crate::parallel::lock;
@@ -82,7 +82,7 @@ impl FetchAhead {
     /// reads that of a batch.
     pub(super) fn column<'a>(
         &self,
-        fetch: &dyn Fetch,
+        fetch: &Arc<dyn Fetch>,
         at: (usize, usize),
         all: usize,
         header: impl Fn(usize) -> Result<Cow<'a, Batch>>,
@@ -106,7 +106,7 @@ impl FetchAhead {
             }
         }
         ranges.retain(|range| !range.is_empty());
-        fetch.ensure(&ranges)
+        ensure(fetch, &ranges)
     }
 }
 
@@ -124,7 +124,7 @@ fn bring(data: &IpcData, blocks: &FooterBlocks, numbers: Range<usize>, most: usi
         }
         ranges.push(range);
     }
-    fetch.ensure(&ranges)
+    ensure(fetch, &ranges)
 }
 
 #[cfg(test)]

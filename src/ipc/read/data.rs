@@ -42,6 +42,8 @@ pub(super) struct IpcData {
     pub path: Option<PathBuf>,
     /// The absolute path, if `path` is relative.
     pub absolute: Option<PathBuf>,
+    /// What opens an object in a store again.
+    pub address: Option<Arc<Path>>,
     pub schema: Arc<IpcSchema>,
     pub options: ReadOptions,
     /// The footer of a file; a stream has none.
@@ -90,8 +92,9 @@ impl IpcData {
         let data = IpcData {
             path: path.map(Path::to_path_buf),
             absolute: path
-                .filter(|path| path.is_relative() && bytes.fetch().is_none())
+                .filter(|path| path.is_relative() && bytes.store_address().is_none())
                 .and_then(|path| std::path::absolute(path).ok()),
+            address: bytes.store_address().cloned(),
             bytes,
             schema,
             options,

@@ -564,6 +564,10 @@ impl Source for Ipc {
         self.data.absolute.as_deref().or(self.path())
     }
 
+    fn address(&self) -> Option<&Path> {
+        self.data.address.as_deref().or(self.absolute_path())
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }

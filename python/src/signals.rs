@@ -1,0 +1,33 @@
+//! Signals such as Ctrl-C, which end waits.
+
+use std::cell::RefCell;
+
+use arrowwood::{mapping, waits};
+use pyo3::prelude::*;
+
+thread_local! {
+    /// The exception of a signal that has ended a wait, until it is raised.
+    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+/// Lets signals end waits.
+pub fn install() {
+    waits::end_waits_if(has_signal);
+}
+
+/// Whether Python has raised an exception for a signal, as it does for Ctrl-C. Only its main thread handles signals, which is the
+/// first one of the process.
+fn has_signal() -> bool {
+    mapping::is_first_thread()
+        && RAISED.with_borrow_mut(|raised| {
+            if raised.is_none() {
+                *raised = Python::attach(|py| py.check_signals()).err();
+            }
+            raised.is_some()
+        })
+}
+
+/// The exception of the signal that has ended a wait of this thread, if one has.
+pub fn take_raised() -> Option<PyErr> {
+    RAISED.take()
+}
