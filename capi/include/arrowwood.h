@@ -17,19 +17,21 @@
  *   handle after it was freed is undefined; the library detects most such mistakes, not all.
  *
  * Threads. Every function may be called from any thread. Datasets and predicates are immutable and may be used by any
- *   number of threads at once. Calls on one writer, builder or follower are serialised. No call on a handle may overlap
- *   with the call that frees it. Errors are stored in the caller's struct, never per thread.
+ *   number of threads at once. Calls on one writer, builder or follower are serialised; a callback that calls the one
+ *   whose call it runs in gets BUSY, and frees nothing. No call on a handle may overlap with the call that frees it.
+ *   Errors are stored in the caller's struct, never per thread.
  *
  * Text is NUL-terminated UTF-8; paths are NUL-terminated bytes. The library copies what it needs beyond the call.
  *   Strings returned through char ** are freed with arrowwood_string_free.
  *
  * Options begin with their size, so that later versions can append members. Initialise them with the macro of the same
  *   name (ARROWWOOD_OPEN_OPTIONS_INIT), or zero them and set .size to sizeof. 0 is the default of each member; a NULL
- *   pointer means all defaults. Structs that the library fills and that begin with their size are initialised likewise.
+ *   pointer means all defaults. A member called reserved that is not 0 is refused with UNSUPPORTED. Structs that the library fills and that begin with their size are initialised likewise.
  *
  * Files must not be rewritten while they are open; growing them, or replacing them by a rename, is fine. Calls return
  *   FILE_CHANGED when they notice a change. Text of values, arrays and chunks point into the mapped file: if another
- *   process truncates it, reading them raises SIGBUS, as with any mapping. See arrowwood_copy.
+ *   process truncates it, reading them raises SIGBUS, as with any mapping. See arrowwood_copy. Passing them to a function
+ *   of the library is safe: it returns FILE_CHANGED.
  *
  * Signals. Mapping the first file installs a SIGBUS handler that passes on all signals that do not concern files mapped
  *   by this library. See arrowwood_leave_sigbus_alone.
@@ -111,7 +113,8 @@ enum arrowwood_error_code {
   ARROWWOOD_ERROR_ROW_OUT_OF_RANGE = 7,  /* no row, batch or item of that number */
   ARROWWOOD_ERROR_INVALID_ARGUMENT = 8,  /* an argument has an invalid value */
   ARROWWOOD_ERROR_CLOSED = 9,            /* a writer or builder is unusable after an earlier failure */
-  ARROWWOOD_ERROR_BUSY = 10,             /* another process writes the table; something is still in use */
+  ARROWWOOD_ERROR_BUSY = 10,             /* another process writes the table; something is still in use, such as a writer
+                                            by the call whose callback asks for it */
   ARROWWOOD_ERROR_FILE_CHANGED = 11,     /* a mapped file was truncated or overwritten */
   ARROWWOOD_ERROR_COPY_NEEDED = 12,      /* a copy is needed, and the options forbid it */
   ARROWWOOD_ERROR_IO = 13,               /* any other failure of the operating system */
@@ -160,7 +163,8 @@ int32_t arrowwood_leave_sigbus_alone(arrowwood_error *error);
 int32_t arrowwood_copy(void *target, const void *source, size_t length, arrowwood_error *error);
 
 /* A progress callback: receives the context given with it, and how much of how much is done, in rows, bytes or pieces.
- * Runs on the calling thread, during the call. It must return normally, without throwing or longjmp. */
+ * Runs on the calling thread, during the call. It must return normally, without throwing or longjmp. It may call the
+ * library, but for the handle whose call it runs in, which is BUSY if it is a writer, and must not be freed. */
 typedef void (*arrowwood_progress)(void *context, uint64_t done, uint64_t total);
 
 /* ---- values ---- */
@@ -361,6 +365,17 @@ int32_t arrowwood_dataset_schema(const arrowwood_dataset *dataset, struct ArrowS
  * Errors: COLUMN_NOT_FOUND, naming the columns; INVALID_ARGUMENT: several columns have the name. */
 int32_t arrowwood_dataset_column_index(const arrowwood_dataset *dataset, const char *name, size_t *column,
                                        arrowwood_error *error);
+
+/* Returns the name of a column.
+ * Errors: COLUMN_NOT_FOUND. */
+int32_t arrowwood_dataset_column_name(const arrowwood_dataset *dataset, size_t column, char **name,
+                                      arrowwood_error *error);
+
+/* Returns the type of a column as text, which arrowwood_schema_parse reads: "float64", "timestamp[us, UTC]",
+ * "dictionary<int32, utf8>".
+ * Errors: COLUMN_NOT_FOUND. */
+int32_t arrowwood_dataset_column_type(const arrowwood_dataset *dataset, size_t column, char **name,
+                                      arrowwood_error *error);
 
 /* Returns the number of the first row in its table; rows keep their numbers when earlier ones are dropped. */
 int32_t arrowwood_dataset_first_row(const arrowwood_dataset *dataset, uint64_t *row, arrowwood_error *error);
@@ -823,11 +838,16 @@ int32_t arrowwood_follow(const arrowwood_dataset *dataset, int64_t start, arroww
                          arrowwood_error *error);
 
 /* Returns the rows committed since the last call, as soon as there are any; sets *dataset to NULL if there are none
- * within timeout_ms milliseconds. 0 doesn't wait, -1 waits indefinitely. The thread sleeps while it waits.
+ * within timeout_ms milliseconds, or if another thread calls arrowwood_follower_wake. 0 doesn't wait, -1 waits
+ * indefinitely. The thread sleeps while it waits.
  * Errors: FILE_CHANGED: the table was removed, or its last segment truncated; ROW_OUT_OF_RANGE: rows were dropped before
  * they were read, and the message says how many: follow the table again from its first row. */
 int32_t arrowwood_follower_next(arrowwood_follower *follower, int64_t timeout_ms, arrowwood_dataset **dataset,
                                 arrowwood_error *error);
+
+/* Ends the wait of arrowwood_follower_next in another thread, for a program that wants to end or to do something else:
+ * the call returns at once. If none waits, the next one doesn't. */
+int32_t arrowwood_follower_wake(arrowwood_follower *follower, arrowwood_error *error);
 
 /* Returns the number of the row after the last one returned. */
 int32_t arrowwood_follower_next_row(arrowwood_follower *follower, uint64_t *row, arrowwood_error *error);

@@ -30,7 +30,7 @@ structs! {
         name: Text,
         column: Optional<Text>,
         function: i32,
-        _reserved: i32,
+        reserved: Reserved,
     }
 }
 
@@ -124,6 +124,7 @@ export! {
             asked = asked.filter(predicate.predicate().clone());
         }
         for column in columns {
+            column.reserved.check("columns.reserved")?;
             let name = column.name.given("columns.name")?;
             let of = column.column.given("columns.column")?;
             asked = match (of, column.function) {

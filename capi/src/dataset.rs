@@ -3,11 +3,12 @@
 use std::ops::Deref;
 use std::sync::OnceLock;
 
-use arrowwood::{Column, Dataset, Error, ErrorKind, Result, Value};
+use arrow_schema::Field;
+use arrowwood::{Column, Dataset, Error, ErrorKind, Result, Value, field_type_name, guard};
 
 use crate::error::argument;
 use crate::ffi::*;
-use crate::value::{from_c, to_c};
+use crate::value::{to_c, with_value};
 
 /// `arrowwood_dataset`: a dataset and its columns, as far as they were used. Values returned to C borrow from these, so they
 /// live as long as the handle.
@@ -39,6 +40,11 @@ impl CDataset {
     }
 }
 
+fn field(dataset: &Dataset, column: usize) -> Result<&Field> {
+    let fields = dataset.schema().fields();
+    fields.get(column).map(AsRef::as_ref).ok_or_else(|| no_column(column, fields.len()))
+}
+
 fn no_column(number: usize, count: usize) -> Error {
     Error::new(ErrorKind::ColumnNotFound, format!("no column number {number}; there are {count}"))
 }
@@ -49,6 +55,16 @@ impl Deref for CDataset {
     fn deref(&self) -> &Dataset {
         &self.dataset
     }
+}
+
+/// The value at `path` of a row: a column, and steps inside of its cell.
+fn nested<'a>(dataset: &'a Dataset, row: u64, path: &[u64]) -> Result<Value<'a>> {
+    let (&column, rest) = path.split_first().ok_or_else(|| argument("the path is empty: it begins with a column"))?;
+    let column = usize::try_from(column).unwrap_or(usize::MAX);
+    if column >= dataset.num_columns() {
+        return Err(no_column(column, dataset.num_columns()));
+    }
+    inside(dataset.row(row)?.get(column)?, rest)
 }
 
 /// The value nested in `value` at `path`.
@@ -106,6 +122,18 @@ export! {
         Ok(())
     }
 
+    /// The name of a column.
+    fn arrowwood_dataset_column_name(dataset: Ref<CDataset>, column: usize, name: TextOut) {
+        name.put(field(dataset, column)?.name().clone());
+        Ok(())
+    }
+
+    /// The type of a column.
+    fn arrowwood_dataset_column_type(dataset: Ref<CDataset>, column: usize, name: TextOut) {
+        name.put(field_type_name(field(dataset, column)?));
+        Ok(())
+    }
+
     /// The number of the first row in its table.
     fn arrowwood_dataset_first_row(dataset: Ref<CDataset>, row: Out<u64>) {
         row.put(dataset.first_row());
@@ -142,7 +170,8 @@ export! {
 
     /// Columns by number.
     fn arrowwood_dataset_select(dataset: Ref<CDataset>, columns[count]: Many<usize>, selected: HandleOut<CDataset>) {
-        selected.put(CDataset::new(dataset.select_at(columns)?));
+        // The numbers may be values of a mapped file.
+        selected.put(CDataset::new(guard(|| dataset.select_at(columns))?));
         Ok(())
     }
 
@@ -187,12 +216,8 @@ export! {
 
     /// One cell, or a value nested in it.
     fn arrowwood_dataset_value(dataset: Ref<CDataset>, row: u64, path[depth]: Many<u64>, value: Out<CValue>) {
-        let (&column, rest) = path.split_first().ok_or_else(|| argument("the path is empty: it begins with a column"))?;
-        let column = usize::try_from(column).unwrap_or(usize::MAX);
-        if column >= dataset.num_columns() {
-            return Err(no_column(column, dataset.num_columns()));
-        }
-        value.put(to_c(&inside(dataset.row(row)?.get(column)?, rest)?)?);
+        // The steps may be values of a mapped file.
+        value.put(guard(|| to_c(&nested(dataset, row, path)?))?);
         Ok(())
     }
 
@@ -200,7 +225,8 @@ export! {
     fn arrowwood_dataset_between(
         dataset: Ref<CDataset>, low: In<CValueIn>, high: In<CValueIn>, rows: HandleOut<CDataset>,
     ) {
-        rows.put(CDataset::new(dataset.between(&from_c(low)?, &from_c(high)?)?));
+        let found = with_value(low, |low| with_value(high, |high| dataset.between(low, high)))?;
+        rows.put(CDataset::new(found));
         Ok(())
     }
 
@@ -210,7 +236,7 @@ export! {
         let preview = if rows > 0 { preview.rows(rows) } else { preview };
         let width = usize::try_from(width).unwrap_or(usize::MAX);
         let preview = if width > 0 { preview.width(width) } else { preview };
-        text.put(arrowwood::guard(|| Ok::<_, Error>(preview.to_string()))?);
+        text.put(guard(|| Ok::<_, Error>(preview.to_string()))?);
         Ok(())
     }
 

@@ -2,7 +2,9 @@
 //!
 //! `export!` (see [`ffi`]) declares each function, whose body is safe Rust: `open`, `dataset`, `exchange` (the Arrow C data
 //! interface), `chunks` (the buffers of a column), `compute`, `predicate`, `writer`, `builder`, `follow`, `maintain` (files
-//! and tables as a whole) and `messages`. `value` converts cells, `error` numbers errors. `capi/README.md` explains how to
+//! and tables as a whole) and `messages`. `value` converts cells, `exclusive` is what one thread uses at a
+//! time, `error` numbers errors, `words` has
+//! their messages. `capi/README.md` explains how to
 //! add a function.
 
 #[macro_use]
@@ -13,6 +15,7 @@ mod compute;
 mod dataset;
 mod error;
 mod exchange;
+mod exclusive;
 mod follow;
 mod general;
 mod maintain;
@@ -20,4 +23,5 @@ mod messages;
 mod open;
 mod predicate;
 mod value;
+mod words;
 mod writer;

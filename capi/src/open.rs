@@ -37,7 +37,7 @@ structs! {
         schema: Optional<SchemaIn>,
         dictionary: List<Text>,
         delimiter: i32,
-        _reserved: i32,
+        reserved: Reserved,
     }
 }
 
@@ -82,6 +82,7 @@ impl CWriteOptions {
 
 impl CCsvOptions {
     fn options(&self) -> Result<CsvOptions> {
+        self.reserved.check("options.reserved")?;
         let mut options = CsvOptions::default();
         if let Some(schema) = self.schema.given("options.schema")? {
             options.schema = Some(Arc::new(schema_of(schema)?));

@@ -4,7 +4,7 @@ use arrowwood::{Literal, Operator, Predicate, Result, col};
 
 use crate::error::argument;
 use crate::ffi::*;
-use crate::value::from_c;
+use crate::value::{with_value, with_values};
 
 /// `arrowwood_predicate`.
 pub struct CPredicate {
@@ -68,14 +68,15 @@ export! {
     fn arrowwood_predicate_compare(
         column: Text, operator_code: i32, value: In<CValueIn>, predicate: HandleOut<CPredicate>,
     ) {
-        let compared = col(column).compare(operator(operator_code)?, from_c(value)?);
+        let operator = operator(operator_code)?;
+        let compared = with_value(value, |value| Ok(col(column).compare(operator, value.clone())))?;
         predicate.put(CPredicate::simple(compared));
         Ok(())
     }
 
     /// Whether a column is one of some values.
     fn arrowwood_predicate_in(column: Text, values[count]: Many<CValueIn>, predicate: HandleOut<CPredicate>) {
-        let literals = values.iter().map(|value| from_c(value).map(Literal::from)).collect::<Result<Vec<_>>>()?;
+        let literals = with_values(values, |values| Ok(values.into_iter().map(Literal::from).collect::<Vec<_>>()))?;
         predicate.put(CPredicate::simple(col(column).is_in(literals)));
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use arrow_buffer::i256;
 use arrow_schema::{IntervalUnit, TimeUnit};
-use arrowwood::{Error, ErrorKind, Result, Value};
+use arrowwood::{Error, ErrorKind, Result, Value, guard};
 
 use crate::error::argument;
 use crate::ffi::{CValue, CValueIn, In, Out, TextOut};
@@ -125,7 +125,7 @@ fn unit_code(unit: TimeUnit) -> i32 {
     }
 }
 
-pub fn time_unit(value: &CValue) -> Result<TimeUnit> {
+fn time_unit(value: &CValue) -> Result<TimeUnit> {
     Ok(match value.unit {
         0 => TimeUnit::Second,
         1 => TimeUnit::Millisecond,
@@ -138,13 +138,65 @@ pub fn time_unit(value: &CValue) -> Result<TimeUnit> {
 /// The zone of a time that C has filled. Its count is in UTC whatever the zone's name is, which is not read. Without one it
 /// is unknown whether the time has a zone: columns in UTC and without one accept it.
 #[inline]
-pub fn zone(value: &CValue) -> &'static str {
+fn zone(value: &CValue) -> &'static str {
     if value.words[1] == 0 { "" } else { "UTC" }
 }
 
-/// The value filled by C.
+/// Calls `work` with the value filled by C, whose text or bytes may be those of a mapped file.
+///
+/// # Errors
+/// `FileChanged` if the file was truncated; then what `work` has made is dropped.
+pub fn with_value<T>(given: &CValueIn, work: impl FnOnce(&Value<'_>) -> Result<T>) -> Result<T> {
+    guard(|| work(&from_c(given)?))
+}
+
+/// As [`with_value`], for several.
+pub fn with_values<T>(given: &[CValueIn], work: impl FnOnce(Vec<Value<'_>>) -> Result<T>) -> Result<T> {
+    guard(|| work(given.iter().map(from_c).collect::<Result<_>>()?))
+}
+
+/// As [`with_values`], for a row as columns store it. A row of few columns needs no allocation.
 #[inline]
-pub fn from_c(given: &CValueIn) -> Result<Value<'_>> {
+pub fn with_row<T>(values: &[CValueIn], work: impl FnOnce(&[Value<'_>]) -> Result<T>) -> Result<T> {
+    guard(|| match values.len() {
+        0..=4 => with_few::<4, T>(values, work),
+        5..=16 => with_few::<16, T>(values, work),
+        _ => work(&values.iter().map(stored).collect::<Result<Vec<_>>>()?),
+    })
+}
+
+/// As [`with_row`], for at most `N` values.
+#[inline]
+fn with_few<const N: usize, T>(values: &[CValueIn], work: impl FnOnce(&[Value<'_>]) -> Result<T>) -> Result<T> {
+    let mut row = [const { Value::Null }; N];
+    for (cell, value) in row.iter_mut().zip(values) {
+        // The most frequent kinds are constructed in place: moving a value costs more than making it.
+        match value.plain() {
+            CValue { kind: kind::INT64, words, .. } => *cell = Value::Int(words[0].cast_signed()),
+            CValue { kind: kind::FLOAT64, words, .. } => *cell = Value::Float64(f64::from_bits(words[0])),
+            CValue { kind: kind::TEXT, .. } => *cell = Value::Str(text(value.bytes()?)?),
+            CValue { kind: kind::TIMESTAMP, words, .. } => {
+                let value = value.plain();
+                *cell = Value::Timestamp(words[0].cast_signed(), time_unit(value)?, Some(zone(value)));
+            }
+            _ => *cell = stored(value)?,
+        }
+    }
+    work(&row[..values.len()])
+}
+
+/// The value filled by C, as stored by columns: a UUID is bytes.
+#[inline]
+fn stored(value: &CValueIn) -> Result<Value<'_>> {
+    Ok(match from_c(value)? {
+        Value::Uuid(bytes) => Value::Bytes(bytes),
+        other => other,
+    })
+}
+
+/// The value filled by C. Only inside of a guard: its text or bytes may be those of a mapped file.
+#[inline]
+fn from_c(given: &CValueIn) -> Result<Value<'_>> {
     let value = given.plain();
     let number = value.words[0].cast_signed();
     Ok(match value.kind {
@@ -176,7 +228,7 @@ pub fn from_c(given: &CValueIn) -> Result<Value<'_>> {
     })
 }
 
-pub fn text(bytes: &[u8]) -> Result<&str> {
+fn text(bytes: &[u8]) -> Result<&str> {
     std::str::from_utf8(bytes).map_err(|e| argument(format!("a text is not UTF-8: {e}")))
 }
 
@@ -218,15 +270,16 @@ fn to_float(value: &Value<'_>) -> Option<f64> {
 export! {
     /// A number of any kind as the nearest double.
     fn arrowwood_value_double(value: In<CValueIn>, number: Out<f64>) {
-        let value = from_c(value)?;
-        let found = to_float(&value).ok_or_else(|| argument(format!("{value} is no number")))?;
+        let found = with_value(value, |value| {
+            to_float(value).ok_or_else(|| argument(format!("{value} is no number")))
+        })?;
         number.put(found);
         Ok(())
     }
 
     /// A value as text.
     fn arrowwood_value_text(value: In<CValueIn>, text: TextOut) {
-        text.put(from_c(value)?.to_string());
+        text.put(with_value(value, |value| Ok(value.to_string()))?);
         Ok(())
     }
 }

@@ -1,39 +1,33 @@
 //! The writer of a growing table.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::{Array, ArrayRef, Int64Array, StringArray};
 use arrow_schema::Field;
-use arrowwood::{Dataset, Error, ErrorKind, Late, Result, Sync, Value, Writer, WriterOptions};
+use arrowwood::{Dataset, Late, Result, Sync, Writer, WriterOptions};
 
 use crate::dataset::CDataset;
 use crate::error::argument;
 use crate::exchange::schema_to_c;
+use crate::exclusive::Exclusive;
 use crate::ffi::*;
 use crate::maintain::table;
 use crate::open::schema_of;
-use crate::value::{from_c, kind, text, time_unit, zone};
+use crate::value::with_row;
 
 /// `arrowwood_writer`. Calls of several threads wait for each other.
-pub struct CWriter(Mutex<Writer>);
+pub struct CWriter(Exclusive<Writer>);
 
 impl Opaque for CWriter {
     const NAME: &'static str = "arrowwood_writer";
     const TAG: u64 = u64::from_le_bytes(*b"aw_write");
-}
 
-impl CWriter {
-    /// Refuses a writer that a panic has left in an unknown state.
-    fn lock(&self) -> Result<MutexGuard<'_, Writer>> {
-        self.0.lock().map_err(|_| broken())
+    fn is_used_here(&self) -> bool {
+        self.0.is_used_here()
     }
-}
-
-fn broken() -> Error {
-    Error::new(ErrorKind::Closed, "the writer can't go on after an internal error; close it and open the table anew")
 }
 
 structs! {
@@ -48,7 +42,7 @@ structs! {
         sorted_by: Optional<Text>,
         index: List<Text>,
         late: i32,
-        _reserved: i32,
+        reserved: Reserved,
     }
 
     /// `arrowwood_position`.
@@ -62,7 +56,7 @@ structs! {
         size: u64,
         positions: List<CPosition>,
         durable: i32,
-        _reserved: i32,
+        reserved: Reserved,
     }
 
     /// `arrowwood_writer_state`.
@@ -89,6 +83,7 @@ const _: () = {
 
 impl CWriterOptions {
     fn options(&self) -> Result<WriterOptions> {
+        self.reserved.check("options.reserved")?;
         let mut options = WriterOptions::default();
         match (self.sync, self.sync_interval_ms) {
             (0, 0) => {}
@@ -118,45 +113,6 @@ fn names(list: &List<Text>, what: &str) -> Result<Vec<String>> {
     Ok(texts(list.given(what)?, what)?.into_iter().map(String::from).collect())
 }
 
-/// Calls `work` with a row of values; a row of few columns needs no allocation.
-#[inline]
-pub fn with_row<T>(values: &[CValueIn], work: impl FnOnce(&[Value<'_>]) -> Result<T>) -> Result<T> {
-    match values.len() {
-        0..=4 => with_few::<4, T>(values, work),
-        5..=16 => with_few::<16, T>(values, work),
-        _ => work(&values.iter().map(stored).collect::<Result<Vec<_>>>()?),
-    }
-}
-
-/// As [`with_row`], for at most `N` values.
-#[inline]
-fn with_few<const N: usize, T>(values: &[CValueIn], work: impl FnOnce(&[Value<'_>]) -> Result<T>) -> Result<T> {
-    let mut row = [const { Value::Null }; N];
-    for (cell, value) in row.iter_mut().zip(values) {
-        // The most frequent kinds are constructed in place: moving a value costs more than making it.
-        match value.plain() {
-            CValue { kind: kind::INT64, words, .. } => *cell = Value::Int(words[0].cast_signed()),
-            CValue { kind: kind::FLOAT64, words, .. } => *cell = Value::Float64(f64::from_bits(words[0])),
-            CValue { kind: kind::TEXT, .. } => *cell = Value::Str(text(value.bytes()?)?),
-            CValue { kind: kind::TIMESTAMP, words, .. } => {
-                let value = value.plain();
-                *cell = Value::Timestamp(words[0].cast_signed(), time_unit(value)?, Some(zone(value)));
-            }
-            _ => *cell = stored(value)?,
-        }
-    }
-    work(&row[..values.len()])
-}
-
-/// The value filled by C, as stored by columns: a UUID is bytes.
-#[inline]
-fn stored(value: &CValueIn) -> Result<Value<'_>> {
-    Ok(match from_c(value)? {
-        Value::Uuid(bytes) => Value::Bytes(bytes),
-        other => other,
-    })
-}
-
 /// Named positions as data: a row for each.
 fn positions_table(positions: BTreeMap<String, i64>) -> Result<Dataset> {
     let (names, values): (Vec<String>, Vec<i64>) = positions.into_iter().unzip();
@@ -168,7 +124,7 @@ fn positions_table(positions: BTreeMap<String, i64>) -> Result<Dataset> {
 impl CWriter {
     /// Waits until all committed rows are durable. Without the lock: others commit meanwhile, and one sync covers all.
     fn wait_durable(&self) -> Result<()> {
-        let durability = self.lock()?.durability();
+        let durability = self.0.lock()?.durability();
         durability.wait()
     }
 }
@@ -179,56 +135,58 @@ export! {
         path: FilePath, schema: Optional<SchemaIn>, options: Options<CWriterOptions>, writer: HandleOut<CWriter>,
     ) {
         let schema = schema.map(schema_of).transpose()?.map(Arc::new);
-        writer.put(CWriter(Mutex::new(Writer::open(path, schema, &options.options()?)?)));
+        let opened = Writer::open(path, schema, &options.options()?)?;
+        writer.put(CWriter(Exclusive::new(opened, "writer", "close it and open the table anew")));
         Ok(())
     }
 
     /// The table's schema.
     fn arrowwood_writer_schema(writer: Ref<CWriter>, schema: Out<FFI_ArrowSchema>) {
-        schema.put(schema_to_c(writer.lock()?.schema())?);
+        schema.put(schema_to_c(writer.0.lock()?.schema())?);
         Ok(())
     }
 
     /// Appends one array of rows.
     fn arrowwood_writer_append(writer: Ref<CWriter>, array: ArrayIn, schema: SchemaIn) {
         let rows = array.import(schema)?;
-        writer.lock()?.append_dataset(&rows)
+        writer.0.lock()?.append_dataset(&rows)
     }
 
     /// Appends all rows of a stream.
     fn arrowwood_writer_append_stream(writer: Ref<CWriter>, stream: StreamIn) {
         let rows = stream.import()?;
-        writer.lock()?.append_dataset(&rows)
+        writer.0.lock()?.append_dataset(&rows)
     }
 
     /// Appends all rows of a dataset.
     fn arrowwood_writer_append_dataset(writer: Ref<CWriter>, dataset: Ref<CDataset>) {
-        writer.lock()?.append_dataset(dataset)
+        writer.0.lock()?.append_dataset(dataset)
     }
 
     /// Appends one row.
     fn arrowwood_writer_append_row(writer: Ref<CWriter>, values[count]: Many<CValueIn>) {
-        with_row(values, |row| writer.lock()?.append_row(row))
+        with_row(values, |row| writer.0.lock()?.append_row(row))
     }
 
     /// Makes all appended rows visible.
     fn arrowwood_writer_commit(writer: Ref<CWriter>, durable: i32) {
-        writer.lock()?.commit()?;
+        writer.0.lock()?.commit()?;
         if durable != 0 { writer.wait_durable() } else { Ok(()) }
     }
 
     /// Makes all appended rows visible, with named positions.
     fn arrowwood_writer_commit_with(writer: Ref<CWriter>, options: Options<CCommitOptions>) {
+        options.reserved.check("options.reserved")?;
         let positions = options.positions.given("options.positions")?;
         let named = positions.iter().map(|position| Ok((position.name.given("options.positions.name")?, position.value)));
         let named = named.collect::<Result<Vec<_>>>()?;
-        writer.lock()?.commit_with(&named)?;
+        writer.0.lock()?.commit_with(&named)?;
         if options.durable != 0 { writer.wait_durable() } else { Ok(()) }
     }
 
     /// The positions of the newest commit.
     fn arrowwood_writer_positions(writer: Ref<CWriter>, positions: HandleOut<CDataset>) {
-        positions.put(CDataset::new(positions_table(writer.lock()?.positions())?));
+        positions.put(CDataset::new(positions_table(writer.0.lock()?.positions())?));
         Ok(())
     }
 
@@ -245,18 +203,18 @@ export! {
 
     /// Brings all committed rows to the disk.
     fn arrowwood_writer_sync(writer: Ref<CWriter>) {
-        writer.lock()?.sync()
+        writer.0.lock()?.sync()
     }
 
     /// Discards the rows appended since the last commit.
     fn arrowwood_writer_rollback(writer: Ref<CWriter>) {
-        writer.lock()?.rollback();
+        writer.0.lock()?.rollback();
         Ok(())
     }
 
     /// The progress of the writer.
     fn arrowwood_writer_progress(writer: Ref<CWriter>, state: SizedOut<CWriterState>) {
-        let writer = writer.lock()?;
+        let writer = writer.0.lock()?;
         state.put(CWriterState {
             size: 0,
             rows: writer.rows(),
@@ -271,14 +229,14 @@ export! {
     fn arrowwood_writer_compact(
         writer: Ref<CWriter>, progress: Progress, context: Context, rewritten: Optional<Out<u64>>,
     ) {
-        let count = writer.lock()?.compact(progress.with(context))?;
+        let count = writer.0.lock()?.compact(progress.with(context))?;
         rewritten.into_iter().for_each(|place| place.put(count));
         Ok(())
     }
 
     /// Removes segments of old rows.
     fn arrowwood_writer_drop_before(writer: Ref<CWriter>, row: u64, removed: Optional<Out<u64>>) {
-        let count = writer.lock()?.drop_before(row)?;
+        let count = writer.0.lock()?.drop_before(row)?;
         removed.into_iter().for_each(|place| place.put(count));
         Ok(())
     }
@@ -286,7 +244,7 @@ export! {
     /// Commits, syncs, and frees the writer, also when that fails.
     fn arrowwood_writer_close(writer: Owned<CWriter>) {
         let Some(writer) = writer.take("writer")? else { return Ok(()) };
-        writer.0.into_inner().map_err(|_| broken())?.close()
+        writer.0.into_inner()?.close()
     }
 }
 

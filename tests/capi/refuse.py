@@ -208,6 +208,48 @@ def structs_without_their_size(folder):
             assert ctypes.c_uint64.from_address(stat).value == size and (segments == 1) == (size > 8)
 
 
+def reserved_members():
+    """Struct → its size, and the offset of what has no meaning yet."""
+    found = {}
+    for body, name in re.findall(r"^typedef struct \w+ {(.*?)^} (\w+);", HEADER, re.S | re.M):
+        at = 0
+        for member in re.findall(r"([^;]+);", re.sub(r"/\*.*?\*/", "", body, flags=re.S)):
+            width = 4 if member.strip().startswith("int32_t ") else 8
+            at = (at + width - 1) // width * width
+            if member.endswith(" reserved"):
+                found[name] = at
+            at += width
+        if name in found:
+            found[name] = ((at + 7) // 8 * 8, found[name])
+    return found
+
+
+def reserved_members_are_not_zero(handles):
+    """Every function that gets a struct with a member for later versions."""
+    found = reserved_members()
+    used = set()
+    for name, parameters in FUNCTIONS.items():
+        for number, parameter in enumerate(parameters):
+            struct = re.fullmatch(r"const (\w+) \*\w+", parameter.text)
+            if not struct or struct[1] not in found:
+                continue
+            used.add(struct[1])
+            size, offset = found[struct[1]]
+            for value, expected in [(0, False), (1, True)]:
+                place = Room()
+                # Those without a size are an array, of one.
+                if "options" in struct[1]:
+                    ctypes.c_uint64.from_address(place).value = size
+                ctypes.c_int32.from_address(place + offset).value = value
+                good = [None if "ArrowSchema" in one.text else argument(one, handles) for one in parameters]
+                good[number] = place
+                if COUNTS.search(parameters[number + 1].name):
+                    good[number + 1] = 1
+                code, message = call(name, good)
+                assert (code == UNSUPPORTED and ".reserved' is 1" in message) == expected, (name, code, message)
+    assert used == set(found) and len(used) == 4, found
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         nothing_at_all()
@@ -215,6 +257,7 @@ def main():
         one_pointer_is_bad(handles)
         numbers_are_out_of_range(handles)
         structs_without_their_size(folder)
+        reserved_members_are_not_zero(handles)
         assert len(FUNCTIONS) > 80 and CALLS > 500
     print(f"{CALLS} calls of {len(FUNCTIONS)} functions: all refused that had to be")
 

@@ -133,6 +133,24 @@ class Programs(Folder):
     def test_threads(self):
         run(compile_c(own("threads.c")), self.folder)
 
+    def test_callbacks(self):
+        run(compile_c(own("callbacks.c"), standard="gnu11"), cwd=self.folder)
+
+    def test_values_of_a_truncated_file_are_errors_wherever_they_are_passed(self):
+        program = compile_c(own("truncated.c"), standard="gnu11")
+        names = run(program, "list").split()
+        # What points to memory that may be that of a file; three of these functions fill a struct.
+        memory = r"const (arrowwood_value|void|u?int64_t|size_t) \*|struct ArrowArray(Stream)? \*"
+        filled = {"arrowwood_dataset_batch", "arrowwood_dataset_stream", "arrowwood_dataset_column_stream"}
+        text = re.sub(r"/\*.*?\*/", "", HEADER, flags=re.S)
+        prototypes = re.findall(r"^int32_t (arrowwood_\w+)\(([^;]*)\);", text, re.M)
+        takers = {name for name, parameters in prototypes if re.search(memory, parameters)}
+        self.assertEqual(set(names), takers - filled)
+        for name in names:
+            folder = self.folder / name
+            folder.mkdir()
+            self.assertEqual(run(program, name, cwd=folder), f"{name} is safe\n")
+
     def test_what_is_not_freed_is_noticed(self):
         """Without this the other programs would prove nothing by ending well."""
         program = compile_c(own("leak.c"))
@@ -145,6 +163,8 @@ class Programs(Folder):
     def test_the_static_library(self):
         program = Path(BUILT.name) / "static"
         static = [word.replace("-larrowwood", "-l:libarrowwood.a") for word in flags("--static")]
+        # The compiler adds it, and it is nothing that could be linked into a program that is static as a whole.
+        self.assertNotIn("-lgcc_s", static)
         run("cc", "-std=c99", *WARNINGS, own("dataset.c"), "-o", program, *static)
         self.assertNotIn("libarrowwood", run("ldd", program))
         run(program, self.folder)

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_buffer::Buffer;
-use arrowwood::{Bytes, Dataset, Export, Result, guard};
+use arrowwood::{Bytes, Dataset, Error, ErrorKind, Export, Result, guard};
 
-use super::{Counted, Param, Pointer, check_count, checked};
+use super::{Counted, Filled, Param, Pointer, check_count, checked};
 use crate::error::argument;
 
 // ---- values ----
@@ -48,7 +48,7 @@ impl CValueIn {
         &self.0
     }
 
-    /// The bytes of text or bytes.
+    /// The bytes of text or bytes. Only inside of a guard: they may be those of a mapped file.
     pub fn bytes(&self) -> Result<&[u8]> {
         let length = usize::try_from(self.0.length).unwrap_or(usize::MAX);
         let first: *const u8 = std::ptr::with_exposed_provenance(self.0.words[0] as usize);
@@ -59,6 +59,30 @@ impl CValueIn {
         check_count::<u8>(length, "value.as.bytes")?;
         // SAFETY: `length` bytes by the caller's word, which don't change during the call.
         Ok(unsafe { std::slice::from_raw_parts(first.as_ptr(), length) })
+    }
+}
+
+// ---- members of structs ----
+
+/// `int32_t`: a member of a struct that has no meaning yet, and is 0.
+#[repr(transparent)]
+pub struct Reserved(i32);
+
+// SAFETY: a number.
+unsafe impl Filled for Reserved {}
+
+impl Reserved {
+    /// Refuses the member `name` if it has a value, which a later version may give a meaning.
+    pub fn check(&self, name: &str) -> Result<()> {
+        if self.0 == 0 {
+            return Ok(());
+        }
+        let message = format!(
+            "'{name}' is {}, and must be 0 for this version of the library: initialise the struct with its …_INIT macro, or with \
+             zeros",
+            self.0
+        );
+        Err(Error::new(ErrorKind::Unsupported, message))
     }
 }
 
@@ -117,7 +141,7 @@ impl Param for ArrayIn {
 pub struct ArrayTaken<'a>(&'a ArrayIn);
 
 impl ArrayTaken<'_> {
-    /// The array, of type `schema`, as a dataset.
+    /// The array, of type `schema`, as a dataset. Its buffers may be those of a mapped file.
     pub fn import(self, schema: &FFI_ArrowSchema) -> Result<Dataset> {
         // SAFETY: not NULL and aligned, as `ArrayIn` has checked; the caller's struct is marked released.
         let array = unsafe { FFI_ArrowArray::from_raw(self.0.0) };
@@ -125,7 +149,7 @@ impl ArrayTaken<'_> {
             return Err(argument("the array was released"));
         }
         // SAFETY: the header requires an array of this schema that follows the C data interface.
-        unsafe { Dataset::import_array(array, schema) }
+        guard(|| unsafe { Dataset::import_array(array, schema) })
     }
 }
 
@@ -150,12 +174,12 @@ impl Param for StreamIn {
 pub struct StreamTaken<'a>(&'a StreamIn);
 
 impl StreamTaken<'_> {
-    /// Reads the whole stream as a dataset.
+    /// Reads the whole stream as a dataset. Its buffers may be those of a mapped file.
     pub fn import(self) -> Result<Dataset> {
         // SAFETY: not NULL, aligned and not released, as `StreamIn` has checked; the caller's struct is marked released.
         let stream = unsafe { FFI_ArrowArrayStream::from_raw(self.0.0) };
         // SAFETY: the caller of the library gives a stream that follows the C stream interface.
-        unsafe { Dataset::import_stream(stream) }
+        guard(|| unsafe { Dataset::import_stream(stream) })
     }
 }
 

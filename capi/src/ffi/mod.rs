@@ -16,6 +16,7 @@ use std::ptr::NonNull;
 use arrowwood::{Error, ErrorKind, Result};
 
 use crate::error::{INTERNAL, argument, code};
+use crate::words::in_c;
 pub use data::*;
 
 // ---- functions ----
@@ -74,7 +75,7 @@ macro_rules! export_infallible {
 pub fn run(error: ErrorOut, work: impl FnOnce() -> Result<()>) -> i32 {
     let (code, os_error, message) = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => return 0,
-        Ok(Err(e)) => (code(&e), e.errno().unwrap_or(0), e.to_string()),
+        Ok(Err(e)) => (code(&e), e.errno().unwrap_or(0), in_c(e.to_string())),
         Err(panic) => (INTERNAL, 0, panic_text(&*panic)),
     };
     error.put(code, os_error, message);
@@ -487,6 +488,11 @@ pub trait Opaque: Send + Sync {
     const NAME: &'static str;
     /// The first word of each handle, by which handles of other types are refused.
     const TAG: u64;
+
+    /// Whether a call of this thread uses the value, in whose callback the thread is: then it can't be given back.
+    fn is_used_here(&self) -> bool {
+        false
+    }
 }
 
 /// An [`Opaque`] value and its tag.
@@ -572,14 +578,18 @@ impl<T: Opaque> Owned<T> {
     /// Takes the handle's value and frees it; `None` for NULL.
     ///
     /// # Errors
-    /// `InvalidArgument` for a handle of another type, which is not freed.
+    /// `InvalidArgument` for a handle of another type, `Busy` for one whose call runs the callback that gives it back; neither is
+    /// freed.
     pub fn take(&self, name: &str) -> Result<Option<T>> {
         let pointer = self.0.get();
         if pointer.is_null() {
             return Ok(None);
         }
         // SAFETY: the header requires a handle that was not freed.
-        unsafe { Handle::find(pointer, name) }?;
+        if unsafe { Handle::find(pointer, name) }?.value.is_used_here() {
+            let message = format!("'{name}': a callback can't free the {} whose call it is", T::NAME);
+            return Err(Error::new(ErrorKind::Busy, message));
+        }
         self.0.set(std::ptr::null_mut());
         // SAFETY: created by `HandlePlace::put`; C gives each handle back once, and this parameter no longer has it.
         let mut handle = unsafe { Box::from_raw(pointer) };
@@ -587,7 +597,7 @@ impl<T: Opaque> Owned<T> {
         Ok(Some(handle.value))
     }
 
-    /// Frees the handle. Does nothing for NULL and handles of other types.
+    /// Frees the handle. Does nothing for NULL, for handles of other types, and in a callback of a call that uses it.
     pub fn free(self) {
         run_quietly(|| drop(self.take("")));
     }

@@ -90,6 +90,25 @@ static void check_cells(const arrowwood_dataset *dataset) {
         arrowwood_dataset_column_index(dataset, "cost", &column, &error));
 }
 
+static void check_columns(const arrowwood_dataset *dataset) {
+  static const char *const names[] = {"symbol", "price", "ts", "up", "n"};
+  static const char *const types[] = {"utf8", "float64", "timestamp[us, UTC]", "bool", "int32"};
+  char *text;
+  size_t column;
+  for (column = 0; column < 5; column++) {
+    OK(arrowwood_dataset_column_name(dataset, column, &text, &error));
+    CHECK(strcmp(text, names[column]) == 0);
+    arrowwood_string_free(text);
+    OK(arrowwood_dataset_column_type(dataset, column, &text, &error));
+    CHECK(strcmp(text, types[column]) == 0);
+    arrowwood_string_free(text);
+  }
+  FAILS(ARROWWOOD_ERROR_COLUMN_NOT_FOUND, "no column number 5; there are 5",
+        arrowwood_dataset_column_name(dataset, 5, &text, &error));
+  FAILS(ARROWWOOD_ERROR_COLUMN_NOT_FOUND, "no column number 5; there are 5",
+        arrowwood_dataset_column_type(dataset, 5, &text, &error));
+}
+
 static void check_parts(arrowwood_dataset *dataset) {
   arrowwood_dataset *slice, *selected, *both[2], *all, *same, *newer;
   const char *names[] = {"n", "symbol"};
@@ -674,6 +693,7 @@ int main(int count, char **arguments) {
   CHECK(strcmp(arrowwood_error_name(ARROWWOOD_ERROR_FILE_CHANGED), "file changed") == 0);
   CHECK(strcmp(arrowwood_error_name(-1), "unknown") == 0 && strcmp(arrowwood_error_name(15), "unknown") == 0);
   check_cells(dataset);
+  check_columns(dataset);
   check_parts(dataset);
   check_values_inside(arguments[1]);
   check_reductions(dataset);

@@ -71,6 +71,36 @@ static void *follow(void *argument) {
   return NULL;
 }
 
+static void *wait_for_rows(void *argument) {
+  arrowwood_dataset *rows = shared;
+  OK(arrowwood_follower_next((arrowwood_follower *)argument, -1, &rows, &error));
+  CHECK(rows == NULL);
+  return NULL;
+}
+
+/* Each wake ends one wait, whether it has begun or not; rows are returned all the same. */
+static void wake(void) {
+  arrowwood_follower *follower;
+  arrowwood_dataset *dataset;
+  pthread_t thread;
+  int i;
+  OK(arrowwood_open(table, NULL, &dataset, &error));
+  OK(arrowwood_follow(dataset, -1, &follower, &error));
+  for (i = 0; i < ROUNDS; i++) {
+    CHECK(pthread_create(&thread, NULL, wait_for_rows, follower) == 0);
+    OK(arrowwood_follower_wake(follower, &error));
+    pthread_join(thread, NULL);
+  }
+  arrowwood_follower_free(follower);
+  OK(arrowwood_follow(dataset, 0, &follower, &error));
+  arrowwood_dataset_free(dataset);
+  OK(arrowwood_follower_wake(follower, &error));
+  OK(arrowwood_follower_next(follower, -1, &dataset, &error));
+  CHECK(dataset != NULL);
+  arrowwood_dataset_free(dataset);
+  arrowwood_follower_free(follower);
+}
+
 static void make_shared(void) {
   arrowwood_value zero = arrowwood_int64(0);
   arrowwood_builder *builder;
@@ -113,6 +143,7 @@ int main(int count, char **arguments) {
   start(&threads[i], follow, 0);
   start(&threads[i + 1], follow, 0);
   for (i = 0; i < APPENDERS + 2; i++) pthread_join(threads[i], NULL);
+  wake();
   OK(arrowwood_writer_close(writer, &error));
   puts("threads: all as they should be");
   return 0;

@@ -9,21 +9,28 @@ import java.util.regex.Pattern;
 final class Messages {
     private static final String OF_A_ZONE =
             "give an Instant, or the value's own zone, as by value.atZone(zone), or value.atStartOfDay(zone) of a date";
+    private static final String WITHOUT_A_ZONE = "give a LocalDateTime in the zone that the column is meant in, as by"
+            + " LocalDateTime.ofInstant(instant, zone)";
+    private static final String AS_A_TIME = "as by Instant.parse, LocalDateTime.parse and the like";
     private static final String BY_ANOTHER_LIBRARY = "write it as Arrow with a library that reads it";
 
     /** What the library says, and what is said instead. */
     private static final Map<String, String> WORDS = Map.ofEntries(
+            // As the C library says it.
+            Map.entry("give a timestamp with a zone: as.timestamp.zone", OF_A_ZONE),
+            Map.entry(
+                    "give a timestamp without a zone, of the time in the zone that the column is meant in", WITHOUT_A_ZONE),
+            Map.entry("of kind ARROWWOOD_KIND_TIMESTAMP", AS_A_TIME),
+            Map.entry("`arrowwood import` or arrowwood_read_csv", "`arrowwood import` or Arrowwood.readCsv"),
+            Map.entry("with options.late ARROWWOOD_LATE_ACCEPT", "with WriterOptions.Late.ACCEPT"),
             Map.entry("give the value its own, as by value.replace(tzinfo=…) in Python", OF_A_ZONE),
             Map.entry("give a time that has one, as datetime(…, tzinfo=…) in Python", OF_A_ZONE),
             Map.entry("give the value its own, as by pandas.Timestamp(value, tz=…)", OF_A_ZONE),
             Map.entry(
                     "convert the value to the zone that the column is meant in, and take that off, as by "
                             + "value.astimezone(…).replace(tzinfo=None) in Python",
-                    "give a LocalDateTime in the zone that the column is meant in, as by"
-                            + " LocalDateTime.ofInstant(instant, zone)"),
-            Map.entry(
-                    "as by datetime.fromisoformat(…) in Python",
-                    "as by Instant.parse, LocalDateTime.parse and the like"),
+                    WITHOUT_A_ZONE),
+            Map.entry("as by datetime.fromisoformat(…) in Python", AS_A_TIME),
             Map.entry(": ask DuckDB or Polars: ds.sql(…)", ": ask DuckDB or Polars"),
             Map.entry(", as DuckDB by ds.sql(…)", ", as DuckDB"),
             Map.entry(" over the same dataset: ds.sql(…), aw.scan(ds)", " over the same data"),

@@ -1,0 +1,100 @@
+//! [`Exclusive`]: a value that one thread uses at a time, and that no thread waits for itself to give back.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use arrowwood::{Error, ErrorKind, Result};
+
+/// A mutex that finds out when the thread that asks for it has it already, in a callback of the call that uses the value: such
+/// a thread would wait for ever.
+#[derive(Debug)]
+pub struct Exclusive<T> {
+    value: Mutex<T>,
+    /// The thread that uses it; 0 for none. Only compared with the thread that asks.
+    user: AtomicUsize,
+    /// What it is called in messages.
+    name: &'static str,
+    /// What to do after a panic.
+    way_out: &'static str,
+}
+
+/// The use of an [`Exclusive`] value, until it is dropped.
+pub struct InUse<'a, T> {
+    value: MutexGuard<'a, T>,
+    user: &'a AtomicUsize,
+}
+
+/// What no two living threads have in common.
+fn this_thread() -> usize {
+    thread_local! {
+        static PLACE: u8 = const { 0 };
+    }
+    PLACE.with(|place| std::ptr::from_ref(place).addr())
+}
+
+impl<T> Exclusive<T> {
+    /// A value that messages call `name`; after a panic they advise `way_out`.
+    pub fn new(value: T, name: &'static str, way_out: &'static str) -> Exclusive<T> {
+        Exclusive { value: Mutex::new(value), user: AtomicUsize::new(0), name, way_out }
+    }
+
+    /// The value, as soon as no other thread uses it.
+    ///
+    /// # Errors
+    /// `Busy` if this thread uses it; `Closed` if a panic has left it in an unknown state.
+    pub fn lock(&self) -> Result<InUse<'_, T>> {
+        if self.is_used_here() {
+            return Err(self.busy());
+        }
+        let value = self.value.lock().map_err(|_| self.broken())?;
+        self.user.store(this_thread(), Ordering::Relaxed);
+        Ok(InUse { value, user: &self.user })
+    }
+
+    /// Whether this thread uses the value. What other threads do meanwhile doesn't change that.
+    pub fn is_used_here(&self) -> bool {
+        self.user.load(Ordering::Relaxed) == this_thread()
+    }
+
+    /// The value itself.
+    ///
+    /// # Errors
+    /// `Closed` as for [`Exclusive::lock`].
+    pub fn into_inner(self) -> Result<T> {
+        let broken = self.broken();
+        self.value.into_inner().map_err(|_| broken)
+    }
+
+    fn busy(&self) -> Error {
+        let message =
+            format!("a callback can't use the {0} whose call it is: return first, or use another {0}", self.name);
+        Error::new(ErrorKind::Busy, message)
+    }
+
+    fn broken(&self) -> Error {
+        let message = format!("the {} can't go on after an internal error; {}", self.name, self.way_out);
+        Error::new(ErrorKind::Closed, message)
+    }
+}
+
+impl<T> Drop for InUse<'_, T> {
+    fn drop(&mut self) {
+        // Before the mutex is given back.
+        self.user.store(0, Ordering::Relaxed);
+    }
+}
+
+impl<T> Deref for InUse<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> DerefMut for InUse<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.value
+    }
+}

@@ -1,0 +1,139 @@
+//! Messages of the library, whose advice is in the words of other languages, as users of C can follow it.
+
+const OF_A_ZONE: &str = "give a timestamp with a zone: as.timestamp.zone";
+const BY_ANOTHER_LIBRARY: &str = "write it as Arrow with a library that reads it";
+
+/// What the library says, and what is said instead. The longer of two first, where one is part of the other.
+const WORDS: &[(&str, &str)] = &[
+    (
+        "convert the value to the zone that the column is meant in, and take that off, as by \
+         value.astimezone(…).replace(tzinfo=None) in Python",
+        "give a timestamp without a zone, of the time in the zone that the column is meant in",
+    ),
+    ("give the value its own, as by value.replace(tzinfo=…) in Python", OF_A_ZONE),
+    ("give a time that has one, as datetime(…, tzinfo=…) in Python", OF_A_ZONE),
+    ("give the value its own, as by pandas.Timestamp(value, tz=…)", OF_A_ZONE),
+    ("as by datetime.fromisoformat(…) in Python", "of kind ARROWWOOD_KIND_TIMESTAMP"),
+    (" over the same dataset: ds.sql(…), aw.scan(ds)", " over the same data"),
+    (": ask DuckDB or Polars: ds.sql(…)", ": ask DuckDB or Polars"),
+    (", as DuckDB by ds.sql(…)", ", as DuckDB"),
+    (", or read it with aw.read_parquet", ""),
+    ("read it with pyarrow.feather.read_table and write it as Arrow", BY_ANOTHER_LIBRARY),
+    ("read it with pyarrow.orc and write it as Arrow", BY_ANOTHER_LIBRARY),
+    ("map it with numpy.load(path, mmap_mode='r')", BY_ANOTHER_LIBRARY),
+    ("`arrowwood import` or read_csv", "`arrowwood import` or arrowwood_read_csv"),
+    ("; read_stream reads an Arrow stream as it comes out of one", "; write the stream to a file, and open that"),
+    ("; read it as large_utf8 or use a smaller batch_rows", "; read it as large_utf8"),
+    ("; use LargeList or a smaller batch_rows", "; use large_list"),
+    ("with late=\"accept\"", "with options.late ARROWWOOD_LATE_ACCEPT"),
+    (", or all of them by follow_partitions", ""),
+];
+
+/// Where advice for Python begins that goes to the end of a message.
+const BY_SQL: &str = ", and in Python by SQL: ds.sql(";
+
+/// A message of the library as users of C can follow it.
+pub fn in_c(message: String) -> String {
+    let mut said = message;
+    for (words, instead) in WORDS {
+        if said.contains(words) {
+            said = said.replace(words, instead);
+        }
+    }
+    if let Some(end) = said.find(BY_SQL) {
+        said.truncate(end);
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    /// Calls and options of Python and Rust.
+    const FOREIGN: [&str; 14] = [
+        "in Python",
+        "pandas",
+        "numpy.",
+        "pyarrow.",
+        " aw.",
+        "datetime(",
+        "datetime.",
+        "tzinfo",
+        "ds.sql",
+        "late=",
+        "=True",
+        "=False",
+        "batch_rows",
+        "follow_partitions",
+    ];
+
+    /// The texts in a source, without those of its tests and comments.
+    fn texts(code: &str) -> Vec<String> {
+        let code = code.split("#[cfg(test)]\nmod ").next().unwrap();
+        let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+        let plain = lines.collect::<Vec<_>>().join("\n").replace("'\"'", "' '").replace("'\\\"'", "' '");
+        let mut found = Vec::new();
+        let mut rest = plain.as_str();
+        while let Some(start) = rest.find('"') {
+            let mut text = String::new();
+            let mut letters = rest[start + 1..].char_indices();
+            let mut end = rest.len();
+            while let Some((at, letter)) = letters.next() {
+                match letter {
+                    '"' => {
+                        end = start + 1 + at + 1;
+                        break;
+                    }
+                    '\\' => match letters.next() {
+                        // A text that goes on in the next line.
+                        Some((_, '\n')) => {
+                            while letters.as_str().starts_with(' ') {
+                                letters.next();
+                            }
+                        }
+                        Some((_, other)) => text.push(other),
+                        None => (),
+                    },
+                    other => text.push(other),
+                }
+            }
+            found.push(text);
+            rest = &rest[end..];
+        }
+        found
+    }
+
+    fn visit(folder: &Path, work: &mut dyn FnMut(&Path)) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.extension() {
+                _ if path.is_dir() => visit(&path, work),
+                Some(ending) if ending == "rs" && !path.ends_with("words.rs") => work(&path),
+                _ => (),
+            }
+        }
+    }
+
+    #[test]
+    fn the_library_advises_no_call_of_another_language() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let mut used = vec![false; WORDS.len()];
+        for folder in ["src", "capi/src", "crates/mapping/src"] {
+            visit(&root.join(folder), &mut |path| {
+                for text in texts(&fs::read_to_string(path).unwrap()).into_iter().filter(|text| text.contains(' ')) {
+                    WORDS.iter().zip(&mut used).for_each(|((words, _), used)| *used |= text.contains(words));
+                    let said = in_c(text);
+                    let foreign = FOREIGN.iter().find(|word| said.contains(**word));
+                    assert_eq!(foreign, None, "{}: {said}", path.display());
+                }
+            });
+        }
+        let unused: Vec<_> = WORDS.iter().zip(&used).filter(|(_, used)| !**used).collect();
+        assert!(unused.is_empty(), "the library does not say any more: {unused:?}");
+        assert_eq!(in_c(format!("written by `export`{BY_SQL}\"copy\")")), "written by `export`");
+    }
+}

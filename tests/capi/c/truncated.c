@@ -1,0 +1,292 @@
+/* Values of a mapped file, passed to each function that takes some, after another process truncated the file:
+ * `truncated list` names the functions, `truncated FUNCTION` calls one of them in the working directory. */
+#define _GNU_SOURCE
+#include "check.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ROWS 10000
+#define LAST (ROWS - 1)
+
+/* What the functions get: a row's values, a column's memory, a batch and a stream of a file that is truncated. */
+static arrowwood_dataset *mapped;
+static arrowwood_chunks *owner;
+static arrowwood_value row[2];
+static const int64_t *numbers;
+static struct ArrowSchema schema;
+static struct ArrowArray array;
+static struct ArrowArrayStream stream;
+
+/* What is not truncated. */
+static arrowwood_dataset *sound;
+
+static arrowwood_dataset *rows_of(uint64_t count) {
+  arrowwood_builder *builder;
+  arrowwood_dataset *dataset;
+  OK(arrowwood_builder_new(&schema, &builder, &error));
+  for (uint64_t i = 0; i < count; i++) {
+    const char *text = "a text that is long enough for the texts to lie in pages of their own";
+    const arrowwood_value values[] = {arrowwood_int64(0), arrowwood_text(text)};
+    OK(arrowwood_builder_append_row(builder, values, 2, &error));
+  }
+  OK(arrowwood_builder_finish(builder, &dataset, &error));
+  return dataset;
+}
+
+/* By another process. The pages at the file's beginning stay. */
+static void truncate_file(void) {
+  int status;
+  const pid_t other = fork();
+  CHECK(other >= 0);
+  if (other == 0)
+    _exit(truncate("rows.arrow", 4096) != 0);
+  CHECK(waitpid(other, &status, 0) == other && status == 0);
+}
+
+static void set_up(void) {
+  const arrowwood_chunk *chunks;
+  size_t count;
+  OK(arrowwood_schema_parse("n: int64, s: utf8", &schema, &error));
+  sound = rows_of(10);
+  arrowwood_dataset *all = rows_of(ROWS);
+  OK(arrowwood_write(all, "rows.arrow", NULL, &error));
+  arrowwood_dataset_free(all);
+  OK(arrowwood_open("rows.arrow", NULL, &mapped, &error));
+  OK(arrowwood_dataset_cells(mapped, LAST, row, 2, &error));
+  OK(arrowwood_dataset_chunks(mapped, 0, ARROWWOOD_STRUCTURE_ONLY, &chunks, &count, &owner, &error));
+  CHECK(count == 1 && chunks[0].rows == ROWS);
+  numbers = (const int64_t *)chunks[0].values.data + LAST - 7;
+  OK(arrowwood_dataset_batch(mapped, 0, ARROWWOOD_STRUCTURE_ONLY, &array, &error));
+  OK(arrowwood_dataset_stream(mapped, ARROWWOOD_STRUCTURE_ONLY, &stream, &error));
+  truncate_file();
+}
+
+static void tear_down(void) {
+  arrowwood_chunks_free(owner);
+  arrowwood_dataset_free(mapped);
+  arrowwood_dataset_free(sound);
+  schema.release(&schema);
+  if (array.release != NULL)
+    array.release(&array);
+  if (stream.release != NULL)
+    stream.release(&stream);
+}
+
+#define LOST(call) FAILS(ARROWWOOD_ERROR_FILE_CHANGED, "rows.arrow", call)
+
+static void value_double(void) {
+  double number = 7;
+  LOST(arrowwood_value_double(&row[1], &number, &error));
+  CHECK(number == 7);
+}
+
+static void value_text(void) {
+  char *text = NULL;
+  LOST(arrowwood_value_text(&row[1], &text, &error));
+  CHECK(text == NULL);
+}
+
+static void copy(void) {
+  char place[64];
+  LOST(arrowwood_copy(place, numbers, sizeof place, &error));
+}
+
+static void predicate_compare(void) {
+  arrowwood_predicate *predicate = NULL;
+  LOST(arrowwood_predicate_compare("s", ARROWWOOD_EQ, &row[1], &predicate, &error));
+  CHECK(predicate == NULL);
+}
+
+static void predicate_in(void) {
+  arrowwood_predicate *predicate = NULL;
+  const arrowwood_value both[] = {arrowwood_text("other"), row[1]};
+  LOST(arrowwood_predicate_in("s", both, 2, &predicate, &error));
+  CHECK(predicate == NULL);
+}
+
+static arrowwood_writer *writer_sorted_by(const char *column) {
+  arrowwood_writer *writer;
+  arrowwood_writer_options options = ARROWWOOD_WRITER_OPTIONS_INIT;
+  options.sorted_by = column;
+  OK(arrowwood_writer_open(column == NULL ? "table" : "sorted", &schema, &options, &writer, &error));
+  return writer;
+}
+
+static void dataset_between(void) {
+  arrowwood_dataset *rows, *found = NULL;
+  arrowwood_writer *writer = writer_sorted_by("s");
+  OK(arrowwood_writer_append_dataset(writer, sound, &error));
+  OK(arrowwood_writer_close(writer, &error));
+  OK(arrowwood_open("sorted", NULL, &rows, &error));
+  const arrowwood_value low = arrowwood_text("a");
+  LOST(arrowwood_dataset_between(rows, &low, &row[1], &found, &error));
+  LOST(arrowwood_dataset_between(rows, &row[1], &low, &found, &error));
+  CHECK(found == NULL);
+  arrowwood_dataset_free(rows);
+}
+
+/* What is refused is not appended, and the writer goes on. */
+static void ends_with(arrowwood_writer *writer, const char *path, uint64_t expected) {
+  arrowwood_writer_state state = ARROWWOOD_WRITER_STATE_INIT;
+  arrowwood_dataset *rows;
+  uint64_t count;
+  OK(arrowwood_writer_progress(writer, &state, &error));
+  CHECK(state.rows == expected);
+  OK(arrowwood_writer_append_dataset(writer, sound, &error));
+  OK(arrowwood_writer_close(writer, &error));
+  OK(arrowwood_open(path, NULL, &rows, &error));
+  OK(arrowwood_dataset_rows(rows, &count, &error));
+  CHECK(count == expected + 10);
+  OK(arrowwood_dataset_validate(rows, NULL, NULL, &error));
+  arrowwood_dataset_free(rows);
+}
+
+static void writer_append_row(void) {
+  const char *const orders[] = {NULL, "s"};
+  for (int i = 0; i < 2; i++) {
+    arrowwood_writer *writer = writer_sorted_by(orders[i]);
+    arrowwood_value first[] = {arrowwood_int64(1), arrowwood_text("a")};
+    OK(arrowwood_writer_append_row(writer, first, 2, &error));
+    LOST(arrowwood_writer_append_row(writer, row, 2, &error));
+    ends_with(writer, i == 0 ? "table" : "sorted", 1);
+  }
+}
+
+static void writer_append(void) {
+  arrowwood_writer *writer = writer_sorted_by(NULL);
+  LOST(arrowwood_writer_append(writer, &array, &schema, &error));
+  CHECK(array.release == NULL);
+  ends_with(writer, "table", 0);
+}
+
+/* A stream that fails has its own message, and no code of ours. */
+static int is_of_stream(int32_t code, const arrowwood_error *failure) {
+  const int is_known = code == ARROWWOOD_ERROR_FILE_CHANGED || code == ARROWWOOD_ERROR_INVALID_ARGUMENT;
+  return is_known && strstr(failure->message, "rows.arrow") != NULL;
+}
+
+static void writer_append_stream(void) {
+  arrowwood_writer *writer = writer_sorted_by(NULL);
+  arrowwood_error failure = ARROWWOOD_ERROR_INIT;
+  CHECK(is_of_stream(arrowwood_writer_append_stream(writer, &stream, &failure), &failure));
+  arrowwood_error_clear(&failure);
+  CHECK(stream.release == NULL);
+  ends_with(writer, "table", 0);
+}
+
+static void holds(arrowwood_builder *builder, uint64_t expected) {
+  arrowwood_dataset *made;
+  uint64_t count;
+  OK(arrowwood_builder_rows(builder, &count, &error));
+  CHECK(count == expected);
+  OK(arrowwood_builder_finish(builder, &made, &error));
+  OK(arrowwood_dataset_validate(made, NULL, NULL, &error));
+  arrowwood_dataset_free(made);
+}
+
+static void builder_append_row(void) {
+  arrowwood_builder *builder;
+  OK(arrowwood_builder_new(&schema, &builder, &error));
+  LOST(arrowwood_builder_append_row(builder, row, 2, &error));
+  OK(arrowwood_builder_append_dataset(builder, sound, &error));
+  LOST(arrowwood_builder_append_row(builder, row, 2, &error));
+  holds(builder, 10);
+}
+
+static void builder_append(void) {
+  arrowwood_builder *builder;
+  OK(arrowwood_builder_new(&schema, &builder, &error));
+  LOST(arrowwood_builder_append(builder, &array, &schema, &error));
+  holds(builder, 0);
+}
+
+/* Imports are in place, so that what is lost may be found only when it is read. */
+static void is_lost(int32_t code, arrowwood_dataset *imported, arrowwood_error *failure) {
+  if (code == 0) {
+    LOST(arrowwood_dataset_validate(imported, NULL, NULL, &error));
+    arrowwood_dataset_free(imported);
+  } else {
+    CHECK(is_of_stream(code, failure));
+    arrowwood_error_clear(failure);
+  }
+}
+
+static void import_array(void) {
+  arrowwood_dataset *imported = NULL;
+  arrowwood_error failure = ARROWWOOD_ERROR_INIT;
+  const int32_t code = arrowwood_import_array(&array, &schema, &imported, &failure);
+  is_lost(code, imported, &failure);
+}
+
+static void import_stream(void) {
+  arrowwood_dataset *imported = NULL;
+  arrowwood_error failure = ARROWWOOD_ERROR_INIT;
+  const int32_t code = arrowwood_import_stream(&stream, &imported, &failure);
+  is_lost(code, imported, &failure);
+}
+
+static void open_memory(void) {
+  arrowwood_dataset *opened = NULL;
+  arrowwood_open_options options = ARROWWOOD_OPEN_OPTIONS_INIT;
+  LOST(arrowwood_open_memory(numbers, 64, NULL, NULL, NULL, &opened, &error));
+  options.copy = 1;
+  LOST(arrowwood_open_memory(numbers, 64, NULL, NULL, &options, &opened, &error));
+  CHECK(opened == NULL);
+}
+
+static void dataset_take(void) {
+  arrowwood_dataset *taken = NULL;
+  LOST(arrowwood_dataset_take(sound, numbers, 8, &taken, &error));
+  CHECK(taken == NULL);
+}
+
+static void dataset_select(void) {
+  arrowwood_dataset *selected = NULL;
+  LOST(arrowwood_dataset_select(sound, (const size_t *)numbers, 1, &selected, &error));
+  CHECK(selected == NULL);
+}
+
+static void dataset_value(void) {
+  arrowwood_value value = arrowwood_null();
+  LOST(arrowwood_dataset_value(sound, 0, (const uint64_t *)numbers, 1, &value, &error));
+  CHECK(value.kind == ARROWWOOD_KIND_NULL);
+}
+
+static const struct {
+  const char *name;
+  void (*call)(void);
+} cases[] = {
+  {"arrowwood_value_double", value_double},
+  {"arrowwood_value_text", value_text},
+  {"arrowwood_copy", copy},
+  {"arrowwood_open_memory", open_memory},
+  {"arrowwood_import_array", import_array},
+  {"arrowwood_import_stream", import_stream},
+  {"arrowwood_dataset_select", dataset_select},
+  {"arrowwood_dataset_value", dataset_value},
+  {"arrowwood_dataset_take", dataset_take},
+  {"arrowwood_dataset_between", dataset_between},
+  {"arrowwood_predicate_compare", predicate_compare},
+  {"arrowwood_predicate_in", predicate_in},
+  {"arrowwood_writer_append", writer_append},
+  {"arrowwood_writer_append_stream", writer_append_stream},
+  {"arrowwood_writer_append_row", writer_append_row},
+  {"arrowwood_builder_append", builder_append},
+  {"arrowwood_builder_append_row", builder_append_row},
+};
+
+int main(int count, char **words) {
+  CHECK(count == 2);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    if (strcmp(words[1], "list") == 0)
+      printf("%s\n", cases[i].name);
+    if (strcmp(words[1], cases[i].name) == 0) {
+      set_up();
+      cases[i].call();
+      tear_down();
+      printf("%s is safe\n", cases[i].name);
+    }
+  }
+  return 0;
+}
