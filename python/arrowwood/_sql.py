@@ -128,15 +128,15 @@ def _connected(duckdb: Any) -> Any:
 
 
 def _with_rows(table: "_arrowwood.Dataset") -> Any:
-    """`table`, as something of which DuckDB knows the number of rows: of all but tables of pyarrow it believes that they
-    have one, and plans joins by that."""
+    """`table`, as something of which DuckDB knows the number of rows: it believes that anything but a table of pyarrow
+    has one, and plans joins by that."""
     return table if (kind := _table_kind()) is None else kind(table)
 
 
 @cache
 def _table_kind() -> Any:
-    """A kind of pyarrow's tables that is a dataset; ``None`` where DuckDB may ask more of tables than it has, as it has no
-    table of pyarrow in it."""
+    """A kind of pyarrow's tables that is a dataset; ``None`` where DuckDB may ask more of tables than it has, as there
+    is no table of pyarrow in it."""
     from duckdb import __version__ as version
 
     try:
@@ -147,7 +147,7 @@ def _table_kind() -> Any:
         return None
 
     class Table(pa.Table):  # type: ignore[misc]
-        """A dataset as DuckDB sees a table: its schema, its number of rows, and streams of the columns that a query needs."""
+        """A dataset as DuckDB sees a table: its schema, its number of rows, and streams of its columns."""
 
         def __new__(cls, dataset: "_arrowwood.Dataset") -> "Table":
             self: Table = super().__new__(cls)
