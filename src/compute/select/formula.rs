@@ -224,7 +224,7 @@ fn cast_of(data_type: &DataType, kind: NumberKind) -> Option<NumberKind> {
         // Its values need not fit into integers of 64 bits.
         UInt64 if kind != NumberKind::Integer => Some(kind),
         Boolean | Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_) => Some(NumberKind::Integer),
-        other if is_decimal(other) => Some(if kind == NumberKind::Integer { kind } else { NumberKind::Float64 }),
+        other if is_decimal(other) => Some(kind),
         other => number_of(other).map(|(kind, _)| kind),
     }
 }
