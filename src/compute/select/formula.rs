@@ -10,7 +10,7 @@ use arrow_schema::{DataType, Schema};
 use chrono::{DateTime, Datelike, FixedOffset};
 
 use super::expression::{Arithmetic, DEEPEST, Expression, ExpressionNode, LARGEST, TimePart};
-use super::literal::Owned;
+use super::literal::{Owned, WrittenNumber};
 use super::mask::{Mask, nulls};
 use super::numbers::{
     ComputedNumbers, Values, floats, integers, load_floats, load_integers, load_whole_parts, overflows, truncated,
@@ -201,7 +201,9 @@ fn number_of(data_type: &DataType) -> Option<(NumberKind, Width)> {
 fn number_in(literal: &Owned) -> Option<(FormulaNode, NumberKind)> {
     match literal {
         Owned::Int(number) => Some((FormulaNode::Integer(i64::try_from(*number).ok()?), NumberKind::Integer)),
-        Owned::Float(number) => Some((FormulaNode::Float(*number), NumberKind::Float64)),
+        Owned::Float(float) | Owned::Number(WrittenNumber { float, .. }) => {
+            Some((FormulaNode::Float(*float), NumberKind::Float64))
+        }
         _ => None,
     }
 }
