@@ -14,7 +14,7 @@ use super::children::{child_range, each_child, member_numbers, offset_at};
 use super::entries::Entries;
 use super::plan::{Plan, PlanNode, Storage};
 use super::sink::RowSink;
-use super::straight::straight;
+use super::straight::{nulls_of, straight};
 use crate::array::access::entry_of;
 use crate::array::cells::view;
 use crate::array::{Value, room_for, value};
@@ -185,7 +185,7 @@ impl IncomingRows {
     fn write_node(&self, new: &NewRows<'_>, into: &mut impl RowSink, entries: &[Entries]) -> Result<()> {
         let &NewRows { node, at, array, ref rows } = new;
         if let Some(counter) = node.nulls {
-            into.now().counters[counter] += put_validity(into, node.region, at, array.nulls(), rows)?;
+            into.now().counters[counter] += put_validity(into, node.region, at, nulls_of(array)?.as_deref(), rows)?;
         }
         match node.kind {
             Storage::Fixed { width } => put_values(into, new, width, node.region + 1)?,
@@ -342,12 +342,8 @@ fn text_kind(data_type: &DataType) -> Option<bool> {
 
 /// Checks that no value of a node declared without nulls is null. The array must be [`straight`].
 fn check_nulls(node: &PlanNode, array: &ArrayData, rows: Range<usize>) -> Result<()> {
-    if let DataType::Dictionary(..) = array.data_type()
-        && array.child_data().first().is_some_and(|values| values.null_count() > 0)
-    {
-        return Err(null_value());
-    }
-    let Some(nulls) = array.nulls().filter(|nulls| nulls.null_count() > 0) else {
+    let nulls = nulls_of(array)?;
+    let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) else {
         return check_child_nulls(node, array, &rows);
     };
     if node.nulls.is_none()
@@ -401,10 +397,6 @@ fn is_text(array: &ArrayData, rows: &Range<usize>) -> Result<bool> {
         }
     }
     Ok(true)
-}
-
-fn null_value() -> Error {
-    Error::unsupported("a dictionary with null values; decode the column first")
 }
 
 fn check_child_nulls(node: &PlanNode, array: &ArrayData, rows: &Range<usize>) -> Result<()> {
@@ -482,7 +474,7 @@ fn keys_of(array: &ArrayData, rows: Range<usize>, entries: &mut Entries) -> Resu
         if let Some(Some(key)) = known.get(number) {
             return Ok(*key);
         }
-        let key = key_of(bytes_at(values, number)?.ok_or_else(null_value)?)?;
+        let key = bytes_at(values, number)?.map_or(Ok(0), &mut key_of)?;
         if let Some(known) = known.get_mut(number) {
             *known = Some(key);
         }

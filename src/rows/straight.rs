@@ -1,9 +1,13 @@
 //! Converts arrays whose parts refer to each other in any order into arrays with each row's parts after those of the
 //! previous row.
 
+use std::borrow::Cow;
+
+use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, FieldRef, UnionMode};
 
+use crate::array::access::{dictionary_of, entry_of};
 use crate::array::gather::{Pick, gather};
 use crate::array::{Unchecked, room_for};
 use crate::error::Result;
@@ -18,6 +22,24 @@ pub(super) fn straight(array: &ArrayData) -> Result<ArrayData> {
     let mut rows = room_for::<Pick>(array.len() as u64, "rows to put in order")?;
     rows.extend((0..array.len()).map(|row| (0, row)));
     gather(&data_type, &[Unchecked::of(array)], &rows)?.checked(&[])
+}
+
+/// Which rows are null: in a dictionary also those of a null entry.
+pub(super) fn nulls_of(array: &ArrayData) -> Result<Option<Cow<'_, NullBuffer>>> {
+    let own = array.nulls().map(Cow::Borrowed);
+    if !matches!(array.data_type(), DataType::Dictionary(..)) {
+        return Ok(own);
+    }
+    let Some(entries) = dictionary_of(array)?.nulls().filter(|entries| entries.null_count() > 0) else {
+        return Ok(own);
+    };
+    let entry = entry_of(array);
+    let mut valid: Vec<bool> = room_for(array.len() as u64, "rows of a dictionary with a null entry")?;
+    for row in 0..array.len() {
+        let is_valid = array.nulls().is_none_or(|nulls| nulls.is_valid(row));
+        valid.push(is_valid && entry(row).map(|entry| entries.is_valid(entry))?);
+    }
+    Ok(Some(Cow::Owned(NullBuffer::new(BooleanBuffer::from(valid)))))
 }
 
 /// The type with lists instead of list views.
