@@ -91,5 +91,9 @@ impl GroupPlan {
 /// Whether a column's values are the integers that it stores: a true boolean of one byte is any but 0, and the values of
 /// date64 are days of milliseconds.
 fn is_stored_as_shown(field: &Field) -> bool {
-    field.extension_type_name() != Some("arrow.bool8") && *field.data_type() != DataType::Date64
+    let values = match field.data_type() {
+        DataType::Dictionary(_, values) => values,
+        other => other,
+    };
+    field.extension_type_name() != Some("arrow.bool8") && *values != DataType::Date64
 }
