@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal32Type, Decimal64Type};
-use arrow_array::{Array, ArrayRef, Decimal128Array, RecordBatch, RecordBatchOptions};
+use arrow_array::{Array, ArrayRef, Decimal128Array, RecordBatch, RecordBatchOptions, make_array};
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields, Schema};
 use arrowwood::{Error, ErrorKind, Value, guard};
 use pyo3::basic::CompareOp;
@@ -128,23 +128,30 @@ fn are_many(dataset: &arrowwood::Dataset, small: u64) -> arrowwood::Result<bool>
     Ok(first * (rows as f64) < small as f64 * batches as f64)
 }
 
-/// `dataset` with columns of decimals of 32 and 64 bits as those of 128.
-fn widened(dataset: &arrowwood::Dataset) -> arrowwood::Result<arrowwood::Dataset> {
-    use DataType::{Decimal32, Decimal64, Decimal128};
-    let wide = |data_type: &DataType| match data_type {
+/// `dataset` with columns of decimals of 32 and 64 bits as those of 128, and times in `zones` as the same times in UTC.
+fn fitted(dataset: &arrowwood::Dataset, zones: &[String]) -> arrowwood::Result<arrowwood::Dataset> {
+    use DataType::{Decimal32, Decimal64, Decimal128, Timestamp};
+    let fitting = |data_type: &DataType| match data_type {
         Decimal32(precision, scale) | Decimal64(precision, scale) => Some(Decimal128(*precision, *scale)),
+        Timestamp(unit, Some(zone)) if zones.iter().any(|other| **other == **zone) => {
+            Some(Timestamp(*unit, Some("UTC".into())))
+        }
         _ => None,
     };
     let fields = dataset.schema().fields().iter();
-    let fields = fields.map(|field| match wide(field.data_type()) {
+    let fields = fields.map(|field| match fitting(field.data_type()) {
         Some(data_type) => Arc::new(field.as_ref().clone().with_data_type(data_type)),
         None => field.clone(),
     });
     let schema = Arc::new(Schema::new_with_metadata(fields.collect::<Fields>(), dataset.schema().metadata().clone()));
-    let broken = |e: ArrowError| Error::new(ErrorKind::InvalidData, format!("widening decimals: {e}"));
+    let broken = |e: ArrowError| Error::new(ErrorKind::InvalidData, format!("columns for Polars: {e}"));
     let column = |array: &ArrayRef| -> arrowwood::Result<ArrayRef> {
-        let Some(data_type) = wide(array.data_type()) else { return Ok(array.clone()) };
+        let Some(data_type) = fitting(array.data_type()) else { return Ok(array.clone()) };
         let digits: Decimal128Array = match array.data_type() {
+            Timestamp(..) => {
+                let same = array.to_data().into_builder().data_type(data_type).build();
+                return same.map(make_array).map_err(broken);
+            }
             Decimal32(..) => array.as_primitive::<Decimal32Type>().unary(i128::from),
             _ => array.as_primitive::<Decimal64Type>().unary(i128::from),
         };
@@ -534,7 +541,8 @@ impl Dataset {
     /// Convert to a Polars data frame; columns of numbers are not copied, text is. Many small batches are combined
     /// first, since Polars takes time for each.
     ///
-    /// Decimals of 32 and 64 bits become those of 128, which is the only width of Polars.
+    /// Decimals of 32 and 64 bits become those of 128, which is the only width of Polars, and times in a zone that
+    /// Polars does not know, such as ``+05:30``, the same times in UTC.
     ///
     /// Raises:
     ///     Unsupported: Polars has no such columns: intervals, unions, decimals of 256 bits or with a negative
@@ -555,9 +563,9 @@ impl Dataset {
         }
     }
 
-    /// The same with decimals of 32 and 64 bits as those of 128.
-    fn _widened(&self, py: Python<'_>) -> Result<Dataset> {
-        Ok(Dataset::new(py.detach(|| widened(&self.inner))?))
+    /// The same with decimals of 32 and 64 bits as those of 128, and times in `zones` as the same times in UTC.
+    fn _fitted(&self, py: Python<'_>, zones: Vec<String>) -> Result<Dataset> {
+        Ok(Dataset::new(py.detach(|| fitted(&self.inner, &zones))?))
     }
 
     /// NumPy's names of the columns' types that have Arrow's layout.
