@@ -97,7 +97,8 @@ impl Problem {
 }
 
 fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
-    let class = py.import("arrowwood._errors")?.getattr(class_name(error.kind()))?;
+    let name = if error.is_out_of_memory() { "OutOfMemory" } else { class_name(error.kind()) };
+    let class = py.import("arrowwood._errors")?.getattr(name)?;
     let path = error.path().map(|path| path.as_os_str());
     Ok(PyErr::from_value(class.call1((error.to_string(), path, error.errno()))?))
 }
