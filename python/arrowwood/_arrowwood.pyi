@@ -940,12 +940,12 @@ class Column:
     ) -> object:
         """The values for another library, such as PyTorch, by the DLPack protocol, as in :meth:`to_numpy`.
 
-        In place, they are read-only, which only consumers that ask for version 1.0 or later can see; others are
-        refused.
+        Values of a mapped file are in a mapping of their own: what is written to them stays in pages of this process.
+        Values in memory are read-only, which only consumers that ask for version 1.0 or later can see; others get a
+        copy.
 
         Raises:
-            BufferError: the values are not numbers, the consumer can't be told that they are read-only, or `copy` is
-                ``False`` and a copy is necessary.
+            BufferError: the values are not numbers, or `copy` is ``False`` and a copy is necessary.
         """
     def __dlpack_device__(self) -> tuple[int, int]:
         """The device of the values as DLPack numbers it: the processor's memory."""

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrow_buffer::{BooleanBuffer, Buffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field};
-use arrowwood::{Error, ErrorKind, guard, type_name, visible};
+use arrowwood::{Error, ErrorKind, type_name, visible};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyList};
 
+use crate::calling::{attach, call, calling, guard};
 use crate::errors::{Failure, Result, argument, import};
 use crate::exchange;
 use crate::export::Values;
@@ -135,7 +136,10 @@ impl Column {
             if failed.load(Ordering::Relaxed) {
                 return Vec::new();
             }
-            let mapped: Result<_> = Python::attach(|py| Ok(function.call1(py, (array(py, chunk)?,))?));
+            let mapped: Result<_> = attach(|py| {
+                let array = array(py, chunk)?;
+                Ok(calling(|| function.call1(py, (&array,)))?)
+            });
             failed.fetch_or(mapped.is_err(), Ordering::Relaxed);
             vec![mapped]
         };
@@ -152,7 +156,7 @@ impl Column {
         }
         let mut results = results.into_iter();
         let Some(first) = results.next() else { return Ok(None) };
-        results.try_fold(first, |left, right| Ok(combine.call1((left, right))?)).map(Some)
+        results.try_fold(first, |left, right| Ok(calling(|| combine.call1((&left, &right)))?)).map(Some)
     }
 
     /// The values as an array of shape ``(len(column),)``; for fixed-size lists ``(len(column), length)``, for
@@ -171,7 +175,7 @@ impl Column {
     ///     CopyNeeded: `copy` is ``False`` and a copy is necessary; the message says why.
     #[pyo3(signature = (copy = None))]
     fn to_numpy<'py>(slf: &Bound<'py, Self>, copy: Option<bool>) -> Result<Bound<'py, PyAny>> {
-        guard(|| Ok(slf.py().import("arrowwood._numpy")?.call_method1("to_numpy", (slf, copy))?))
+        guard(|| call(slf.py(), "arrowwood._numpy", "to_numpy", (slf, copy)))
     }
 
     #[pyo3(signature = (dtype = None, copy = None))]
@@ -180,17 +184,17 @@ impl Column {
         dtype: Option<Bound<'py, PyAny>>,
         copy: Option<bool>,
     ) -> Result<Bound<'py, PyAny>> {
-        guard(|| Ok(slf.py().import("arrowwood._numpy")?.call_method1("as_array", (slf, dtype, copy))?))
+        guard(|| call(slf.py(), "arrowwood._numpy", "as_array", (slf, dtype, copy)))
     }
 
     /// The values for another library, such as PyTorch, by the DLPack protocol, as in :meth:`to_numpy`.
     ///
-    /// In place, they are read-only, which only consumers that ask for version 1.0 or later can see; others are
-    /// refused.
+    /// Values of a mapped file are in a mapping of their own: what is written to them stays in pages of this process.
+    /// Values in memory are read-only, which only consumers that ask for version 1.0 or later can see; others get a
+    /// copy.
     ///
     /// Raises:
-    ///     BufferError: the values are not numbers, the consumer can't be told that they are read-only, or `copy` is
-    ///         ``False`` and a copy is necessary.
+    ///     BufferError: the values are not numbers, or `copy` is ``False`` and a copy is necessary.
     #[pyo3(signature = (*, stream = None, max_version = None, dl_device = None, copy = None))]
     fn __dlpack__<'py>(
         slf: &Bound<'py, Self>,
@@ -200,7 +204,7 @@ impl Column {
         copy: Option<bool>,
     ) -> Result<Bound<'py, PyAny>> {
         let wanted = (slf, stream, max_version, dl_device, copy);
-        guard(|| Ok(slf.py().import("arrowwood._numpy")?.call_method1("dlpack", wanted)?))
+        guard(|| call(slf.py(), "arrowwood._numpy", "dlpack", wanted))
     }
 
     /// The device of the values as DLPack numbers it: the processor's memory.
@@ -266,7 +270,8 @@ impl Column {
 
     /// The column as a pyarrow chunked array, without copying.
     fn to_arrow<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
-        Ok(import(slf.py(), "pyarrow", "to_arrow()")?.call_method1("chunked_array", (slf,))?)
+        let module = import(slf.py(), "pyarrow", "to_arrow()")?;
+        Ok(calling(|| module.call_method1("chunked_array", (slf,)))?)
     }
 
     #[pyo3(signature = (requested_schema = None))]

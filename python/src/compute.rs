@@ -2,11 +2,12 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-use arrowwood::{Format, WriteOptions, guard, write_to};
+use arrowwood::{Format, WriteOptions, write_to};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyTuple};
 
+use crate::calling::{call, guard};
 use crate::column::Column;
 use crate::dataset::Dataset;
 use crate::errors::{Result, wrong_type};
@@ -85,7 +86,7 @@ impl Column {
         keywords: Option<&Bound<'py, PyDict>>,
     ) -> Result<Bound<'py, PyAny>> {
         let given = (ufunc, method, inputs, keywords);
-        guard(|| Ok(slf.py().import("arrowwood._numpy")?.call_method1("ufunc", given)?))
+        guard(|| call(slf.py(), "arrowwood._numpy", "ufunc", given))
     }
 
     /// NumPy's other functions, such as ``np.mean(column, axis=0)``,
@@ -99,7 +100,7 @@ impl Column {
     ) -> Result<Bound<'py, PyAny>> {
         let _ = types;
         let given = (function, inputs, keywords);
-        guard(|| Ok(slf.py().import("arrowwood._numpy")?.call_method1("function", given)?))
+        guard(|| call(slf.py(), "arrowwood._numpy", "function", given))
     }
 }
 

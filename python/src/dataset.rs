@@ -8,12 +8,13 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal32Type, Decimal64Type};
 use arrow_array::{Array, ArrayRef, Decimal128Array, RecordBatch, RecordBatchOptions, make_array};
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields, Schema};
-use arrowwood::{Error, ErrorKind, Value, guard};
+use arrowwood::{Error, ErrorKind, Value};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyString, PyTuple};
 
+use crate::calling::{call, calling, guard};
 use crate::column::{Column, Plain};
 use crate::errors::{Failure, Result, argument, import, wrong_type};
 use crate::exchange;
@@ -475,7 +476,7 @@ impl Dataset {
             py.detach(|| batch.validate(|_, _| ()))?;
             py.check_signals()?;
             done += batch.len()?;
-            progress.as_ref().map(|progress| progress.call1((done, total))).transpose()?;
+            progress.as_ref().map(|progress| calling(|| progress.call1((done, total)))).transpose()?;
         }
         Ok(())
     }
@@ -492,7 +493,8 @@ impl Dataset {
 
     /// The dataset as a pyarrow table, without copying.
     fn to_arrow<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
-        Ok(import(slf.py(), "pyarrow", "to_arrow()")?.call_method1("table", (slf,))?)
+        let module = import(slf.py(), "pyarrow", "to_arrow()")?;
+        Ok(calling(|| module.call_method1("table", (slf,)))?)
     }
 
     /// Combine all rows into one record batch in memory, using several threads; returns the dataset itself if it is
@@ -517,7 +519,7 @@ impl Dataset {
     fn to_pandas<'py>(slf: &Bound<'py, Self>, arrow: bool) -> Result<Bound<'py, PyAny>> {
         import(slf.py(), "pandas", "to_pandas()")?;
         import(slf.py(), "pyarrow", "to_pandas()")?;
-        guard(|| Ok(slf.py().import("arrowwood._pandas")?.call_method1("frame", (slf, arrow))?))
+        guard(|| call(slf.py(), "arrowwood._pandas", "frame", (slf, arrow)))
     }
 
     /// Convert to an array of shape ``(len(ds), ds.num_columns)``, in its own memory.
@@ -526,7 +528,7 @@ impl Dataset {
     /// type that holds all of them, as in :meth:`Column.to_numpy`: integers with nulls become floats. Numbers mixed
     /// with other types become Python objects.
     fn to_numpy<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
-        guard(|| Ok(slf.py().import("arrowwood._numpy")?.call_method1("matrix", (slf,))?))
+        guard(|| call(slf.py(), "arrowwood._numpy", "matrix", (slf,)))
     }
 
     #[pyo3(signature = (dtype = None, copy = None))]
@@ -535,7 +537,7 @@ impl Dataset {
         dtype: Option<Bound<'py, PyAny>>,
         copy: Option<bool>,
     ) -> Result<Bound<'py, PyAny>> {
-        guard(|| Ok(slf.py().import("arrowwood._numpy")?.call_method1("matrix_of", (slf, dtype, copy))?))
+        guard(|| call(slf.py(), "arrowwood._numpy", "matrix_of", (slf, dtype, copy)))
     }
 
     /// Convert to a Polars data frame; columns of numbers are not copied, text is. Many small batches are combined
@@ -549,7 +551,7 @@ impl Dataset {
     ///         scale.
     fn to_polars<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
         import(slf.py(), "polars", "to_polars()")?;
-        guard(|| Ok(slf.py().import("arrowwood._polars")?.call_method1("frame", (slf,))?))
+        guard(|| call(slf.py(), "arrowwood._polars", "frame", (slf,)))
     }
 
     /// Combines many batches of fewer than the given number of bytes each; returns the dataset unchanged if that is

@@ -4,6 +4,7 @@ use arrowwood::{Error, ErrorKind};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::calling::calling;
 use crate::dataset::Dataset;
 use crate::errors::{Result, argument};
 use crate::recipe::{PartitionColumn, Place, new_names, partition_of, recipe};
@@ -34,7 +35,8 @@ impl Dataset {
             return Err(argument("sql(): self is the dataset itself; give the other table another name"));
         }
         all.set_item("self", slf)?;
-        Ok(slf.py().import("arrowwood._sql")?.getattr("sql")?.call((query,), Some(&all))?)
+        let sql = slf.py().import("arrowwood._sql")?.getattr("sql")?;
+        Ok(calling(|| sql.call((query,), Some(&all)))?)
     }
 
     /// Divide the rows into about `n` ranges of equal size, each a :class:`Split`, for other processes to open: only

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrowwood::{Error, ErrorKind, mapping, visible};
 use pyo3::prelude::*;
 
+use crate::calling::attach;
+
 /// The result of a function of this module.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
@@ -60,7 +62,7 @@ impl From<Failure> for PyErr {
     fn from(failure: Failure) -> PyErr {
         match failure {
             Failure::Python(error) => error,
-            Failure::Library(error) => Python::attach(|py| exception(py, &error).unwrap_or_else(|problem| problem)),
+            Failure::Library(error) => attach(|py| exception(py, &error).unwrap_or_else(|problem| problem)),
         }
     }
 }

@@ -1,10 +1,11 @@
 //! Batches of rows as memory for NumPy, from which `arrowwood/_loader.py` makes arrays.
 
 use arrow_schema::{DataType, Field};
-use arrowwood::{EpochOrder, ErrorKind, Value, guard};
+use arrowwood::{EpochOrder, ErrorKind, Value};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat};
 
+use crate::calling::guard;
 use crate::column::{Column, Plain, shown, vector};
 use crate::dataset::Dataset;
 use crate::errors::Result;

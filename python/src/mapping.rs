@@ -9,11 +9,12 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use arrowwood::{Error, ErrorKind, Mode, View, guard, visible};
+use arrowwood::{Error, ErrorKind, Mode, View, visible};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyMemoryView};
 
+use crate::calling::guard;
 use crate::dtype::{Dtype, Item, element, with_type};
 use crate::errors::{Failure, Result, argument, wrong_type};
 use crate::index::{Index, count, index, out_of_range};

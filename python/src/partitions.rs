@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use arrow_schema::SchemaRef;
-use arrowwood::{PartitionBy, Value, WriterOptions, guard, visible};
+use arrowwood::{PartitionBy, Value, WriterOptions, visible};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDate, PyDateTime, PyDict, PyInt, PyList, PyString};
 
+use crate::calling::guard;
 use crate::dataset::Dataset;
 use crate::errors::{Result, argument};
 use crate::open_writer::OpenWriter;

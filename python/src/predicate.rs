@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use arrow_schema::{DataType, TimeUnit};
-use arrowwood::{Literal, Operator, TimePart, Value, guard};
+use arrowwood::{Literal, Operator, TimePart, Value};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
+use crate::calling::guard;
 use crate::column::Column;
 use crate::errors::{Failure, Result, argument, wrong_type};
 use crate::incoming::{Problem, plain, read};

@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt};
 
 use crate::buffer::{Buffer, BufferSink};
+use crate::calling::{attach, calling};
 use crate::errors::{Problem, Result, wrong_type};
 use crate::memory::{Room, owned};
 use crate::open::path_of;
@@ -55,8 +56,9 @@ impl Object {
 
 impl Write for Object {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = Python::attach(|py| {
-            let written = self.method.bind(py).call1((PyBytes::new(py, bytes),))?;
+        let written = attach(|py| {
+            let given = PyBytes::new(py, bytes);
+            let written = calling(|| self.method.bind(py).call1((&given,)))?;
             // Raw files write less than all and say so; others may say nothing.
             if written.is_none() { Ok(bytes.len()) } else { written.extract() }
         });
@@ -76,8 +78,8 @@ impl Read for Object {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         // As much as is worth a call, but not memory for bytes that may never arrive.
         let most = into.len().min(1 << 20);
-        let came = Python::attach(|py| {
-            let bytes = self.method.bind(py).call1((most,))?;
+        let came = attach(|py| {
+            let bytes = calling(|| self.method.bind(py).call1((most,)))?;
             let bytes = bytes.cast::<PyBytes>()?.as_bytes();
             if let Some(into) = into.get_mut(..bytes.len()) {
                 into.copy_from_slice(bytes);

@@ -7,13 +7,14 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use arrow_schema::TimeUnit;
-use arrowwood::{Error, ErrorKind, Items, Members, Value, guard};
+use arrowwood::{Error, ErrorKind, Items, Members, Value};
 use pyo3::IntoPyObjectExt;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyType};
 
+use crate::calling::guard;
 use crate::errors::{Result, argument};
 
 /// The Python object of `value`, which may be in a file that is truncated.

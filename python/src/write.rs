@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
-use arrowwood::{Compression, ErrorKind, FileWriter, Format, WriteOptions, guard};
+use arrowwood::{Compression, ErrorKind, FileWriter, Format, WriteOptions};
 use pyo3::prelude::*;
 
+use crate::calling::{calling, guard};
 use crate::dataset::Dataset;
 use crate::errors::{Failure, Problem, Result, argument};
 use crate::exchange::schema_of;
@@ -102,7 +103,9 @@ fn whole(data: &Bound<'_, PyAny>, schema: Option<&SchemaRef>) -> Result<arrowwoo
 
 /// The rows of several tables.
 fn joined(tables: &Bound<'_, PyAny>, schema: Option<&SchemaRef>) -> Result<arrowwood::Dataset> {
-    let parts = tables.try_iter()?.map(|table| whole(&table?, schema)).collect::<Result<Vec<_>>>()?;
+    let mut tables = tables.try_iter()?;
+    let next = || calling(|| tables.next());
+    let parts = std::iter::from_fn(next).map(|table| whole(&table?, schema)).collect::<Result<Vec<_>>>()?;
     Ok(arrowwood::Dataset::concat(&parts)?)
 }
 
@@ -117,7 +120,8 @@ fn write_batches(
     let py = tables.py();
     let mut writer: Option<FileWriter> = None;
     let mut kept: Vec<arrowwood::Dataset> = Vec::new();
-    for table in tables.try_iter()? {
+    let mut tables = tables.try_iter()?;
+    while let Some(table) = calling(|| tables.next()) {
         let part = whole(&table?, schema)?;
         if writer.is_none() && kept.is_empty() {
             match FileWriter::create(path, part.schema().clone(), options.compression) {

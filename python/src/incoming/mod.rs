@@ -18,6 +18,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyMapping, PyString, PyTuple};
 
 use crate::arrow::{dataset_of, exports};
+use crate::calling::calling;
 use crate::errors::{Failure, Result, argument, wrong_type};
 use crate::exchange::{arrays_of, no_column};
 use crate::tensor::{Shape, shape_of};
@@ -27,7 +28,12 @@ use infer::Kind;
 
 /// The dataset that `data` is: one of `schema`, whose columns it has by name, or of the types that its values have.
 pub fn dataset_from(data: &Bound<'_, PyAny>, schema: Option<&SchemaRef>) -> Result<Dataset> {
-    let table = helper(data.py(), "table")?.call1((data,))?;
+    calling(|| dataset_of_any(data, schema))
+}
+
+fn dataset_of_any(data: &Bound<'_, PyAny>, schema: Option<&SchemaRef>) -> Result<Dataset> {
+    let helper = helper(data.py(), "table")?;
+    let table = calling(|| helper.call1((data,)))?;
     if schema.is_none() && exports(&table)? {
         return dataset_of(&table);
     }
@@ -77,7 +83,9 @@ fn table_of<'py>(data: &Bound<'py, PyAny>) -> Result<Table<'py>> {
         return table_of_columns(&columns);
     }
     match data.try_iter() {
-        Ok(rows) if !data.is_instance_of::<PyString>() => table_of_rows(rows),
+        Ok(mut rows) if !data.is_instance_of::<PyString>() => {
+            table_of_rows(std::iter::from_fn(|| calling(|| rows.next())))
+        }
         _ => {
             let got = data.get_type().name()?;
             let wanted = "a dict of columns, a list of dicts, a data frame, or an object with __arrow_c_stream__ or \
