@@ -5,9 +5,7 @@
 //! for ever instead, as later versions of CPython do, but not those inside of Python code that we call. These do so here.
 
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
-
-use crate::errors::Result;
+use pyo3::types::{PyString, PyTuple};
 
 /// Does not let an unwinding pass that is no panic.
 struct Stay;
@@ -29,16 +27,44 @@ pub fn calling<T>(call: impl FnOnce() -> T) -> T {
     done
 }
 
+/// Calls of objects that may be Python code. What is given is a tuple before, which outlives the call.
+pub trait Ask<'py> {
+    /// As `call1`.
+    fn ask<A>(&self, given: A) -> PyResult<Bound<'py, PyAny>>
+    where
+        A: IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>>;
+
+    /// As `call_method1`.
+    fn ask_method<A>(&self, name: impl IntoPyObject<'py, Target = PyString>, given: A) -> PyResult<Bound<'py, PyAny>>
+    where
+        A: IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>>;
+}
+
+impl<'py, T> Ask<'py> for Bound<'py, T> {
+    fn ask<A>(&self, given: A) -> PyResult<Bound<'py, PyAny>>
+    where
+        A: IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>>,
+    {
+        let given = given.into_pyobject(self.py()).map_err(Into::into)?;
+        calling(|| self.as_any().call1(&given))
+    }
+
+    fn ask_method<A>(&self, name: impl IntoPyObject<'py, Target = PyString>, given: A) -> PyResult<Bound<'py, PyAny>>
+    where
+        A: IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>>,
+    {
+        let method = calling(|| self.as_any().getattr(name))?;
+        method.ask(given)
+    }
+}
+
 /// Calls a function of the package.
-pub fn call<'py>(
-    py: Python<'py>,
-    module: &str,
-    function: &str,
-    given: impl IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>, Error = PyErr>,
-) -> Result<Bound<'py, PyAny>> {
-    let function = py.import(module)?.getattr(function)?;
-    let given = given.into_pyobject(py)?;
-    Ok(calling(|| function.call1(&given))?)
+pub fn call<'py, A, E>(py: Python<'py>, module: &str, function: &str, given: A) -> Result<Bound<'py, PyAny>, E>
+where
+    E: From<PyErr>,
+    A: IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>>,
+{
+    Ok(py.import(module)?.getattr(function)?.ask(given)?)
 }
 
 /// As [`Python::attach`], for work that calls Python code.

@@ -10,7 +10,7 @@ use arrowwood::{Error, ErrorKind, type_name, visible};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyList};
 
-use crate::calling::{attach, call, calling, guard};
+use crate::calling::{Ask, attach, call, guard};
 use crate::errors::{Failure, Result, argument, import};
 use crate::exchange;
 use crate::export::Values;
@@ -74,7 +74,7 @@ impl Column {
 
     /// Raises an error that names the method to use instead of other libraries'.
     fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> Result<Bound<'py, PyAny>> {
-        Ok(slf.py().import("arrowwood._hints")?.call_method1("of_column", (name,))?)
+        Ok(slf.py().import("arrowwood._hints")?.ask_method("of_column", (name,))?)
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> ValueIterator {
@@ -138,7 +138,7 @@ impl Column {
             }
             let mapped: Result<_> = attach(|py| {
                 let array = array(py, chunk)?;
-                Ok(calling(|| function.call1(py, (&array,)))?)
+                Ok(function.bind(py).ask((&array,))?.unbind())
             });
             failed.fetch_or(mapped.is_err(), Ordering::Relaxed);
             vec![mapped]
@@ -156,7 +156,7 @@ impl Column {
         }
         let mut results = results.into_iter();
         let Some(first) = results.next() else { return Ok(None) };
-        results.try_fold(first, |left, right| Ok(calling(|| combine.call1((&left, &right)))?)).map(Some)
+        results.try_fold(first, |left, right| Ok(combine.ask((&left, &right))?)).map(Some)
     }
 
     /// The values as an array of shape ``(len(column),)``; for fixed-size lists ``(len(column), length)``, for
@@ -271,7 +271,7 @@ impl Column {
     /// The column as a pyarrow chunked array, without copying.
     fn to_arrow<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
         let module = import(slf.py(), "pyarrow", "to_arrow()")?;
-        Ok(calling(|| module.call_method1("chunked_array", (slf,)))?)
+        Ok(module.ask_method("chunked_array", (slf,))?)
     }
 
     #[pyo3(signature = (requested_schema = None))]
@@ -519,6 +519,6 @@ fn array<'py>(py: Python<'py>, chunk: &ArrayData) -> Result<Bound<'py, PyAny>, F
         let message = format!("map_reduce of type {} is not supported", type_name(chunk.data_type()));
         return Err(Error::new(ErrorKind::Unsupported, message).into());
     };
-    let dtype = py.import("numpy")?.getattr("dtype")?.call1((&plain.dtype,))?;
-    Ok(py.import("arrowwood._numpy")?.call_method1("_plain", (plain.values(chunk)?, dtype))?)
+    let dtype = py.import("numpy")?.getattr("dtype")?.ask((&plain.dtype,))?;
+    Ok(py.import("arrowwood._numpy")?.ask_method("_plain", (plain.values(chunk)?, dtype))?)
 }

@@ -7,7 +7,7 @@ use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyTuple};
 
-use crate::calling::{call, guard};
+use crate::calling::{Ask, call, guard};
 use crate::column::Column;
 use crate::dataset::Dataset;
 use crate::errors::{Result, wrong_type};
@@ -124,7 +124,7 @@ fn indices(given: &Bound<'_, PyAny>) -> Result<Vec<i64>> {
         };
         return list.iter().map(number).collect();
     }
-    let array = given.py().import("arrowwood._incoming")?.getattr("indices")?.call1((given,))?;
+    let array = given.py().import("arrowwood._incoming")?.getattr("indices")?.ask((given,))?;
     let bytes = bytes_of(&array)?;
     let bytes = bytes.slice(0, bytes.len()).unwrap_or_default();
     Ok(bytes.as_chunks().0.iter().map(|raw| i64::from_le_bytes(*raw)).collect())
@@ -133,10 +133,10 @@ fn indices(given: &Bound<'_, PyAny>) -> Result<Vec<i64>> {
 /// The rows selected by a mask of booleans, one for each of `len` rows; `None` if it is not a mask.
 fn mask(given: &Bound<'_, PyAny>, len: impl FnOnce() -> Result<u64>) -> Result<Option<Vec<i64>>> {
     let helper = given.py().import("arrowwood._incoming")?;
-    if !helper.getattr("is_mask")?.call1((given,))?.is_truthy()? {
+    if !helper.getattr("is_mask")?.ask((given,))?.is_truthy()? {
         return Ok(None);
     }
-    let rows = helper.getattr("mask")?.call1((given, len()?))?;
+    let rows = helper.getattr("mask")?.ask((given, len()?))?;
     indices(&rows).map(Some)
 }
 

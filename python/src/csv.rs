@@ -11,7 +11,7 @@ use arrowwood::{
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
-use crate::calling::calling;
+use crate::calling::Ask;
 use crate::dataset::Dataset;
 use crate::errors::{Problem, Result, argument, wrong_type};
 use crate::exchange::schema_of;
@@ -169,7 +169,7 @@ fn whole(source: &Bound<'_, PyAny>) -> Result<Vec<u8>> {
             format!("expected a path or a file object, got {got}; io.BytesIO(text) makes a file object of bytes");
         return Err(wrong_type(message));
     }
-    let found = calling(|| source.call_method0("read"))?;
+    let found = source.ask_method("read", ())?;
     if let Ok(text) = found.cast::<PyString>() {
         return Ok(text.to_str()?.as_bytes().to_vec());
     }

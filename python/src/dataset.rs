@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyString, PyTuple};
 
-use crate::calling::{call, calling, guard};
+use crate::calling::{Ask, call, guard};
 use crate::column::{Column, Plain};
 use crate::errors::{Failure, Result, argument, import, wrong_type};
 use crate::exchange;
@@ -261,7 +261,7 @@ impl Dataset {
     /// Raises an error that names the method to use instead of other libraries'.
     fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> Result<Bound<'py, PyAny>> {
         let hints = slf.py().import("arrowwood._hints")?;
-        Ok(hints.call_method1("of_dataset", (name, slf.get().column_names()))?)
+        Ok(hints.ask_method("of_dataset", (name, slf.get().column_names()))?)
     }
 
     /// The number of columns.
@@ -353,7 +353,7 @@ impl Dataset {
         let found = self.inner.footprint();
         let resident = py.detach(|| self.inner.resident())?;
         let class = py.import("arrowwood._types")?.getattr("Footprint")?;
-        Ok(class.call1((found.mapped, resident, found.copied))?)
+        Ok(class.ask((found.mapped, resident, found.copied))?)
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
@@ -464,7 +464,7 @@ impl Dataset {
     ///     InvalidData: naming path, batch, column, row and the expected value.
     #[pyo3(signature = (progress = None))]
     fn validate(&self, py: Python<'_>, progress: Option<Bound<'_, PyAny>>) -> Result<()> {
-        let bar = || py.import("arrowwood._progress")?.call_method1("bar", ("checking",));
+        let bar = || py.import("arrowwood._progress")?.ask_method("bar", ("checking",));
         let progress = match progress {
             Some(progress) => Some(progress),
             None => Some(bar()?).filter(|bar| !bar.is_none()),
@@ -476,7 +476,7 @@ impl Dataset {
             py.detach(|| batch.validate(|_, _| ()))?;
             py.check_signals()?;
             done += batch.len()?;
-            progress.as_ref().map(|progress| calling(|| progress.call1((done, total)))).transpose()?;
+            progress.as_ref().map(|progress| progress.ask((done, total))).transpose()?;
         }
         Ok(())
     }
@@ -494,7 +494,7 @@ impl Dataset {
     /// The dataset as a pyarrow table, without copying.
     fn to_arrow<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
         let module = import(slf.py(), "pyarrow", "to_arrow()")?;
-        Ok(calling(|| module.call_method1("table", (slf,)))?)
+        Ok(module.ask_method("table", (slf,))?)
     }
 
     /// Combine all rows into one record batch in memory, using several threads; returns the dataset itself if it is
@@ -618,8 +618,8 @@ impl Dataset {
         let loads = py.import("json")?.getattr("loads")?;
         let list = PyList::empty(py);
         for message in py.detach(|| self.inner.messages())? {
-            let fields = loads.call1((message.to_json().to_string(),))?;
-            list.append(class.call1((fields, message.to_string()))?)?;
+            let fields = loads.ask((message.to_json().to_string(),))?;
+            list.append(class.ask((fields, message.to_string()))?)?;
         }
         Ok(list)
     }

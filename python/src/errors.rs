@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrowwood::{Error, ErrorKind, mapping, visible};
 use pyo3::prelude::*;
 
-use crate::calling::attach;
+use crate::calling::{Ask, attach};
 
 /// The result of a function of this module.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -102,7 +102,7 @@ fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     let name = if error.is_out_of_memory() { "OutOfMemory" } else { class_name(error.kind()) };
     let class = py.import("arrowwood._errors")?.getattr(name)?;
     let path = error.path().map(|path| path.as_os_str());
-    Ok(PyErr::from_value(class.call1((error.to_string(), path, error.errno()))?))
+    Ok(PyErr::from_value(class.ask((error.to_string(), path, error.errno()))?))
 }
 
 fn class_name(kind: ErrorKind) -> &'static str {

@@ -14,7 +14,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyString};
 
-use crate::calling::calling;
+use crate::calling::{Ask, calling};
 use crate::errors::{Failure, Result, wrong_type};
 
 const STREAM: &CStr = c"arrow_array_stream";
@@ -90,7 +90,7 @@ pub fn schema_of(data: &Bound<'_, PyAny>) -> Result<Schema> {
              object with __arrow_c_schema__, got {got}"
         )));
     }
-    let capsule = data.call_method0(intern!(data.py(), "__arrow_c_schema__"))?;
+    let capsule = data.ask_method(intern!(data.py(), "__arrow_c_schema__"), ())?;
     Ok(import_schema(&take_schema(&capsule)?)?)
 }
 
@@ -99,7 +99,7 @@ pub fn field_of(data: &Bound<'_, PyAny>) -> Result<Option<Field>> {
     if !data.hasattr(intern!(data.py(), "__arrow_c_schema__"))? {
         return Ok(None);
     }
-    let capsule = data.call_method0(intern!(data.py(), "__arrow_c_schema__"))?;
+    let capsule = data.ask_method(intern!(data.py(), "__arrow_c_schema__"), ())?;
     Ok(Field::try_from(&take_schema(&capsule)?).ok())
 }
 

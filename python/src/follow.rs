@@ -9,7 +9,7 @@ use arrowwood::{Error, ErrorKind, FollowFrom, FollowPartitions};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use crate::calling::calling;
+use crate::calling::Ask;
 use crate::dataset::Dataset;
 use crate::errors::{Result, argument, wrong_type};
 use crate::index::{numbered, seconds};
@@ -291,7 +291,7 @@ impl Follow {
     fn __anext__<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
         let timeout = slf.get().timeout.map(|timeout| timeout.as_secs_f64());
         let module = slf.py().import("arrowwood._follow")?;
-        Ok(calling(|| module.call_method1("advance", (slf, timeout)))?)
+        Ok(module.ask_method("advance", (slf, timeout))?)
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -316,7 +316,7 @@ impl Follow {
             this.tables().clear();
             this.release();
         });
-        slf.py().import("arrowwood._follow")?.call_method1("release", (slf,))?;
+        slf.py().import("arrowwood._follow")?.ask_method("release", (slf,))?;
         Ok(())
     }
 

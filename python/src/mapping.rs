@@ -14,7 +14,7 @@ use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyMemoryView};
 
-use crate::calling::guard;
+use crate::calling::{Ask, guard};
 use crate::dtype::{Dtype, Item, element, with_type};
 use crate::errors::{Failure, Result, argument, wrong_type};
 use crate::index::{Index, count, index, out_of_range};
@@ -191,7 +191,7 @@ fn same_bytes<'py>(values: &Bound<'py, PyAny>, dtype: Dtype) -> Result<Option<Bo
     {
         return Ok(None);
     }
-    Ok(Some(view.call_method0("tobytes")?.cast_into().map_err(PyErr::from)?))
+    Ok(Some(view.ask_method("tobytes", ())?.cast_into().map_err(PyErr::from)?))
 }
 
 #[pymethods]

@@ -7,7 +7,7 @@ use arrow_schema::SchemaRef;
 use arrowwood::{Compression, ErrorKind, FileWriter, Format, WriteOptions};
 use pyo3::prelude::*;
 
-use crate::calling::{calling, guard};
+use crate::calling::{Ask, calling, guard};
 use crate::dataset::Dataset;
 use crate::errors::{Failure, Problem, Result, argument};
 use crate::exchange::schema_of;
@@ -62,11 +62,11 @@ pub fn write(
     {
         let dataset = Dataset::new(whole(data, schema.as_ref())?);
         let writer = py.import("arrowwood._parquet")?.getattr("write")?;
-        return guard(|| Ok(writer.call1((dataset, path, compression, max_rows)).map(drop)?));
+        return guard(|| Ok(writer.ask((dataset, path, compression, max_rows)).map(drop)?));
     }
     let helper = py.import("arrowwood._incoming")?;
     let (batches, data) = guard(|| {
-        helper.getattr("batches")?.call1((data,))?.extract::<(bool, Bound<'_, PyAny>)>().map_err(Failure::from)
+        helper.getattr("batches")?.ask((data,))?.extract::<(bool, Bound<'_, PyAny>)>().map_err(Failure::from)
     })?;
     if let Some(path) = &path
         && batches
