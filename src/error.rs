@@ -56,13 +56,14 @@ struct Details {
     message: String,
     path: Option<PathBuf>,
     errno: Option<i32>,
+    is_out_of_memory: bool,
 }
 
 impl Error {
     /// Creates an error of `kind` with `message`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         let message = public(message.into());
-        Error(Box::new(Details { kind, message, path: None, errno: None }))
+        Error(Box::new(Details { kind, message, path: None, errno: None, is_out_of_memory: false }))
     }
 
     /// Creates the error of the operating system while `doing` something, for example `"mapping"`.
@@ -77,6 +78,13 @@ impl Error {
         let way_out = error.raw_os_error().map_or("", way_out);
         let mut built = Error::new(kind, format!("{doing}: {error}{way_out}"));
         built.0.errno = error.raw_os_error();
+        built
+    }
+
+    /// Creates the error for what has no room in memory.
+    pub(crate) fn no_memory(message: impl Into<String>) -> Error {
+        let mut built = Error::new(ErrorKind::Io, message);
+        built.0.is_out_of_memory = true;
         built
     }
 
@@ -138,6 +146,11 @@ impl Error {
     /// Whether the system was passed an unmapped address.
     pub(crate) fn is_bad_address(&self) -> bool {
         self.0.errno == Some(libc::EFAULT)
+    }
+
+    /// Whether memory is short.
+    pub fn is_out_of_memory(&self) -> bool {
+        self.0.is_out_of_memory || self.0.errno == Some(libc::ENOMEM)
     }
 
     /// Returns the operating system's error number, if it reported the error.

@@ -158,9 +158,9 @@ pub mod waits;
 #[doc = include_str!("../README.md")]
 mod readme {}
 
-#[doc(hidden)]
-pub use array::zone_advice;
 pub use array::{Bytes, Fetch, Items, Members, Value};
+#[doc(hidden)]
+pub use array::{decimal_to_f64, zone_advice};
 /// Files and memory as bytes: the crate of [`Mapping`], [`View`], [`GrowableBuffer`] and [`guard`].
 #[doc(no_inline)]
 pub use arrowwood_mapping as mapping;

@@ -752,7 +752,8 @@ class Dataset:
         """Convert to a Polars data frame; columns of numbers are not copied, text is. Many small batches are combined
         first, since Polars takes time for each.
 
-        Decimals of 32 and 64 bits become those of 128, which is the only width of Polars.
+        Decimals of 32 and 64 bits become those of 128, which is the only width of Polars, and times in a zone that
+        Polars does not know, such as ``+05:30``, the same times in UTC.
 
         Raises:
             Unsupported: Polars has no such columns: intervals, unions, views of lists, run-end-encoded ones, decimals
@@ -773,7 +774,7 @@ class Dataset:
         """
     def _repr_html_(self) -> str: ...
     def _ipython_key_completions_(self) -> list[str]: ...
-    def _widened(self) -> Dataset: ...
+    def _fitted(self, zones: list[str]) -> Dataset: ...
     def _view_of(self, rows: bytes) -> Dataset: ...
     def _with_names(self, names: Sequence[str]) -> Dataset: ...
     def _in_partition(self, partition: list[tuple[str, str, str | None]]) -> Dataset: ...
@@ -954,12 +955,12 @@ class Column:
     ) -> object:
         """The values for another library, such as PyTorch, by the DLPack protocol, as in :meth:`to_numpy`.
 
-        In place, they are read-only, which only consumers that ask for version 1.0 or later can see; others are
-        refused.
+        Values of a mapped file are in a mapping of their own: what is written to them stays in pages of this process.
+        Values in memory are read-only, which only consumers that ask for version 1.0 or later can see; others get a
+        copy.
 
         Raises:
-            BufferError: the values are not numbers, the consumer can't be told that they are read-only, or `copy` is
-                ``False`` and a copy is necessary.
+            BufferError: the values are not numbers, or `copy` is ``False`` and a copy is necessary.
         """
     def __dlpack_device__(self) -> tuple[int, int]:
         """The device of the values as DLPack numbers it: the processor's memory."""

@@ -82,10 +82,14 @@ class IoError(Error, OSError):
     """Any other error of the operating system."""
 
 
+class OutOfMemory(IoError, MemoryError):
+    """Memory is short."""
+
+
 class InternalError(Error, RuntimeError):
     """An invariant of the library is broken, which is a bug. The operation was stopped."""
 
 
 # Tracebacks show the names that users write.
-for _class in [Error, *Error.__subclasses__()]:
+for _class in [Error, *Error.__subclasses__(), OutOfMemory]:
     _class.__module__ = "arrowwood"

@@ -1,6 +1,7 @@
 """Columns and datasets as NumPy arrays."""
 
 import operator
+import os
 
 import numpy as np
 
@@ -146,9 +147,55 @@ def dlpack(column, stream, max_version, dl_device, copy):
         raise BufferError(str(needed)) from needed
     if array.dtype.kind not in "biufc":
         raise BufferError(f"column {column.name!r} of {column.dtype} is no numbers, which is what DLPack has")
+    is_told = max_version is not None and max_version[0] >= 1
+    if not array.flags.writeable:
+        # PyTorch does not heed that values are read-only, and others can't be told.
+        private = _private(array)
+        if private is not None:
+            array = private
+        elif not is_told and copy is not False:
+            array = array.copy()
     asked = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
     # NumPy before 2.1 knows the first one only; its TypeError is what consumers expect then, and ask for less.
     return array.__dlpack__(**{name: value for name, value in asked.items() if value is not None})
+
+
+def _private(array):
+    """The values of `array`, which are those of a mapped file, in a mapping of their own: pages that are written to are
+    copied, so that neither the file nor anybody else sees that. ``None`` if there is no such file."""
+    # No stride of ours is negative.
+    length = array.itemsize + sum(
+        (count - 1) * stride for count, stride in zip(array.shape, array.strides, strict=True)
+    )
+    start = array.__array_interface__["data"][0]
+    found = _mapped_at(start, start + length) if array.size else None
+    if found is None:
+        return None
+    path, offset = found
+    try:
+        bytes_there = np.asarray(_arrowwood.map(path, "c", offset=offset, length=length))
+    except (OSError, ValueError):
+        # The file is no longer there, or memory that may be written to is short.
+        return None
+    return np.ndarray(array.shape, array.dtype, bytes_there, 0, array.strides)
+
+
+def _mapped_at(low, high):
+    """The path of the file that is mapped from address `low` to `high`, and the offset of `low` in it, if any is."""
+    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+        for line in maps:
+            addresses, _, offset, _, inode, *path = line.split(maxsplit=5)
+            start, end = (int(address, 16) for address in addresses.split("-"))
+            if start <= low and high <= end:
+                break
+        else:
+            return None
+    path = path[0].rstrip("\n").replace("\\012", "\n") if path else ""
+    try:
+        is_there = path.startswith("/") and os.stat(path).st_ino == int(inode)
+    except OSError:
+        is_there = False
+    return (path, int(offset, 16) + low - start) if is_there else None
 
 
 def _refuse_copies(column, dtype, parts):

@@ -209,6 +209,7 @@ def _ticks(kind: str, ticks: int, unit: str, zone: Any) -> int:
     ours, _, ours_zone = kind.removeprefix("timestamp[").removesuffix("]").partition(", ")
     theirs_zone = zone.get("inner", "") if isinstance(zone, dict) else zone or ""
     exact, rest = divmod(ticks * _UNITS.get(ours, 0), _UNITS.get(unit, 0) or 1)
-    if rest or ours not in _UNITS or unit not in _UNITS or ours_zone != theirs_zone:
+    # With a zone, whichever it is, ticks are counted in UTC.
+    if rest or ours not in _UNITS or unit not in _UNITS or bool(ours_zone) != bool(theirs_zone):
         raise _Unknown
     return exact

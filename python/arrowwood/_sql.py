@@ -6,6 +6,7 @@ import os
 import re
 import threading
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from arrowwood import _arrowwood
@@ -126,9 +127,70 @@ def _connected(duckdb: Any) -> Any:
     return _database[0].cursor()
 
 
+def _with_rows(table: "_arrowwood.Dataset") -> Any:
+    """`table`, as something of which DuckDB knows the number of rows: it believes that anything but a table of pyarrow
+    has one, and plans joins by that."""
+    return table if (kind := _table_kind()) is None else kind(table)
+
+
+@cache
+def _table_kind() -> Any:
+    """A kind of pyarrow's tables that is a dataset; ``None`` where DuckDB may ask more of tables than it has, as there
+    is no table of pyarrow in it."""
+    from duckdb import __version__ as version
+
+    try:
+        import pyarrow as pa
+    except ImportError:
+        return None
+    if not version.startswith("2.0."):
+        return None
+
+    class Table(pa.Table):  # type: ignore[misc]
+        """A dataset as DuckDB sees a table: its schema, its number of rows, and streams of its columns."""
+
+        def __new__(cls, dataset: "_arrowwood.Dataset") -> "Table":
+            self: Table = super().__new__(cls)
+            return self
+
+        def __init__(self, dataset: "_arrowwood.Dataset") -> None:
+            names = dataset.columns
+            columns = dataset._with_names([str(number) for number in range(len(names))])
+
+            def select(numbers: list[int]) -> "_arrowwood.Dataset":
+                # By their numbers, as two columns may have one name.
+                return columns.select([str(number) for number in numbers])._with_names([names[n] for n in numbers])
+
+            self._known = {
+                "num_rows": len(dataset),
+                "select": select,
+                "__arrow_c_schema__": dataset.__arrow_c_schema__,
+                "__arrow_c_stream__": dataset.__arrow_c_stream__,
+                "__class__": type(self),
+            }
+
+        def __getattribute__(self, name: str) -> Any:
+            known = object.__getattribute__(self, "__dict__").get("_known", {})
+            if name in known:
+                return known[name]
+            raise AttributeError(name)
+
+        def __len__(self) -> int:
+            return int(self.num_rows)
+
+        def __repr__(self) -> str:
+            return f"<{len(self)} rows for DuckDB>"
+
+        __hash__ = object.__hash__
+        __eq__ = object.__eq__
+        __getitem__ = __reduce__ = __sizeof__ = None  # type: ignore[assignment]
+
+    return Table
+
+
 def _register(duckdb: Any, cursor: Any, name: str, table: "_arrowwood.Dataset") -> None:
     try:
-        cursor.register(name, table)
+        cursor.register(name, _with_rows(table))
     except duckdb.NotImplementedException as problem:
         for field in table.schema:
             try:

@@ -3,6 +3,7 @@
 use pyo3::intern;
 use pyo3::prelude::*;
 
+use crate::calling::Ask;
 use crate::dataset::Dataset;
 use crate::errors::{Result, wrong_type};
 use crate::exchange;
@@ -28,7 +29,7 @@ pub fn dataset_of(data: &Bound<'_, PyAny>) -> Result<arrowwood::Dataset> {
     if let Some(dataset) = exchange::imported(data)? {
         return Ok(dataset);
     }
-    let found = data.py().import("arrowwood._incoming")?.getattr("hugging_face")?.call1((data,))?;
+    let found = data.py().import("arrowwood._incoming")?.getattr("hugging_face")?.ask((data,))?;
     if let Ok(dataset) = found.cast::<Dataset>() {
         return Ok(dataset.get().inner().clone());
     }

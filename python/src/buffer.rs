@@ -3,9 +3,10 @@
 use std::io::{self, IoSlice};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use arrowwood::{Error, ErrorKind, GrowableBuffer, guard};
+use arrowwood::{Error, ErrorKind, GrowableBuffer};
 use pyo3::prelude::*;
 
+use crate::calling::guard;
 use crate::errors::{Failure, Problem, Result, argument, wrong_type};
 use crate::memory::{self, Memory};
 

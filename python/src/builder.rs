@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use arrowwood::{Error, ErrorKind, Value, guard};
+use arrowwood::{Error, ErrorKind, Value};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::calling::guard;
 use crate::dataset::Dataset;
 use crate::errors::{Failure, Result};
 use crate::exchange::schema_of;

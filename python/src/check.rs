@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use arrowwood::Finding;
 use pyo3::prelude::*;
 
+use crate::calling::Ask;
 use crate::errors::Result;
 use crate::progress::watched;
 
@@ -44,13 +45,13 @@ fn report_of<'py>(py: Python<'py>, report: &arrowwood::Report) -> Result<Bound<'
     let types = py.import("arrowwood._types")?;
     let finding = |found: &Finding| {
         let facts = (found.path.clone(), found.offset, &found.message, found.is_damage);
-        types.getattr("Finding")?.call1(facts)
+        types.getattr("Finding")?.ask(facts)
     };
     let findings = report.findings.iter().map(finding).collect::<PyResult<Vec<_>>>()?;
     let repaired = report.repaired.as_ref().map(|done| {
         let facts = (done.kept, done.given_up, done.moved.clone());
-        types.getattr("Repaired")?.call1(facts)
+        types.getattr("Repaired")?.ask(facts)
     });
     let facts = (report.rows, report.batches, report.segments, findings, repaired.transpose()?);
-    Ok(types.getattr("Report")?.call1(facts)?)
+    Ok(types.getattr("Report")?.ask(facts)?)
 }

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrow_buffer::{BooleanBuffer, Buffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field};
-use arrowwood::{Error, ErrorKind, Value, guard, type_name, visible, waits};
+use arrowwood::{Error, ErrorKind, Value, type_name, visible, waits};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyList};
 
+use crate::calling::{Ask, attach, call, guard};
 use crate::errors::{Failure, Result, argument, import};
 use crate::exchange;
 use crate::export::Values;
@@ -74,7 +75,7 @@ impl Column {
 
     /// Raises an error that names the method to use instead of other libraries'.
     fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> Result<Bound<'py, PyAny>> {
-        Ok(slf.py().import("arrowwood._hints")?.call_method1("of_column", (name,))?)
+        Ok(slf.py().import("arrowwood._hints")?.ask_method("of_column", (name,))?)
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> ValueIterator {
@@ -136,7 +137,10 @@ impl Column {
             if failed.load(Ordering::Relaxed) {
                 return Vec::new();
             }
-            let mapped: Result<_> = Python::attach(|py| Ok(function.call1(py, (array(py, chunk)?,))?));
+            let mapped: Result<_> = attach(|py| {
+                let array = array(py, chunk)?;
+                Ok(function.bind(py).ask((&array,))?.unbind())
+            });
             failed.fetch_or(mapped.is_err(), Ordering::Relaxed);
             vec![mapped]
         };
@@ -153,7 +157,7 @@ impl Column {
         }
         let mut results = results.into_iter();
         let Some(first) = results.next() else { return Ok(None) };
-        results.try_fold(first, |left, right| Ok(combine.call1((left, right))?)).map(Some)
+        results.try_fold(first, |left, right| Ok(combine.ask((&left, &right))?)).map(Some)
     }
 
     /// The values as an array of shape ``(len(column),)``; for fixed-size lists ``(len(column), length)``, for
@@ -172,7 +176,7 @@ impl Column {
     ///     CopyNeeded: `copy` is ``False`` and a copy is necessary; the message says why.
     #[pyo3(signature = (copy = None))]
     fn to_numpy<'py>(slf: &Bound<'py, Self>, copy: Option<bool>) -> Result<Bound<'py, PyAny>> {
-        guard(|| Ok(slf.py().import("arrowwood._numpy")?.call_method1("to_numpy", (slf, copy))?))
+        guard(|| call(slf.py(), "arrowwood._numpy", "to_numpy", (slf, copy)))
     }
 
     #[pyo3(signature = (dtype = None, copy = None))]
@@ -181,17 +185,17 @@ impl Column {
         dtype: Option<Bound<'py, PyAny>>,
         copy: Option<bool>,
     ) -> Result<Bound<'py, PyAny>> {
-        guard(|| Ok(slf.py().import("arrowwood._numpy")?.call_method1("as_array", (slf, dtype, copy))?))
+        guard(|| call(slf.py(), "arrowwood._numpy", "as_array", (slf, dtype, copy)))
     }
 
     /// The values for another library, such as PyTorch, by the DLPack protocol, as in :meth:`to_numpy`.
     ///
-    /// In place, they are read-only, which only consumers that ask for version 1.0 or later can see; others are
-    /// refused.
+    /// Values of a mapped file are in a mapping of their own: what is written to them stays in pages of this process.
+    /// Values in memory are read-only, which only consumers that ask for version 1.0 or later can see; others get a
+    /// copy.
     ///
     /// Raises:
-    ///     BufferError: the values are not numbers, the consumer can't be told that they are read-only, or `copy` is
-    ///         ``False`` and a copy is necessary.
+    ///     BufferError: the values are not numbers, or `copy` is ``False`` and a copy is necessary.
     #[pyo3(signature = (*, stream = None, max_version = None, dl_device = None, copy = None))]
     fn __dlpack__<'py>(
         slf: &Bound<'py, Self>,
@@ -201,7 +205,7 @@ impl Column {
         copy: Option<bool>,
     ) -> Result<Bound<'py, PyAny>> {
         let wanted = (slf, stream, max_version, dl_device, copy);
-        guard(|| Ok(slf.py().import("arrowwood._numpy")?.call_method1("dlpack", wanted)?))
+        guard(|| call(slf.py(), "arrowwood._numpy", "dlpack", wanted))
     }
 
     /// The device of the values as DLPack numbers it: the processor's memory.
@@ -276,7 +280,8 @@ impl Column {
 
     /// The column as a pyarrow chunked array, without copying.
     fn to_arrow<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
-        Ok(import(slf.py(), "pyarrow", "to_arrow()")?.call_method1("chunked_array", (slf,))?)
+        let module = import(slf.py(), "pyarrow", "to_arrow()")?;
+        Ok(module.ask_method("chunked_array", (slf,))?)
     }
 
     #[pyo3(signature = (requested_schema = None))]
@@ -523,6 +528,6 @@ fn array<'py>(py: Python<'py>, chunk: &ArrayData) -> Result<Bound<'py, PyAny>, F
         let message = format!("map_reduce of type {} is not supported", type_name(chunk.data_type()));
         return Err(Error::new(ErrorKind::Unsupported, message).into());
     };
-    let dtype = py.import("numpy")?.getattr("dtype")?.call1((&plain.dtype,))?;
-    Ok(py.import("arrowwood._numpy")?.call_method1("_plain", (plain.values(chunk)?, dtype))?)
+    let dtype = py.import("numpy")?.getattr("dtype")?.ask((&plain.dtype,))?;
+    Ok(py.import("arrowwood._numpy")?.ask_method("_plain", (plain.values(chunk)?, dtype))?)
 }

@@ -4,11 +4,12 @@ use std::ffi::OsString;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
 
-use arrowwood::{Format, WriteOptions, guard, waits, write_to};
+use arrowwood::{Format, WriteOptions, waits, write_to};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyTuple};
 
+use crate::calling::{Ask, call, guard};
 use crate::column::Column;
 use crate::dataset::Dataset;
 use crate::errors::{Result, wrong_type};
@@ -88,7 +89,7 @@ impl Column {
         keywords: Option<&Bound<'py, PyDict>>,
     ) -> Result<Bound<'py, PyAny>> {
         let given = (ufunc, method, inputs, keywords);
-        guard(|| Ok(slf.py().import("arrowwood._numpy")?.call_method1("ufunc", given)?))
+        guard(|| call(slf.py(), "arrowwood._numpy", "ufunc", given))
     }
 
     /// NumPy's other functions, such as ``np.mean(column, axis=0)``,
@@ -102,7 +103,7 @@ impl Column {
     ) -> Result<Bound<'py, PyAny>> {
         let _ = types;
         let given = (function, inputs, keywords);
-        guard(|| Ok(slf.py().import("arrowwood._numpy")?.call_method1("function", given)?))
+        guard(|| call(slf.py(), "arrowwood._numpy", "function", given))
     }
 }
 
@@ -126,7 +127,7 @@ fn indices(given: &Bound<'_, PyAny>) -> Result<Vec<i64>> {
         };
         return list.iter().map(number).collect();
     }
-    let array = given.py().import("arrowwood._incoming")?.getattr("indices")?.call1((given,))?;
+    let array = given.py().import("arrowwood._incoming")?.getattr("indices")?.ask((given,))?;
     let bytes = bytes_of(&array)?;
     let bytes = bytes.slice(0, bytes.len()).unwrap_or_default();
     Ok(bytes.as_chunks().0.iter().map(|raw| i64::from_le_bytes(*raw)).collect())
@@ -135,10 +136,10 @@ fn indices(given: &Bound<'_, PyAny>) -> Result<Vec<i64>> {
 /// The rows selected by a mask of booleans, one for each of `len` rows; `None` if it is not a mask.
 fn mask(given: &Bound<'_, PyAny>, len: impl FnOnce() -> Result<u64>) -> Result<Option<Vec<i64>>> {
     let helper = given.py().import("arrowwood._incoming")?;
-    if !helper.getattr("is_mask")?.call1((given,))?.is_truthy()? {
+    if !helper.getattr("is_mask")?.ask((given,))?.is_truthy()? {
         return Ok(None);
     }
-    let rows = helper.getattr("mask")?.call1((given, len()?))?;
+    let rows = helper.getattr("mask")?.ask((given, len()?))?;
     indices(&rows).map(Some)
 }
 

@@ -11,6 +11,7 @@ use arrowwood::{
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
+use crate::calling::Ask;
 use crate::dataset::Dataset;
 use crate::errors::{Problem, Result, argument, wrong_type};
 use crate::exchange::schema_of;
@@ -195,7 +196,7 @@ fn whole(source: &Bound<'_, PyAny>) -> Result<Vec<u8>> {
             format!("expected a path or a file object, got {got}; io.BytesIO(text) makes a file object of bytes");
         return Err(wrong_type(message));
     }
-    let found = source.call_method0("read")?;
+    let found = source.ask_method("read", ())?;
     if let Ok(text) = found.cast::<PyString>() {
         return Ok(text.to_str()?.as_bytes().to_vec());
     }

@@ -6,14 +6,15 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal32Type, Decimal64Type};
-use arrow_array::{Array, ArrayRef, Decimal128Array, RecordBatch, RecordBatchOptions};
+use arrow_array::{Array, ArrayRef, Decimal128Array, RecordBatch, RecordBatchOptions, make_array};
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields, Schema};
-use arrowwood::{Error, ErrorKind, Value, guard};
+use arrowwood::{Error, ErrorKind, Value};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyString, PyTuple};
 
+use crate::calling::{Ask, call, guard};
 use crate::column::{Column, Plain};
 use crate::errors::{Failure, Result, argument, import, wrong_type};
 use crate::exchange;
@@ -134,23 +135,30 @@ fn are_many(dataset: &arrowwood::Dataset, small: u64) -> arrowwood::Result<bool>
     Ok(first * (rows as f64) < small as f64 * batches as f64)
 }
 
-/// `dataset` with columns of decimals of 32 and 64 bits as those of 128.
-fn widened(dataset: &arrowwood::Dataset) -> arrowwood::Result<arrowwood::Dataset> {
-    use DataType::{Decimal32, Decimal64, Decimal128};
-    let wide = |data_type: &DataType| match data_type {
+/// `dataset` with columns of decimals of 32 and 64 bits as those of 128, and times in `zones` as the same times in UTC.
+fn fitted(dataset: &arrowwood::Dataset, zones: &[String]) -> arrowwood::Result<arrowwood::Dataset> {
+    use DataType::{Decimal32, Decimal64, Decimal128, Timestamp};
+    let fitting = |data_type: &DataType| match data_type {
         Decimal32(precision, scale) | Decimal64(precision, scale) => Some(Decimal128(*precision, *scale)),
+        Timestamp(unit, Some(zone)) if zones.iter().any(|other| **other == **zone) => {
+            Some(Timestamp(*unit, Some("UTC".into())))
+        }
         _ => None,
     };
     let fields = dataset.schema().fields().iter();
-    let fields = fields.map(|field| match wide(field.data_type()) {
+    let fields = fields.map(|field| match fitting(field.data_type()) {
         Some(data_type) => Arc::new(field.as_ref().clone().with_data_type(data_type)),
         None => field.clone(),
     });
     let schema = Arc::new(Schema::new_with_metadata(fields.collect::<Fields>(), dataset.schema().metadata().clone()));
-    let broken = |e: ArrowError| Error::new(ErrorKind::InvalidData, format!("widening decimals: {e}"));
+    let broken = |e: ArrowError| Error::new(ErrorKind::InvalidData, format!("columns for Polars: {e}"));
     let column = |array: &ArrayRef| -> arrowwood::Result<ArrayRef> {
-        let Some(data_type) = wide(array.data_type()) else { return Ok(array.clone()) };
+        let Some(data_type) = fitting(array.data_type()) else { return Ok(array.clone()) };
         let digits: Decimal128Array = match array.data_type() {
+            Timestamp(..) => {
+                let same = array.to_data().into_builder().data_type(data_type).build();
+                return same.map(make_array).map_err(broken);
+            }
             Decimal32(..) => array.as_primitive::<Decimal32Type>().unary(i128::from),
             _ => array.as_primitive::<Decimal64Type>().unary(i128::from),
         };
@@ -264,7 +272,7 @@ impl Dataset {
     /// Raises an error that names the method to use instead of other libraries'.
     fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> Result<Bound<'py, PyAny>> {
         let hints = slf.py().import("arrowwood._hints")?;
-        Ok(hints.call_method1("of_dataset", (name, slf.get().column_names()))?)
+        Ok(hints.ask_method("of_dataset", (name, slf.get().column_names()))?)
     }
 
     /// The number of columns.
@@ -356,7 +364,7 @@ impl Dataset {
         let found = self.inner.footprint();
         let resident = py.detach(|| self.inner.resident())?;
         let class = py.import("arrowwood._types")?.getattr("Footprint")?;
-        Ok(class.call1((found.mapped, resident, found.copied))?)
+        Ok(class.ask((found.mapped, resident, found.copied))?)
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
@@ -471,7 +479,7 @@ impl Dataset {
     ///     InvalidData: naming path, batch, column, row and the expected value.
     #[pyo3(signature = (progress = None))]
     fn validate(&self, py: Python<'_>, progress: Option<Bound<'_, PyAny>>) -> Result<()> {
-        let bar = || py.import("arrowwood._progress")?.call_method1("bar", ("checking",));
+        let bar = || py.import("arrowwood._progress")?.ask_method("bar", ("checking",));
         let progress = match progress {
             Some(progress) => Some(progress),
             None => Some(bar()?).filter(|bar| !bar.is_none()),
@@ -482,7 +490,7 @@ impl Dataset {
         for batch in py.detach(|| self.inner.batches().collect::<Result<Vec<_>, _>>())? {
             done += py.detach(|| batch.validate(|_, _| ()).and_then(|()| batch.len()))?;
             py.check_signals()?;
-            progress.as_ref().map(|progress| progress.call1((done, total))).transpose()?;
+            progress.as_ref().map(|progress| progress.ask((done, total))).transpose()?;
         }
         Ok(())
     }
@@ -499,7 +507,8 @@ impl Dataset {
 
     /// The dataset as a pyarrow table, without copying.
     fn to_arrow<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
-        Ok(import(slf.py(), "pyarrow", "to_arrow()")?.call_method1("table", (slf,))?)
+        let module = import(slf.py(), "pyarrow", "to_arrow()")?;
+        Ok(module.ask_method("table", (slf,))?)
     }
 
     /// Combine all rows into one record batch in memory, using several threads; returns the dataset itself if it is
@@ -524,7 +533,7 @@ impl Dataset {
     fn to_pandas<'py>(slf: &Bound<'py, Self>, arrow: bool) -> Result<Bound<'py, PyAny>> {
         import(slf.py(), "pandas", "to_pandas()")?;
         import(slf.py(), "pyarrow", "to_pandas()")?;
-        guard(|| Ok(slf.py().import("arrowwood._pandas")?.call_method1("frame", (slf, arrow))?))
+        guard(|| call(slf.py(), "arrowwood._pandas", "frame", (slf, arrow)))
     }
 
     /// Convert to an array of shape ``(len(ds), ds.num_columns)``, in its own memory.
@@ -533,7 +542,7 @@ impl Dataset {
     /// type that holds all of them, as in :meth:`Column.to_numpy`: integers with nulls become floats. Numbers mixed
     /// with other types become Python objects.
     fn to_numpy<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
-        guard(|| Ok(slf.py().import("arrowwood._numpy")?.call_method1("matrix", (slf,))?))
+        guard(|| call(slf.py(), "arrowwood._numpy", "matrix", (slf,)))
     }
 
     #[pyo3(signature = (dtype = None, copy = None))]
@@ -542,20 +551,21 @@ impl Dataset {
         dtype: Option<Bound<'py, PyAny>>,
         copy: Option<bool>,
     ) -> Result<Bound<'py, PyAny>> {
-        guard(|| Ok(slf.py().import("arrowwood._numpy")?.call_method1("matrix_of", (slf, dtype, copy))?))
+        guard(|| call(slf.py(), "arrowwood._numpy", "matrix_of", (slf, dtype, copy)))
     }
 
     /// Convert to a Polars data frame; columns of numbers are not copied, text is. Many small batches are combined
     /// first, since Polars takes time for each.
     ///
-    /// Decimals of 32 and 64 bits become those of 128, which is the only width of Polars.
+    /// Decimals of 32 and 64 bits become those of 128, which is the only width of Polars, and times in a zone that
+    /// Polars does not know, such as ``+05:30``, the same times in UTC.
     ///
     /// Raises:
     ///     Unsupported: Polars has no such columns: intervals, unions, views of lists, run-end-encoded ones, decimals
     ///         of 256 bits or with a negative scale.
     fn to_polars<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
         import(slf.py(), "polars", "to_polars()")?;
-        guard(|| Ok(slf.py().import("arrowwood._polars")?.call_method1("frame", (slf,))?))
+        guard(|| call(slf.py(), "arrowwood._polars", "frame", (slf,)))
     }
 
     /// Combines many batches of fewer than the given number of bytes each; returns the dataset unchanged if that is
@@ -569,9 +579,9 @@ impl Dataset {
         }
     }
 
-    /// The same with decimals of 32 and 64 bits as those of 128.
-    fn _widened(&self, py: Python<'_>) -> Result<Dataset> {
-        Ok(Dataset::new(py.detach(|| widened(&self.inner))?))
+    /// The same with decimals of 32 and 64 bits as those of 128, and times in `zones` as the same times in UTC.
+    fn _fitted(&self, py: Python<'_>, zones: Vec<String>) -> Result<Dataset> {
+        Ok(Dataset::new(py.detach(|| fitted(&self.inner, &zones))?))
     }
 
     /// NumPy's names of the columns' types that have Arrow's layout.
@@ -622,8 +632,8 @@ impl Dataset {
         let loads = py.import("json")?.getattr("loads")?;
         let list = PyList::empty(py);
         for message in py.detach(|| self.inner.messages())? {
-            let fields = loads.call1((message.to_json().to_string(),))?;
-            list.append(class.call1((fields, message.to_string()))?)?;
+            let fields = loads.ask((message.to_json().to_string(),))?;
+            list.append(class.ask((fields, message.to_string()))?)?;
         }
         Ok(list)
     }

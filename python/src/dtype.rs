@@ -9,6 +9,7 @@ use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString};
 
+use crate::calling::Ask;
 use crate::errors::{Result, argument};
 use crate::index::shown;
 
@@ -78,7 +79,7 @@ impl Dtype {
     pub fn parse(given: &Bound<'_, PyAny>) -> Result<Dtype> {
         let text: String = match given.cast::<PyString>() {
             Ok(text) => text.extract()?,
-            Err(_) => given.py().import("numpy")?.getattr("dtype")?.call1((given,))?.getattr("str")?.extract()?,
+            Err(_) => given.py().import("numpy")?.getattr("dtype")?.ask((given,))?.getattr("str")?.extract()?,
         };
         Dtype::named(&text).ok_or_else(|| {
             let names: Vec<_> = TABLE.iter().map(|row| row.1).collect();

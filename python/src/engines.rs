@@ -4,6 +4,7 @@ use arrowwood::{Error, ErrorKind};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::calling::{Ask, calling};
 use crate::dataset::Dataset;
 use crate::errors::{Result, argument};
 use crate::recipe::{PartitionColumn, Place, new_names, partition_of, recipe};
@@ -34,7 +35,9 @@ impl Dataset {
             return Err(argument("sql(): self is the dataset itself; give the other table another name"));
         }
         all.set_item("self", slf)?;
-        Ok(slf.py().import("arrowwood._sql")?.getattr("sql")?.call((query,), Some(&all))?)
+        let given = (query,).into_pyobject(slf.py())?;
+        let sql = slf.py().import("arrowwood._sql")?.getattr("sql")?;
+        Ok(calling(|| sql.call(&given, Some(&all)))?)
     }
 
     /// Divide the rows into about `n` ranges of equal size, each a :class:`Split`, for other processes to open: only
@@ -46,7 +49,7 @@ impl Dataset {
     /// Raises:
     ///     InvalidArgument: `n` is less than one, or rows are in memory and not in a file.
     fn splits<'py>(slf: &Bound<'py, Self>, n: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
-        Ok(slf.py().import("arrowwood._splits")?.call_method1("splits", (slf, n))?)
+        Ok(slf.py().import("arrowwood._splits")?.ask_method("splits", (slf, n))?)
     }
 
     /// The rows with the columns of a partition: names, types, and values as text.
@@ -73,7 +76,7 @@ impl Dataset {
             Error::new(ErrorKind::Unsupported, message)
         })?;
         let provider = py.import("arrowwood._datafusion")?.getattr("table_provider")?;
-        Ok(provider.call1((session, places, how, new_names(self.inner())))?)
+        Ok(provider.ask((session, places, how, new_names(self.inner())))?)
     }
 
     /// The location of the rows: paths, first rows, numbers of rows and columns; ``None`` if they are in memory.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrowwood::{Error, ErrorKind, mapping, visible};
 use pyo3::prelude::*;
 
+use crate::calling::{Ask, attach};
 use crate::signals::take_raised;
 
 /// The result of a function of this module.
@@ -62,8 +63,9 @@ impl From<Failure> for PyErr {
     fn from(failure: Failure) -> PyErr {
         match failure {
             Failure::Python(error) => error,
-            Failure::Library(error) => take_raised()
-                .unwrap_or_else(|| Python::attach(|py| exception(py, &error).unwrap_or_else(|problem| problem))),
+            Failure::Library(error) => {
+                take_raised().unwrap_or_else(|| attach(|py| exception(py, &error).unwrap_or_else(|problem| problem)))
+            }
         }
     }
 }
@@ -100,9 +102,10 @@ impl Problem {
 }
 
 fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
-    let class = py.import("arrowwood._errors")?.getattr(class_name(error.kind()))?;
+    let name = if error.is_out_of_memory() { "OutOfMemory" } else { class_name(error.kind()) };
+    let class = py.import("arrowwood._errors")?.getattr(name)?;
     let path = error.path().map(|path| path.as_os_str());
-    Ok(PyErr::from_value(class.call1((error.to_string(), path, error.errno()))?))
+    Ok(PyErr::from_value(class.ask((error.to_string(), path, error.errno()))?))
 }
 
 fn class_name(kind: ErrorKind) -> &'static str {

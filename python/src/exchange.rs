@@ -14,6 +14,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyString};
 
+use crate::calling::{Ask, calling};
 use crate::errors::{Failure, Result, wrong_type};
 
 const STREAM: &CStr = c"arrow_array_stream";
@@ -23,14 +24,14 @@ const SCHEMA: &CStr = c"arrow_schema";
 /// The dataset that `data` exports; `None` if it has neither ``__arrow_c_stream__`` nor ``__arrow_c_array__``.
 pub fn imported(data: &Bound<'_, PyAny>) -> Result<Option<arrowwood::Dataset>> {
     if let Some(export) = data.getattr_opt(intern!(data.py(), "__arrow_c_stream__"))? {
-        let stream = take_stream(&export.call0()?)?;
+        let stream = take_stream(&calling(|| export.call0())?)?;
         // SAFETY: `__arrow_c_stream__` gives a stream that follows the C stream interface (Arrow PyCapsule interface); it
         // was just moved out of its capsule.
         let imported = data.py().detach(|| unsafe { arrowwood::Dataset::import_stream(stream) });
         return Ok(Some(imported?));
     }
     if let Some(export) = data.getattr_opt(intern!(data.py(), "__arrow_c_array__"))? {
-        let (schema, array): (Bound<'_, PyAny>, Bound<'_, PyAny>) = export.call0()?.extract()?;
+        let (schema, array): (Bound<'_, PyAny>, Bound<'_, PyAny>) = calling(|| export.call0())?.extract()?;
         let array = take_array(&array)?;
         let schema = take_schema(&schema)?;
         // SAFETY: `__arrow_c_array__` gives a schema and an array that belong together (Arrow PyCapsule interface); both
@@ -45,14 +46,14 @@ pub fn imported(data: &Bound<'_, PyAny>) -> Result<Option<arrowwood::Dataset>> {
 pub fn arrays_of(data: &Bound<'_, PyAny>) -> Result<(Field, Vec<ArrayRef>)> {
     let py = data.py();
     if let Some(export) = data.getattr_opt(intern!(py, "__arrow_c_array__"))? {
-        let (schema, array): (Bound<'_, PyAny>, Bound<'_, PyAny>) = export.call0()?.extract()?;
+        let (schema, array): (Bound<'_, PyAny>, Bound<'_, PyAny>) = calling(|| export.call0())?.extract()?;
         let array = take_array(&array)?;
         let schema = take_schema(&schema)?;
         // SAFETY: as in `imported`.
         let (field, array) = unsafe { import_one(array, &schema) }?;
         return Ok((field, vec![make_array(array)]));
     }
-    let stream = data.call_method0(intern!(py, "__arrow_c_stream__"))?;
+    let stream = calling(|| data.call_method0(intern!(py, "__arrow_c_stream__")))?;
     let stream = take_stream(&stream)?;
     // SAFETY: as in `imported`.
     let (field, arrays) = py.detach(|| unsafe { import_arrays(stream) })?;
@@ -84,7 +85,7 @@ pub fn schema_of(data: &Bound<'_, PyAny>) -> Result<Schema> {
              object with __arrow_c_schema__, got {got}"
         )));
     }
-    let capsule = data.call_method0(intern!(data.py(), "__arrow_c_schema__"))?;
+    let capsule = data.ask_method(intern!(data.py(), "__arrow_c_schema__"), ())?;
     Ok(import_schema(&take_schema(&capsule)?)?)
 }
 
@@ -93,7 +94,7 @@ pub fn field_of(data: &Bound<'_, PyAny>) -> Result<Option<Field>> {
     if !data.hasattr(intern!(data.py(), "__arrow_c_schema__"))? {
         return Ok(None);
     }
-    let capsule = data.call_method0(intern!(data.py(), "__arrow_c_schema__"))?;
+    let capsule = data.ask_method(intern!(data.py(), "__arrow_c_schema__"), ())?;
     Ok(Field::try_from(&take_schema(&capsule)?).ok())
 }
 

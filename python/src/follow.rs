@@ -9,6 +9,7 @@ use arrowwood::{Error, ErrorKind, FollowFrom, FollowPartitions};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
+use crate::calling::Ask;
 use crate::dataset::Dataset;
 use crate::errors::{Result, argument, wrong_type};
 use crate::index::{numbered, seconds};
@@ -289,7 +290,8 @@ impl Follow {
 
     fn __anext__<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
         let timeout = slf.get().timeout.map(|timeout| timeout.as_secs_f64());
-        Ok(slf.py().import("arrowwood._follow")?.call_method1("advance", (slf, timeout))?)
+        let module = slf.py().import("arrowwood._follow")?;
+        Ok(module.ask_method("advance", (slf, timeout))?)
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -314,7 +316,7 @@ impl Follow {
             this.tables().clear();
             this.release();
         });
-        slf.py().import("arrowwood._follow")?.call_method1("release", (slf,))?;
+        slf.py().import("arrowwood._follow")?.ask_method("release", (slf,))?;
         Ok(())
     }
 

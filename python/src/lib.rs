@@ -14,6 +14,7 @@ mod arrange;
 mod arrow;
 mod buffer;
 mod builder;
+mod calling;
 mod check;
 mod column;
 mod compute;
@@ -147,7 +148,7 @@ mod _arrowwood {
     impl Package {
         /// The dataset returned by a function of the package, or its error.
         fn ask(call: impl FnOnce(Python<'_>) -> PyResult<Bound<'_, PyAny>>) -> Result<arrowwood::Dataset, String> {
-            Python::attach(|py| {
+            crate::calling::attach(|py| {
                 let answer = call(py).and_then(|answer| Ok(answer.cast::<dataset::Dataset>()?.get().inner().clone()));
                 answer.map_err(|problem| with_notes(problem.value(py)))
             })
@@ -186,7 +187,7 @@ mod _arrowwood {
                 let dataset = dataset::Dataset::new(dataset.clone());
                 py.import("arrowwood._parquet")?.call_method1("write", (dataset, path, none, none)).map(drop)
             };
-            Python::attach(|py| write(py).map_err(|problem| problem.value(py).to_string()))
+            crate::calling::attach(|py| write(py).map_err(|problem| problem.value(py).to_string()))
         }
     }
 

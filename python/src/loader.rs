@@ -1,10 +1,11 @@
 //! Batches of rows as memory for NumPy, from which `arrowwood/_loader.py` makes arrays.
 
 use arrow_schema::{DataType, Field};
-use arrowwood::{EpochOrder, ErrorKind, Value, guard};
+use arrowwood::{EpochOrder, ErrorKind, Value};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat};
 
+use crate::calling::{Ask, guard};
 use crate::column::{Column, Plain, shown, vector};
 use crate::dataset::Dataset;
 use crate::errors::Result;
@@ -249,6 +250,6 @@ impl Dataset {
         let py = slf.py();
         let quarter = PyFloat::new(py, 0.25).into_any();
         let split = py.import("arrowwood._loader")?.getattr("split")?;
-        guard(|| Ok(split.call1((slf, test_size.unwrap_or(&quarter), seed))?))
+        guard(|| Ok(split.ask((slf, test_size.unwrap_or(&quarter), seed))?))
     }
 }

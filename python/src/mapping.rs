@@ -9,11 +9,12 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use arrowwood::{Error, ErrorKind, Mode, View, guard, visible};
+use arrowwood::{Error, ErrorKind, Mode, View, visible};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyMemoryView};
 
+use crate::calling::{Ask, guard};
 use crate::dtype::{Dtype, Item, element, with_type};
 use crate::errors::{Failure, Result, argument, wrong_type};
 use crate::index::{Index, count, index, out_of_range};
@@ -190,7 +191,7 @@ fn same_bytes<'py>(values: &Bound<'py, PyAny>, dtype: Dtype) -> Result<Option<Bo
     {
         return Ok(None);
     }
-    Ok(Some(view.call_method0("tobytes")?.cast_into().map_err(PyErr::from)?))
+    Ok(Some(view.ask_method("tobytes", ())?.cast_into().map_err(PyErr::from)?))
 }
 
 #[pymethods]

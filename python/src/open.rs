@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use arrowwood::{Bytes, Error, ErrorKind, Open, concat_opened, guard, is_url, local_path};
+use arrowwood::{Bytes, Error, ErrorKind, Open, concat_opened, is_url, local_path};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 
+use crate::calling::guard;
 use crate::dataset::Dataset;
 use crate::errors::{Result, argument, wrong_type};
 use crate::exchange::schema_of;

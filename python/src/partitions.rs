@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_schema::SchemaRef;
-use arrowwood::{PartitionBy, Value, WriterOptions, guard, visible};
+use arrowwood::{PartitionBy, Value, WriterOptions, visible};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDate, PyDateTime, PyDict, PyInt, PyList, PyString};
 
+use crate::calling::{Ask, guard};
 use crate::dataset::Dataset;
 use crate::errors::{Result, argument};
 use crate::open_writer::OpenWriter;
@@ -39,7 +40,7 @@ impl Partition {
                 Given::Text(value.extract()?)
             } else if value.is_instance_of::<PyDate>() && !value.is_instance_of::<PyDateTime>() {
                 // The first of 1970 is day 719,163 of the calendar that `date` has.
-                Given::Date(value.call_method0("toordinal")?.extract::<i64>()? - 719_163)
+                Given::Date(value.ask_method("toordinal", ())?.extract::<i64>()? - 719_163)
             } else {
                 let message = format!("partition: '{name}' is {value}, expected text, an int, a date, a bool or None");
                 return Err(argument(message));
@@ -243,7 +244,7 @@ impl Dataset {
             for (name, text) in keys {
                 values.set_item(name, text)?;
             }
-            found.append(class.call1((path, values, Bound::new(py, Dataset::opened(rows, self.how()))?))?)?;
+            found.append(class.ask((path, values, Bound::new(py, Dataset::opened(rows, self.how()))?))?)?;
         }
         Ok(found)
     }

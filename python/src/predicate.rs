@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use arrow_schema::{DataType, TimeUnit};
-use arrowwood::{Literal, Operator, TimePart, Value, guard};
+use arrowwood::{Literal, Operator, TimePart, Value};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
+use crate::calling::{Ask, guard};
 use crate::column::Column;
 use crate::errors::{Failure, Result, argument, wrong_type};
 use crate::incoming::{Problem, plain, read};
@@ -153,7 +154,7 @@ fn expression(given: &Bound<'_, PyAny>) -> Option<Expression> {
 impl Expression {
     /// Raises an error that names the method to use instead of other libraries'.
     fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> Result<Bound<'py, PyAny>> {
-        Ok(slf.py().import("arrowwood._hints")?.call_method1("of_expression", (name,))?)
+        Ok(slf.py().import("arrowwood._hints")?.ask_method("of_expression", (name,))?)
     }
 
     fn __richcmp__(&self, other: &Bound<'_, PyAny>, operator: CompareOp) -> Result<Predicate> {
@@ -254,7 +255,7 @@ impl Expression {
         keywords: Option<&Bound<'py, PyDict>>,
     ) -> Result<Bound<'py, PyAny>> {
         let given = (ufunc, method, inputs, keywords);
-        Ok(slf.py().import("arrowwood._numpy")?.call_method1("ufunc", given)?)
+        Ok(slf.py().import("arrowwood._numpy")?.ask_method("ufunc", given)?)
     }
 
     fn __repr__(&self) -> String {
@@ -279,7 +280,7 @@ impl TimeParts {
 impl TimeParts {
     /// Raises an error that names the method to use instead of other libraries'.
     fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> Result<Bound<'py, PyAny>> {
-        Ok(slf.py().import("arrowwood._hints")?.call_method1("of_time_parts", (name,))?)
+        Ok(slf.py().import("arrowwood._hints")?.ask_method("of_time_parts", (name,))?)
     }
 
     /// The year.
@@ -328,7 +329,7 @@ pub struct TextConditions {
 impl TextConditions {
     /// Raises an error that names the method to use instead of other libraries'.
     fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> Result<Bound<'py, PyAny>> {
-        Ok(slf.py().import("arrowwood._hints")?.call_method1("of_text_conditions", (name,))?)
+        Ok(slf.py().import("arrowwood._hints")?.ask_method("of_text_conditions", (name,))?)
     }
 
     /// Whether the regular expression `pattern` matches anywhere in the value, or with `literal` whether it contains

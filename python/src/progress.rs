@@ -7,6 +7,7 @@ use arrowwood::ErrorKind;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
+use crate::calling::Ask;
 use crate::errors::{Problem, Result};
 
 /// The interval between reports of progress. Each takes the interpreter's lock, which other threads may hold.
@@ -68,7 +69,7 @@ struct Bar {
 
 impl Bar {
     fn new(py: Python<'_>, (doing, unit): (&str, &str)) -> Result<Bar> {
-        let bar = py.import("arrowwood._progress")?.call_method1("bar", (doing, unit))?;
+        let bar = py.import("arrowwood._progress")?.ask_method("bar", (doing, unit))?;
         Ok(Bar { bar: (!bar.is_none()).then(|| bar.unbind()), next: Instant::now() + OFTEN })
     }
 
@@ -86,7 +87,7 @@ impl Bar {
     /// The exception of a signal, such as Ctrl-C, that Python handled meanwhile.
     fn draw(&mut self, py: Python<'_>, done: u64, total: u64) -> PyResult<()> {
         self.next = Instant::now() + OFTEN;
-        match self.bar.as_ref().map(|bar| bar.call1(py, (done, total))) {
+        match self.bar.as_ref().map(|bar| bar.bind(py).ask((done, total))) {
             Some(Err(e)) if !e.is_instance_of::<PyException>(py) => Err(e),
             _ => Ok(()),
         }

@@ -11,6 +11,7 @@ use arrowwood::{Dataset, Error, Literal, Value, col};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
+use crate::calling::Ask;
 use crate::errors::{Result, argument};
 
 /// The interval between checks.
@@ -33,7 +34,7 @@ impl Keep {
         };
         let Ok(text) = given.cast::<PyString>() else {
             let is_time = given.is_instance(&py.import("datetime")?.getattr("timedelta")?)?;
-            let seconds = if is_time { given.call_method0("total_seconds")?.extract()? } else { -1.0 };
+            let seconds = if is_time { given.ask_method("total_seconds", ())?.extract()? } else { -1.0 };
             return Duration::try_from_secs_f64(seconds).map(Keep::Time).map_err(|_| wrong());
         };
         let text = text.to_str()?.trim();

@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt};
 
 use crate::buffer::{Buffer, BufferSink};
+use crate::calling::{Ask, attach};
 use crate::errors::{Problem, Result, wrong_type};
 use crate::memory::{Room, owned};
 use crate::open::{check_is_no_url, path_of};
@@ -30,7 +31,7 @@ pub fn open_pipe(py: Python<'_>, path: &Path, mode: &str) -> Result<Option<File>
     }
     let os = py.import("os")?;
     let flags = os.getattr(mode)?.bitor(os.getattr("O_CLOEXEC")?)?;
-    match os.call_method1("open", (path, flags)) {
+    match os.ask_method("open", (path, flags)) {
         Ok(number) => Ok(Some(owned(&number)?.into())),
         Err(problem) if problem.is_instance_of::<PyOSError>(py) => {
             let number = problem.value(py).getattr("errno")?.extract::<Option<i32>>()?;
@@ -55,8 +56,9 @@ impl Object {
 
 impl Write for Object {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = Python::attach(|py| {
-            let written = self.method.bind(py).call1((PyBytes::new(py, bytes),))?;
+        let written = attach(|py| {
+            let given = PyBytes::new(py, bytes);
+            let written = self.method.bind(py).ask((&given,))?;
             // Raw files write less than all and say so; others may say nothing.
             if written.is_none() { Ok(bytes.len()) } else { written.extract() }
         });
@@ -76,8 +78,8 @@ impl Read for Object {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         // As much as is worth a call, but not memory for bytes that may never arrive.
         let most = into.len().min(1 << 20);
-        let came = Python::attach(|py| {
-            let bytes = self.method.bind(py).call1((most,))?;
+        let came = attach(|py| {
+            let bytes = self.method.bind(py).ask((most,))?;
             let bytes = bytes.cast::<PyBytes>()?.as_bytes();
             if let Some(into) = into.get_mut(..bytes.len()) {
                 into.copy_from_slice(bytes);
@@ -209,15 +211,15 @@ impl Read for Source {
 fn descriptor(object: &Bound<'_, PyAny>) -> Result<Option<OwnedFd>> {
     let py = object.py();
     let number = match object.getattr_opt("fileno")? {
-        Some(fileno) if object.getattr_opt("gettimeout")?.is_none_or(|get| get.call0().is_ok_and(|t| t.is_none())) => {
-            fileno.call0()?
+        Some(fileno) if object.getattr_opt("gettimeout")?.is_none_or(|get| get.ask(()).is_ok_and(|t| t.is_none())) => {
+            fileno.ask(())?
         }
         None if object.is_instance_of::<PyInt>() => object.clone(),
         _ => return Ok(None),
     };
     let os = py.import("os")?;
-    if !os.call_method1("get_blocking", (&number,))?.extract::<bool>()? {
+    if !os.ask_method("get_blocking", (&number,))?.extract::<bool>()? {
         return Err(wrong_type("the file descriptor does not wait; give one that does (os.set_blocking)"));
     }
-    Ok(Some(owned(&os.call_method1("dup", (number,))?)?))
+    Ok(Some(owned(&os.ask_method("dup", (number,))?)?))
 }

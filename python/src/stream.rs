@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_schema::SchemaRef;
-use arrowwood::{Compression, Error, ErrorKind, Open, guard};
+use arrowwood::{Compression, Error, ErrorKind, Open};
 use pyo3::prelude::*;
 
+use crate::calling::guard;
 use crate::dataset::Dataset;
 use crate::errors::{Failure, Problem, Result};
 use crate::exchange::schema_of;

@@ -7,13 +7,14 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use arrow_schema::TimeUnit;
-use arrowwood::{Error, ErrorKind, Items, Members, Value, guard};
+use arrowwood::{Error, ErrorKind, Items, Members, Value};
 use pyo3::IntoPyObjectExt;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyType};
 
+use crate::calling::{Ask, guard};
 use crate::errors::{Result, argument};
 
 /// The Python object of `value`, which may be in a file that is truncated.
@@ -40,7 +41,7 @@ fn made_of<'py>(py: Python<'py>, value: Value<'_>) -> Result<Bound<'py, PyAny>> 
         Value::Timestamp(since, unit, Some(zone)) => aware(py, since, unit, zone)?,
         Value::Duration(length, unit) => duration(py, length, unit)?,
         Value::Interval { months, days, nanoseconds, .. } => {
-            class(py, &INTERVAL, "arrowwood._types", "MonthDayNano")?.call1((months, days, nanoseconds))?
+            class(py, &INTERVAL, "arrowwood._types", "MonthDayNano")?.ask((months, days, nanoseconds))?
         }
         Value::List(items) => list(py, items)?,
         Value::Map(items) => pairs(py, items)?,
@@ -133,7 +134,7 @@ fn split(since: i64, unit: TimeUnit) -> Option<(i64, i64)> {
 
 fn date(py: Python<'_>, days: i64) -> Result<Bound<'_, PyAny>> {
     match civil(days) {
-        Some(date) => Ok(class(py, &DATE, "datetime", "date")?.call1(date)?),
+        Some(date) => Ok(class(py, &DATE, "datetime", "date")?.ask(date)?),
         None => numpy(py, "datetime64", days, "D"),
     }
 }
@@ -144,7 +145,7 @@ fn time(py: Python<'_>, since: i64, unit: TimeUnit) -> Result<Bound<'_, PyAny>> 
             let hour = seconds / 3_600;
             let minute = seconds / 60 % 60;
             let second = seconds % 60;
-            Ok(class(py, &TIME, "datetime", "time")?.call1((hour, minute, second, micros))?)
+            Ok(class(py, &TIME, "datetime", "time")?.ask((hour, minute, second, micros))?)
         }
         _ => numpy(py, "timedelta64", since, letters(unit)),
     }
@@ -154,7 +155,7 @@ fn duration(py: Python<'_>, length: i64, unit: TimeUnit) -> Result<Bound<'_, PyA
     match split(length, unit) {
         Some((seconds, micros)) if seconds.div_euclid(DAY).abs() < 1_000_000_000 => {
             let arguments = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY), micros);
-            Ok(class(py, &TIMEDELTA, "datetime", "timedelta")?.call1(arguments)?)
+            Ok(class(py, &TIMEDELTA, "datetime", "timedelta")?.ask(arguments)?)
         }
         _ => numpy(py, "timedelta64", length, letters(unit)),
     }
@@ -171,7 +172,7 @@ fn aware<'py>(py: Python<'py>, since: i64, unit: TimeUnit, name: &str) -> Result
     let (zone, is_utc) = zone(py, name)?;
     let local = match datetime(py, since, unit, Some(&zone))? {
         Some(utc) if is_utc => return Ok(utc),
-        Some(utc) => zone.call_method1(intern!(py, "fromutc"), (utc,)).ok(),
+        Some(utc) => zone.ask_method(intern!(py, "fromutc"), (utc,)).ok(),
         None => None,
     };
     // Also where the zone's offset leads out of the years that Python has.
@@ -188,7 +189,7 @@ fn datetime<'py>(
     let Some((year, month, day)) = civil(seconds.div_euclid(DAY)) else { return Ok(None) };
     let second = seconds.rem_euclid(DAY);
     let arguments = (year, month, day, second / 3_600, second / 60 % 60, second % 60, micros, zone);
-    Ok(Some(class(py, &DATETIME, "datetime", "datetime")?.call1(arguments)?))
+    Ok(Some(class(py, &DATETIME, "datetime", "datetime")?.ask(arguments)?))
 }
 
 /// The unit as NumPy and Arrow abbreviate it.
@@ -225,10 +226,10 @@ fn utc(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
 
 fn find_zone<'py>(py: Python<'py>, name: &str) -> Result<Bound<'py, PyAny>> {
     if let Some(minutes) = offset_minutes(name) {
-        let offset = py.import("datetime")?.getattr("timedelta")?.call1((0, 60 * minutes))?;
-        return Ok(py.import("datetime")?.getattr("timezone")?.call1((offset,))?);
+        let offset = py.import("datetime")?.getattr("timedelta")?.ask((0, 60 * minutes))?;
+        return Ok(py.import("datetime")?.getattr("timezone")?.ask((offset,))?);
     }
-    py.import("zoneinfo")?.getattr("ZoneInfo")?.call1((name,)).map_err(|problem| {
+    py.import("zoneinfo")?.getattr("ZoneInfo")?.ask((name,)).map_err(|problem| {
         let message =
             format!("the time zone '{name}' is not known here ({problem}); to_numpy() gives the times in UTC");
         Error::new(ErrorKind::Unsupported, message).into()
@@ -267,9 +268,9 @@ pub fn class<'py>(py: Python<'py>, kept: &'static Class, module: &str, name: &st
 }
 
 fn decimal<'py>(py: Python<'py>, text: &str) -> Result<Bound<'py, PyAny>> {
-    Ok(class(py, &DECIMAL, "decimal", "Decimal")?.call1((text,))?)
+    Ok(class(py, &DECIMAL, "decimal", "Decimal")?.ask((text,))?)
 }
 
 fn numpy<'py>(py: Python<'py>, class: &str, value: i64, unit: &str) -> Result<Bound<'py, PyAny>> {
-    Ok(py.import("numpy")?.getattr(class)?.call1((value.into_bound_py_any(py)?, unit))?)
+    Ok(py.import("numpy")?.getattr(class)?.ask((value.into_bound_py_any(py)?, unit))?)
 }

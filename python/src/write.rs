@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
-use arrowwood::{Compression, ErrorKind, FileWriter, Format, WriteOptions, guard};
+use arrowwood::{Compression, ErrorKind, FileWriter, Format, WriteOptions};
 use pyo3::prelude::*;
 
+use crate::calling::{Ask, calling, guard};
 use crate::dataset::Dataset;
 use crate::errors::{Failure, Problem, Result, argument};
 use crate::exchange::schema_of;
@@ -62,11 +63,11 @@ pub fn write(
     {
         let dataset = Dataset::new(whole(data, schema.as_ref())?);
         let writer = py.import("arrowwood._parquet")?.getattr("write")?;
-        return guard(|| Ok(writer.call1((dataset, path, compression, max_rows)).map(drop)?));
+        return guard(|| Ok(writer.ask((dataset, path, compression, max_rows)).map(drop)?));
     }
     let helper = py.import("arrowwood._incoming")?;
     let (batches, data) = guard(|| {
-        helper.getattr("batches")?.call1((data,))?.extract::<(bool, Bound<'_, PyAny>)>().map_err(Failure::from)
+        helper.getattr("batches")?.ask((data,))?.extract::<(bool, Bound<'_, PyAny>)>().map_err(Failure::from)
     })?;
     if let Some(path) = &path
         && batches
@@ -103,7 +104,9 @@ fn whole(data: &Bound<'_, PyAny>, schema: Option<&SchemaRef>) -> Result<arrowwoo
 
 /// The rows of several tables.
 fn joined(tables: &Bound<'_, PyAny>, schema: Option<&SchemaRef>) -> Result<arrowwood::Dataset> {
-    let parts = tables.try_iter()?.map(|table| whole(&table?, schema)).collect::<Result<Vec<_>>>()?;
+    let mut tables = tables.try_iter()?;
+    let next = || calling(|| tables.next());
+    let parts = std::iter::from_fn(next).map(|table| whole(&table?, schema)).collect::<Result<Vec<_>>>()?;
     Ok(arrowwood::Dataset::concat(&parts)?)
 }
 
@@ -118,7 +121,8 @@ fn write_batches(
     let py = tables.py();
     let mut writer: Option<FileWriter> = None;
     let mut kept: Vec<arrowwood::Dataset> = Vec::new();
-    for table in tables.try_iter()? {
+    let mut tables = tables.try_iter()?;
+    while let Some(table) = calling(|| tables.next()) {
         let part = whole(&table?, schema)?;
         if writer.is_none() && kept.is_empty() {
             match FileWriter::create(path, part.schema().clone(), options.compression) {

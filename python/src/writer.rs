@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_schema::{Schema as ArrowSchema, SchemaRef};
-use arrowwood::{Compaction, Error, ErrorKind, Late, Sync, Value, WriterOptions, guard, visible};
+use arrowwood::{Compaction, Error, ErrorKind, Late, Sync, Value, WriterOptions, visible};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString};
 
+use crate::calling::guard;
 use crate::dataset::bound;
 use crate::errors::{Result, argument, wrong_type};
 use crate::exchange::schema_of;

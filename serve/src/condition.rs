@@ -556,18 +556,10 @@ fn balanced(mut parts: Vec<Predicate>, join: impl Fn(Predicate, Predicate) -> Pr
 // ---- values ----
 
 fn number(digits: &str, name: &str, data_type: &DataType) -> Result<Literal> {
-    let not_one = || ConditionError(format!("'{digits}' is not a number"));
     if is_temporal(data_type) {
         return typed(digits, digits, name, data_type);
     }
-    match digits.parse::<i128>() {
-        Ok(whole) => Ok(Value::Int128(whole).into()),
-        // Besides digits, Rust accepts names of special numbers.
-        Err(_) => match digits.parse::<f64>() {
-            Ok(float) if digits.contains(|c: char| c.is_ascii_digit()) => Ok(float.into()),
-            _ => Err(not_one()),
-        },
-    }
+    Literal::number(digits).ok_or_else(|| ConditionError(format!("'{digits}' is not a number")))
 }
 
 /// The text as a value of the column's type, for types without literals of their own.
@@ -575,9 +567,11 @@ fn text_value(text: &str, name: &str, data_type: &DataType) -> Result<Literal> {
     if let DataType::Dictionary(_, values) = data_type {
         return text_value(text, name, values);
     }
-    let has_own_form = is_temporal(data_type)
-        || matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
-        || matches!(data_type, DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..));
+    if data_type.is_decimal() {
+        return Literal::number(text).ok_or_else(|| incomparable(text, name, data_type));
+    }
+    let has_own_form =
+        is_temporal(data_type) || matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView);
     if has_own_form {
         typed(&serde_json::Value::from(text).to_string(), text, name, data_type)
     } else {
@@ -600,11 +594,13 @@ fn typed(json: &str, shown: &str, name: &str, data_type: &DataType) -> Result<Li
         let value = row.row(0)?.get(0)?;
         Ok(Literal::from(value))
     });
-    read.or_else(|_| {
-        let advice = arrowwood::offset_advice(data_type, shown);
-        let data_type = arrowwood::type_name(data_type);
-        error(format!("column '{name}' of type {data_type} can't be compared with '{shown}'{advice}"))
-    })
+    read.map_err(|_| incomparable(shown, name, data_type))
+}
+
+fn incomparable(shown: &str, name: &str, data_type: &DataType) -> ConditionError {
+    let advice = arrowwood::offset_advice(data_type, shown);
+    let data_type = arrowwood::type_name(data_type);
+    ConditionError(format!("column '{name}' of type {data_type} can't be compared with '{shown}'{advice}"))
 }
 
 #[cfg(test)]
@@ -690,6 +686,58 @@ mod tests {
         ] {
             assert_eq!(found(text), expected, "{text}");
         }
+    }
+
+    /// Compared as floats they would all be equal.
+    #[test]
+    fn decimals_are_compared_with_numbers_as_they_are_written() {
+        let digits = [1_123_456_789_012_345_678, 1_123_456_789_012_345_679, 1_500_000_000_000_000_000];
+        let narrow = Decimal128Array::from(digits.to_vec()).with_precision_and_scale(38, 18).unwrap();
+        let wide = digits.map(|digits: i128| digits.to_string().parse().unwrap());
+        let wide = Decimal256Array::from(wide.to_vec()).with_precision_and_scale(76, 18).unwrap();
+        let named = DictionaryArray::<Int32Type>::new(vec![0, 1, 2].into(), Arc::new(narrow.clone()));
+        let numbers = Int64Array::from(vec![9_007_199_254_740_992, 9_007_199_254_740_993, 3]);
+        let floats = Float64Array::from(vec![0.1, 0.5, 1e300]);
+        let rows = RecordBatch::try_from_iter([
+            ("m", Arc::new(narrow) as ArrayRef),
+            ("wide", Arc::new(wide)),
+            ("named", Arc::new(named)),
+            ("n", Arc::new(numbers)),
+            ("x", Arc::new(floats)),
+        ]);
+        let rows = Dataset::try_from(vec![rows.unwrap()]).unwrap();
+        let check = |text: &str, expected: &[u64]| {
+            let predicate = parse_condition(text, rows.schema()).unwrap_or_else(|e| panic!("{text}: {e}"));
+            let is_found = |row: &u64| rows.slice(*row, 1).unwrap().filter(&predicate).unwrap().len().unwrap() == 1;
+            assert_eq!((0..3).filter(is_found).collect::<Vec<_>>(), expected, "{text}");
+        };
+        for column in ["m", "wide", "named"] {
+            for (condition, expected) in [
+                ("= 1.123456789012345678", &[0][..]),
+                ("= '1.123456789012345678'", &[0]),
+                ("<= 1.123456789012345678", &[0]),
+                ("< '1.123456789012345679'", &[0]),
+                ("> 1.1234567890123456785", &[1, 2]),
+                ("> 1123456789012345678e-18", &[1, 2]),
+                ("in (1.123456789012345679, '1.50')", &[1, 2]),
+                ("!= 15e-1", &[0, 1]),
+                ("= (1.123456789012345679)", &[1]),
+                ("> - 1.5", &[0, 1, 2]),
+                ("< 1e300", &[0, 1, 2]),
+                ("< 1e-300", &[]),
+            ] {
+                check(&format!("{column} {condition}"), expected);
+            }
+            check(&format!("1.123456789012345678 < {column}"), &[1, 2]);
+        }
+        check("n > 9007199254740992.5", &[1]);
+        check("n >= 9007199254740993.0", &[1]);
+        check("x = 0.1", &[0]);
+        check("x > 0.1 and x < 1.0e300", &[1]);
+        check("x * 2.0 = 0.2", &[0]);
+        let refused = |text: &str| parse_condition(text, rows.schema()).unwrap_err().to_string();
+        assert!(refused("m = '1.5x'").contains("column 'm' of type decimal128(38, 18) can't be compared with '1.5x'"));
+        assert!(refused("m = 1.5x").contains("'1.5x' is not a number"));
     }
 
     #[test]

@@ -493,7 +493,7 @@ fn partial(outcomes: Vec<(String, Result<Receipt>)>) -> Option<Refusal> {
             }
         }
     }
-    let is_whole = appended.is_empty() && (unknown.is_empty() || refusals.len() == 1);
+    let is_whole = appended.is_empty() && unknown.is_empty();
     let why = refusals.iter().map(|(name, refusal)| format!("{name}: {}", refusal.detail())).collect::<Vec<_>>();
     let (_, first) = refusals.into_iter().next()?;
     if is_whole {

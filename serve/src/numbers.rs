@@ -3,10 +3,10 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, make_array};
-use arrow_buffer::ArrowNativeType;
+use arrow_buffer::{ArrowNativeType, i256};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, TimeUnit};
-use arrowwood::{Value, cut};
+use arrowwood::{Value, cut, decimal_to_f64};
 use half::f16;
 use multiversion::multiversion;
 
@@ -78,7 +78,7 @@ fn look(array: &ArrayData, look: &mut impl Look) {
     use DataType::*;
     let data_type = array.data_type().clone();
     let array = typed(array);
-    let scaled = |scale: i8| 10f64.powi(-i32::from(scale));
+    let decimal = |digits: i128, scale: i8| decimal_to_f64(i256::from_i128(digits), scale);
     macro_rules! each {
         ($type:ty, $convert:expr) => {
             look.look(array.as_primitive::<$type>(), $convert)
@@ -96,9 +96,9 @@ fn look(array: &ArrayData, look: &mut impl Look) {
         Float16 => each!(Float16Type, f64::from),
         Float32 => each!(Float32Type, f64::from),
         Float64 => each!(Float64Type, |x| x),
-        Decimal32(_, scale) => each!(Decimal32Type, |n| f64::from(n) * scaled(scale)),
-        Decimal64(_, scale) => each!(Decimal64Type, |n| n as f64 * scaled(scale)),
-        Decimal128(_, scale) => each!(Decimal128Type, |n| n as f64 * scaled(scale)),
+        Decimal32(_, scale) => each!(Decimal32Type, |n| decimal(n.into(), scale)),
+        Decimal64(_, scale) => each!(Decimal64Type, |n| decimal(n.into(), scale)),
+        Decimal128(_, scale) => each!(Decimal128Type, |n| decimal(n, scale)),
         Date32 => each!(Date32Type, f64::from),
         Date64 => each!(Date64Type, |n| n as f64),
         Time32(TimeUnit::Second) => each!(Time32SecondType, f64::from),

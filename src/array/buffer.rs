@@ -249,7 +249,7 @@ pub(crate) fn has_room(bytes: u64) -> bool {
 /// `Io` if there is no memory for them. The system may promise more than there is, so it is asked what is left, too.
 pub(crate) fn room_for<T>(len: u64, of: &str) -> Result<Vec<T>> {
     let bytes = len.saturating_mul(size_of::<T>() as u64);
-    let no_room = || Error::new(ErrorKind::Io, format!("{len} {of} have no room in memory"));
+    let no_room = || Error::no_memory(format!("{len} {of} have no room in memory"));
     if !has_room(bytes) {
         return Err(no_room());
     }
@@ -281,7 +281,7 @@ pub(crate) fn nulls(data_type: &DataType, rows: usize) -> Result<ArrayData> {
         return Err(Error::unsupported(format!("{} take more than {MOST_NULLS} bytes", what())));
     }
     if !has_room(bytes) {
-        return Err(Error::new(ErrorKind::Io, format!("{} have no room in memory", what())));
+        return Err(Error::no_memory(format!("{} have no room in memory", what())));
     }
     Ok(ArrayData::new_null(data_type, rows))
 }
@@ -305,8 +305,7 @@ fn null_width(data_type: &DataType) -> u64 {
 /// Memory for a copy.
 fn zeroed(len: usize) -> Result<Vec<u8>> {
     let mut copy = Vec::new();
-    copy.try_reserve_exact(len)
-        .map_err(|_| Error::new(ErrorKind::Io, format!("no memory for a copy of {len} bytes")))?;
+    copy.try_reserve_exact(len).map_err(|_| Error::no_memory(format!("no memory for a copy of {len} bytes")))?;
     copy.resize(len, 0);
     Ok(copy)
 }

@@ -2,7 +2,7 @@
 //!
 //! In reading order: `fetch` (bytes in an object store), `buffer` (bytes, and arrays cut to rows), `unchecked` (arrays
 //! with unvalidated values), `value` (one cell, every load bounded), `cells` (a value as the bytes its column stores),
-//! `validate` (the checks), `checked` (from unchecked to trusted arrays), `steady` (for kernels of arrow-rs), `prefetch` (pages requested before they are
+//! `decimal` (decimals as the nearest floats), `validate` (the checks), `checked` (from unchecked to trusted arrays), `steady` (for kernels of arrow-rs), `prefetch` (pages requested before they are
 //! read), `widen` (numbers converted to a wider type), `access` (an array's values by row), `gather` (rows of several
 //! arrays as one), `merge` (one dictionary of several). Uses `map`, `types` and `error`.
 
@@ -11,6 +11,7 @@ pub(crate) mod access;
 pub(crate) mod buffer;
 pub(crate) mod cells;
 mod checked;
+mod decimal;
 mod fetch;
 #[cfg(any(feature = "write", feature = "compute"))]
 pub(crate) mod gather;
@@ -30,6 +31,10 @@ pub(crate) use buffer::{
     aligned, filled, fit_one_array, has_room, keys_suffice, nulls, room_for, settled, slice, to_array, touch,
 };
 pub(crate) use checked::{CheckedOnce, CheckedUpTo, struct_of};
+#[doc(hidden)]
+pub use decimal::decimal_to_f64;
+#[cfg(feature = "compute")]
+pub(crate) use decimal::{decimal_quotient, decimal_to_f32};
 pub use fetch::Fetch;
 pub(crate) use fetch::ensure;
 pub(crate) use prefetch::{load_soon, load_text_soon, prefetch};

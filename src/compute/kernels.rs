@@ -272,17 +272,6 @@ fn choose<T: Number<N>, const N: usize>(so_far: T, values: &[[u8; N]], better: i
     rest.iter().fold(best, |best, &raw| better(best, T::load(raw)))
 }
 
-/// The decimal as the nearest f64 or one next to it.
-pub(super) fn decimal_to_f64(digits: i256, scale: i8) -> f64 {
-    // Uses the absolute value: the low half of a negative number counts upwards. The least i256 stays unchanged, which
-    // is its absolute value when read as unsigned.
-    let (low, high) = digits.wrapping_abs().to_parts();
-    let size = high.cast_unsigned() as f64 * 2f64.powi(128) + low as f64;
-    let size = if digits.is_negative() { -size } else { size };
-    let power = 10f64.powi(i32::from(scale).abs());
-    if scale < 0 { size * power } else { size / power }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

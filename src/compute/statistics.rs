@@ -9,9 +9,8 @@ use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 
 use super::group::Function;
-use super::kernels::decimal_to_f64;
 use super::reduce::is_number;
-use crate::array::Value;
+use crate::array::{Value, decimal_to_f64};
 use crate::dataset::{Column, Dataset};
 use crate::error::{Error, Result};
 
@@ -169,7 +168,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::array::Value;
+    use crate::array::{Value, decimal_to_f64};
     use crate::compute::Function;
     use crate::compute::tests::cut;
 

@@ -7,7 +7,7 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, FieldRef};
 
 use crate::array::{Parts, Unchecked, Value, cells, has_room, room_for, slice, value};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::parallel;
 use crate::types::layout;
 
@@ -140,10 +140,7 @@ fn offsets(rows: usize, len: usize, width: usize) -> Result<Buffer> {
 const ROWS: &str = "bytes of a partition column's rows";
 
 fn no_room(rows: usize, width: usize) -> Error {
-    Error::new(
-        ErrorKind::Io,
-        format!("{rows} rows of a partition column, of {width} bytes each, have no room in memory"),
-    )
+    Error::no_memory(format!("{rows} rows of a partition column, of {width} bytes each, have no room in memory"))
 }
 
 /// The bytes `raw`, `rows` times.

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use arrow_array::types::Int8Type;
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Decimal128Array, DictionaryArray, Float64Array, Int8Array, Int64Array, RecordBatch,
-    StringArray,
+    Array, ArrayRef, BooleanArray, Date64Array, Decimal64Array, Decimal128Array, Decimal256Array, DictionaryArray,
+    Float64Array, Int8Array, Int64Array, RecordBatch, StringArray,
 };
+use arrow_buffer::i256;
+use arrow_schema::DataType;
 use arrowwood::{Column, Dataset, ErrorKind, Format, Function, Open, Value, WriteOptions, col, open, write_to};
 
 use crate::samples::{dataset, samples};
@@ -303,6 +305,152 @@ fn collected_rows_hold_nothing_else() {
     drop(few);
     assert_eq!(buffer.strong_count(), 1);
     assert_eq!(cells(&copied), ["n=7"]);
+}
+
+/// Each sample, and dictionaries of those that may be in one.
+fn samples_and_dictionaries() -> Vec<ArrayRef> {
+    let mut all = samples();
+    let is_entry = |array: &&ArrayRef| {
+        let data_type = array.data_type();
+        data_type.is_primitive() || data_type.is_string() || matches!(data_type, DataType::Binary | DataType::Boolean)
+    };
+    let keys = Int8Array::from(vec![Some(2), None, Some(0), Some(2), Some(1)]);
+    let entries: Vec<ArrayRef> = all.iter().filter(is_entry).cloned().collect();
+    all.extend(entries.into_iter().map(|e| Arc::new(DictionaryArray::<Int8Type>::new(keys.clone(), e)) as ArrayRef));
+    all
+}
+
+#[test]
+fn a_function_of_any_type_has_a_result_or_is_unsupported() {
+    use Function::*;
+    let is_said = |what: &str, array: &ArrayRef, kind: Option<ErrorKind>| {
+        let is_known = matches!(kind, None | Some(ErrorKind::Unsupported | ErrorKind::InvalidArgument));
+        assert!(is_known, "{what} of {}: {kind:?}", array.data_type());
+    };
+    for array in samples_and_dictionaries() {
+        let few = dataset(&array);
+        let name = few.schema().field(0).name().clone();
+        let many = Dataset::concat(&vec![few.clone(); 40]).unwrap();
+        for function in [Count, Sum, Mean, Min, Max, Var, Std, Median, NUnique, First, Last] {
+            for rows in [&few, &many] {
+                for by in [&[][..], &[name.as_str()]] {
+                    let found = rows.aggregate(by).named("found", &name, function).finish();
+                    is_said(&format!("{function} by {by:?}"), &array, found.as_ref().err().map(arrowwood::Error::kind));
+                    let shown = found.map(|found| cells(&found));
+                    let is_not_null =
+                        rows.aggregate(by).named("found", &name, function).filter(col(&name).is_not_null());
+                    let kept = is_not_null.finish();
+                    assert_eq!(shown.is_ok(), kept.is_ok(), "{function} of {}: {:?}", array.data_type(), kept.err());
+                }
+            }
+        }
+        let column = few.column(&name).unwrap();
+        let kinds = [
+            ("sum", column.sum().map(drop)),
+            ("mean", column.mean().map(drop)),
+            ("min", column.min().map(drop)),
+            ("max", column.max().map(drop)),
+            ("var", column.var().map(drop)),
+            ("std", column.std().map(drop)),
+            ("quantile", column.quantile(0.5).map(drop)),
+            ("any", column.any().map(drop)),
+            ("all", column.all().map(drop)),
+            ("n_unique", column.n_unique().map(drop)),
+            ("value_counts", column.value_counts().map(drop)),
+            ("describe", few.describe().map(drop)),
+            ("sort", few.sort(&[(&name, true)]).map(drop)),
+        ];
+        for (what, result) in kinds {
+            is_said(what, &array, result.err().map(|e| e.kind()));
+        }
+    }
+}
+
+#[test]
+fn the_first_and_the_last_row_of_a_condition_are_found_among_its_bits() {
+    let batches = [0..1000i64, 1000..1001, 1001..70_000, 70_000..200_000];
+    let batch = |rows: &std::ops::Range<i64>| {
+        let numbers: Int64Array = rows.clone().map(|n| (n % 7 != 0).then_some(n)).collect();
+        RecordBatch::try_from_iter_with_nullable([("n", Arc::new(numbers) as ArrayRef, true)]).unwrap()
+    };
+    let rows = Dataset::try_from(batches.iter().map(batch).collect::<Vec<_>>()).unwrap();
+    for (condition, expected) in [
+        (col("n").ge(64) & col("n").le(128), "count=56|first=64|last=128"),
+        (col("n").gt(999) & col("n").lt(1003), "count=2|first=1000|last=1002"),
+        (col("n").eq(199_999), "count=1|first=199999|last=199999"),
+        (col("n").eq(7), "count=0|first=null|last=null"),
+        (col("n").is_null() & col("n").is_null(), "count=28572|first=null|last=null"),
+        (col("n").ge(0), "count=171428|first=1|last=199999"),
+    ] {
+        let asked = rows.aggregate::<&str>(&[]).filter(condition).rows("count");
+        let asked = asked.named("first", "n", Function::First).named("last", "n", Function::Last);
+        assert_eq!(cells(&asked.finish().unwrap()), [expected]);
+    }
+}
+
+#[test]
+fn days_of_milliseconds_are_counted_once_each() {
+    let day = 86_400_000;
+    let days = Date64Array::from(vec![Some(0), Some(day), None, Some(3 * day), Some(day), Some(0)]);
+    let dataset = dataset(&(Arc::new(days) as ArrayRef));
+    let name = dataset.schema().field(0).name().clone();
+    let counted = dataset.aggregate::<&str>(&[]).named("n", &name, Function::NUnique).finish().unwrap();
+    assert_eq!(cells(&counted), ["n=4"]);
+    assert_eq!(dataset.column(&name).unwrap().n_unique().unwrap(), 4);
+}
+
+/// The float in the first row of a column.
+fn float_of(dataset: &Dataset, name: &str) -> f64 {
+    match dataset.column(name).unwrap().get(0).unwrap() {
+        Value::Float64(float) => float,
+        other => panic!("{other}"),
+    }
+}
+
+/// A power of ten beyond the 22nd is no float, and neither are digits beyond 2^53: both were rounded before they were divided.
+#[test]
+fn decimals_of_any_scale_become_the_nearest_floats() {
+    for (text, scale) in [("0.5", 37), ("0.1", 25), ("0.3", 38), ("-1.7", 30), ("12345678901234567.8", 20), ("3", 38)] {
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+        let digits = format!("{whole}{fraction:0<width$}", width = scale as usize).parse::<i128>();
+        let Ok(digits) = digits else { continue };
+        let exact = text.parse::<f64>().unwrap();
+        let narrow = Decimal128Array::from(vec![digits]).with_precision_and_scale(38, scale).unwrap();
+        let wide = Decimal256Array::from(vec![i256::from_i128(digits)]).with_precision_and_scale(76, scale).unwrap();
+        for decimals in [Arc::new(narrow) as ArrayRef, Arc::new(wide)] {
+            let rows = dataset(&decimals);
+            let name = rows.schema().field(0).name().clone();
+            let column = rows.column(&name).unwrap();
+            assert_eq!(column.mean().unwrap(), Some(exact), "{text}");
+            assert_eq!(column.quantile(0.5).unwrap(), Some(exact), "{text}");
+            let by = rows.aggregate::<&str>(&[]).named("mean", &name, Function::Mean).named(
+                "median",
+                &name,
+                Function::Median,
+            );
+            let found = by.finish().unwrap();
+            assert_eq!(["mean", "median"].map(|name| float_of(&found, name)), [exact, exact], "{text}");
+            for (data_type, float) in
+                [(DataType::Float64, exact), (DataType::Float32, text.parse::<f32>().unwrap().into())]
+            {
+                let is_equal = col(&name).cast(data_type).eq(float);
+                assert_eq!(rows.filter(&is_equal).unwrap().len().unwrap(), 1, "{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn means_of_exact_sums_are_rounded_once() {
+    let tenths = Decimal64Array::from(vec![1, 2, 3]).with_precision_and_scale(10, 1).unwrap();
+    let large = Int64Array::from(vec![3 << 53, 0, 1]);
+    for (array, expected) in [(Arc::new(tenths) as ArrayRef, 0.2), (Arc::new(large), 2f64.powi(53))] {
+        let rows = dataset(&array);
+        let name = rows.schema().field(0).name().clone();
+        assert_eq!(rows.column(&name).unwrap().mean().unwrap(), Some(expected));
+        let found = rows.aggregate::<&str>(&[]).named("mean", &name, Function::Mean).finish().unwrap();
+        assert_eq!(float_of(&found, "mean"), expected);
+    }
 }
 
 /// As the text of the number is read: a hundredth is no float.

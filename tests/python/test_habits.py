@@ -1,5 +1,6 @@
 """What people write in notebooks, as they know it from pandas and Polars: it works, or says what to write instead."""
 
+import datetime
 import pickle
 import re
 from collections.abc import Mapping as AbstractMapping
@@ -359,6 +360,28 @@ def test_types_that_polars_has_not_are_refused(kind):
         with pytest.raises(aw.Unsupported, match=r"Polars has no type for column 'd', .*leave it out: ds.select"):
             call()
     assert ds.select("n").to_polars()["n"].to_list() == [1]
+
+
+@pytest.mark.parametrize("zone", ["+05:30", "Mars/Base", "-03:00", "Asia/Kolkata"])
+def test_times_in_a_zone_that_polars_has_not_are_the_same_times_in_utc(zone):
+    """Polars panicked, which is no ``Exception``."""
+    ticks = [0, None, 1_700_000_000_000_000]
+    ds = aw.from_arrow(pa.table({"t": pa.array(ticks, pa.timestamp("us", zone)), "n": [1, 2, 3]}))
+    for frame in (ds.to_polars(), aw.scan(ds).collect(), aw.scan(ds).filter(pl.col("n") > 0).collect()):
+        assert frame["t"].to_physical().to_list() == ticks
+        is_known = zone in ("-03:00", "Asia/Kolkata")
+        assert (frame["t"].dtype == pl.Datetime("us", "UTC")) != is_known
+    late = datetime.datetime(2023, 1, 1, tzinfo=datetime.UTC)
+    assert aw.scan(ds).filter(pl.col("t") > late).collect()["n"].to_list() == [3]
+
+
+def test_times_inside_of_others_in_a_zone_that_polars_has_not_are_refused():
+    times = pa.array([0], pa.timestamp("us", "+05:30"))
+    for inner in (pa.ListArray.from_arrays([0, 1], times), pa.StructArray.from_arrays([times], ["t"])):
+        ds = aw.from_arrow(pa.table({"t": inner, "n": [1]}))
+        for call in (ds.to_polars, lambda ds=ds: aw.scan(ds)):
+            with pytest.raises(aw.Unsupported, match=r"Polars has no type for column 't', .*leave it out: ds.select"):
+                call()
 
 
 def test_a_sum_that_does_not_fit_leaves_the_description():

@@ -4,13 +4,15 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import arrowwood as aw
-from conftest import without, write_damaged_text, write_ipc
+from conftest import ipc_of, without, write_damaged_text, write_ipc
 from waits import PATIENCE
 
 
@@ -313,3 +315,71 @@ def test_self_is_the_dataset():
     one, other = (aw.from_arrow(pa.table({"n": [n]})) for n in (1, 2))
     with pytest.raises(aw.InvalidArgument, match="another name"):
         one.sql("select n from self", self=other)
+
+
+JOINS = [
+    "select count(*), sum(px) from orders asof join ticks using (sym, ts)",
+    "select count(*) from orders asof left join ticks on orders.sym = ticks.sym and orders.ts >= ticks.ts",
+    "select sum(qty) from orders join names using (sym)",
+    "select names.name, sum(px) from ticks join names using (sym) group by 1",
+    "select count(*) from ticks join orders using (ts)",
+    "select count(*) from names join orders using (sym) join ticks using (ts)",
+    "select count(*) from orders left join ticks using (ts) where qty > 0.5",
+    "select count(*) from ticks where sym in (select sym from names where name < 'S2')",
+    "select count(*) from ticks full join orders using (ts, sym)",
+    "select count(*) from names a, names b where a.sym < b.sym",
+    "select * from ticks join names using (name) order by px limit 5",
+]
+
+
+def joined_tables():
+    random = np.random.default_rng(1)
+    symbols = [f"S{number}" for number in range(50)]
+    ticks = {"ts": np.arange(120_000), "sym": random.integers(0, 50, 120_000), "px": random.random(120_000)}
+    orders = {"ts": random.integers(0, 120_000, 100_000), "sym": random.integers(0, 50, 100_000)}
+    return {
+        "ticks": pa.table({**ticks, "name": [symbols[number] for number in ticks["sym"]]}),
+        "orders": pa.table({**orders, "qty": random.random(100_000)}),
+        "names": pa.table({"sym": range(50), "name": symbols}),
+    }
+
+
+def rounded(rows):
+    return sorted(tuple(round(value, 6) if isinstance(value, float) else value for value in row) for row in rows)
+
+
+def test_joins_are_planned_as_those_of_tables_in_memory(tmp_path):
+    """Of anything but tables of pyarrow DuckDB believes that it has one row."""
+    tables = joined_tables()
+    for name, table in tables.items():
+        aw.write(table, tmp_path / f"{name}.arrow")
+    datasets = {name: aw.open(tmp_path / f"{name}.arrow") for name in tables}
+    with duckdb.connect() as connection:
+        for name, table in tables.items():
+            connection.register(name, table)
+        for query in JOINS:
+            ((_, expected),) = connection.execute(f"explain {query}").fetchall()
+            (plan,) = aw.sql(f"explain {query}", **datasets).to_pylist()
+            assert plan["explain_value"] == expected and "ARROW_SCAN" in expected
+            if "limit" not in query:
+                rows = [tuple(row.values()) for row in aw.sql(query, **datasets)]
+                assert rounded(rows) == rounded(connection.execute(query).fetchall())
+
+
+def test_an_as_of_join_ends():
+    """Planned for one row, each of 100,000 orders was compared with all rows before it."""
+    query = "import test_sql, arrowwood as aw; print(aw.sql(test_sql.JOINS[0], **test_sql.joined_tables())[0])"
+    child = [sys.executable, "-c", query]
+    done = subprocess.run(child, capture_output=True, text=True, timeout=PATIENCE, cwd=Path(__file__).parent)
+    assert done.returncode == 0 and "'count_star()': 9" in done.stdout, done
+
+
+def test_only_the_columns_that_a_query_needs_are_read(tmp_path):
+    data = ipc_of(pa.table({"n": [1, 2, 3], "text": ["one", "two", "three"]}))
+    path = tmp_path / "damaged.arrow"
+    path.write_bytes(data.replace(b"onetwothree", b"\xff\xff\xfftwothree"))
+    assert aw.open(path).sql("select sum(n) n from self")[0]["n"] == 6
+    with pytest.raises(duckdb.Error, match="UTF-8"):
+        aw.open(path).sql("select text from self")
+    twice = aw.from_arrow(pa.table([pa.array([1, 2]), pa.array(["a", "b"])], names=["x", "x"]))
+    assert twice.sql("select x_1 from self").to_pylist() == [{"x_1": "a"}, {"x_1": "b"}]

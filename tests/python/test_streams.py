@@ -355,3 +355,32 @@ def test_random_batches_of_numbers_go_straight_to_their_columns():
         sender.join()
         os.close(out)
         assert pa.table(got).combine_chunks().equals(pa.Table.from_batches(batches).combine_chunks())
+
+
+def test_a_dictionary_may_have_a_null_entry_wherever_it_is_gathered(tmp_path):
+    """From memory such rows were null; a builder, and so a stream of an object or a server, refused the dictionary."""
+    texts = pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 2], pa.int8()), pa.array(["a", None, "c"]))
+    numbers = pa.DictionaryArray.from_arrays(pa.array([1, 0, 1, None], pa.int32()), pa.array([None, 7]))
+    lists = pa.ListArray.from_arrays([0, 1, 3, 3, 4], texts)
+    data = pa.table({"text": texts, "number": numbers, "list": lists})
+    expected = {"text": ["a", None, None, "c"], "number": [7, None, 7, None], "list": [["a"], [None, None], [], ["c"]]}
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, data.schema) as writer:
+        writer.write_table(data)
+        writer.write_table(data.slice(1, 2))
+    expected = {name: values + values[1:3] for name, values in expected.items()}
+    for source in (sink.getvalue(), io.BytesIO(sink.getvalue())):
+        assert aw.read_stream(source).read_all().to_arrow().to_pydict() == expected
+    with aw.writer(tmp_path / "table", data.schema) as writer:
+        writer.append(data)
+        writer.append(data.slice(1, 2))
+    assert aw.open(tmp_path / "table").to_arrow().to_pydict() == expected
+    (tmp_path / "file.arrow").write_bytes(ipc_of(data))
+    with aw.serve(tmp_path) as server:
+        rows = aw.connect(server.url)["file.arrow"].rows()
+        assert rows.to_arrow().to_pydict() == {name: values[:4] for name, values in expected.items()}
+        assert aw.connect(server.url)["table"].rows().to_arrow().to_pydict() == expected
+    plain = data.schema.field("text").with_nullable(False)
+    with aw.writer(tmp_path / "plain", pa.schema([plain])) as writer:
+        with pytest.raises(aw.InvalidArgument, match="row 1: null, and 'text' is declared without nulls"):
+            writer.append(pa.table([texts], pa.schema([plain])))

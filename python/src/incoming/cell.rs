@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString, PyTuple};
 
+use crate::calling::Ask;
 use crate::errors::{Failure, argument, wrong_type};
 use crate::value::{DATE, DATETIME, DECIMAL, TIME, TIMEDELTA, class};
 
@@ -240,7 +241,7 @@ fn interval<'a>(unit: IntervalUnit, parts: &Bound<'_, PyTuple>) -> Option<Value<
 }
 
 fn days(given: &Bound<'_, PyAny>) -> PyResult<i64> {
-    let day: i64 = given.call_method0(intern!(given.py(), "toordinal"))?.extract()?;
+    let day: i64 = given.ask_method(intern!(given.py(), "toordinal"), ())?.extract()?;
     Ok(day - 719_163)
 }
 
@@ -274,7 +275,7 @@ fn datetime<'a>(given: &Bound<'_, PyAny>) -> Result<Value<'a>, Problem> {
 fn epochs(py: Python<'_>) -> PyResult<[Py<PyAny>; 2]> {
     let class = py.import("datetime")?.getattr("datetime")?;
     let utc = py.import("datetime")?.getattr("timezone")?.getattr("utc")?;
-    Ok([class.call1((1970, 1, 1))?.unbind(), class.call1((1970, 1, 1, 0, 0, 0, 0, utc))?.unbind()])
+    Ok([class.ask((1970, 1, 1))?.unbind(), class.ask((1970, 1, 1, 0, 0, 0, 0, utc))?.unbind()])
 }
 
 fn duration<'a>(given: &Bound<'_, PyAny>) -> Result<Value<'a>, Problem> {
@@ -308,7 +309,7 @@ fn duration<'a>(given: &Bound<'_, PyAny>) -> Result<Value<'a>, Problem> {
 fn decimal<'a>(given: &Bound<'_, PyAny>) -> Result<Value<'a>, Problem> {
     let unfit = || Problem::Range(format!("{given} is no number that a decimal of Arrow can hold"));
     let (negative, figures, exponent): (u8, Vec<u8>, Bound<'_, PyAny>) =
-        given.call_method0(intern!(given.py(), "as_tuple"))?.extract()?;
+        given.ask_method(intern!(given.py(), "as_tuple"), ())?.extract()?;
     let exponent: i32 = exponent.extract().map_err(|_| unfit())?;
     let ten = i256::from_i128(10);
     let step = |sum: i256, figure| sum.checked_mul(ten)?.checked_add(i256::from_i128(i128::from(figure)));
@@ -330,7 +331,7 @@ fn numpy_time<'a>(data_type: &DataType, given: &Bound<'_, PyAny>) -> Result<Opti
     if !matches!(given.get_type().name()?.to_str()?, "datetime64" | "timedelta64") {
         return Ok(None);
     }
-    let parts = py.import("arrowwood._incoming")?.getattr("scalar")?.call1((given,))?;
+    let parts = py.import("arrowwood._incoming")?.getattr("scalar")?.ask((given,))?;
     let Some((kind, number)) = parts.extract::<Option<(String, i64)>>()? else { return Ok(Some(Value::Null)) };
     let is_zoned = matches!(data_type, DataType::Timestamp(_, Some(_)));
     Ok(match super::numpy::data_type(&kind) {
@@ -362,10 +363,10 @@ pub fn plain<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny
     let other = match (module.to_str()?, name.to_str()?) {
         ("uuid", "UUID") => Some(given.getattr("bytes")?),
         ("numpy", _) if given.hasattr("dtype")? => {
-            let plain = py.import("arrowwood._incoming")?.getattr("plain")?.call1((given,))?;
+            let plain = py.import("arrowwood._incoming")?.getattr("plain")?.ask((given,))?;
             Some(plain).filter(|plain| !plain.is_none())
         }
-        ("builtins", "bytearray" | "memoryview") => Some(py.get_type::<PyBytes>().call1((given,))?),
+        ("builtins", "bytearray" | "memoryview") => Some(py.get_type::<PyBytes>().ask((given,))?),
         _ => None,
     };
     // Where NumPy knows nothing better it gives the same again.

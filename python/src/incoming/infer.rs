@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use super::cell::{Misfit, Problem, plain, read};
+use crate::calling::Ask;
 use crate::value::{UUID, class};
 
 /// The deepest that values may be nested; one may even contain itself.
@@ -261,7 +262,7 @@ fn zone(given: &Bound<'_, PyAny>) -> PyResult<String> {
             return Ok(name);
         }
     }
-    let offset: f64 = given.call_method0("utcoffset")?.call_method0("total_seconds")?.extract()?;
+    let offset: f64 = given.ask_method("utcoffset", ())?.ask_method("total_seconds", ())?.extract()?;
     let minutes = (offset / 60.0) as i64;
     let sign = if minutes < 0 { '-' } else { '+' };
     let hours = minutes.abs() / 60;

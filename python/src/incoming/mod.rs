@@ -19,6 +19,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyMapping, PyString, PyTuple};
 
 use crate::arrow::{dataset_of, exports};
+use crate::calling::{Ask, calling};
 use crate::errors::{Failure, Result, argument, wrong_type};
 use crate::exchange::{arrays_of, no_column};
 use crate::tensor::{Shape, shape_of};
@@ -28,7 +29,12 @@ use infer::Kind;
 
 /// The dataset that `data` is: one of `schema`, whose columns it has by name, or of the types that its values have.
 pub fn dataset_from(data: &Bound<'_, PyAny>, schema: Option<&SchemaRef>) -> Result<Dataset> {
-    let table = helper(data.py(), "table")?.call1((data,))?;
+    calling(|| dataset_of_any(data, schema))
+}
+
+fn dataset_of_any(data: &Bound<'_, PyAny>, schema: Option<&SchemaRef>) -> Result<Dataset> {
+    let helper = helper(data.py(), "table")?;
+    let table = helper.ask((data,))?;
     if schema.is_none() && exports(&table)? {
         return dataset_of(&table);
     }
@@ -79,7 +85,9 @@ fn table_of<'py>(data: &Bound<'py, PyAny>) -> Result<Table<'py>> {
         return table_of_columns(&columns);
     }
     match data.try_iter() {
-        Ok(rows) if !data.is_instance_of::<PyString>() => table_of_rows(rows),
+        Ok(mut rows) if !data.is_instance_of::<PyString>() => {
+            table_of_rows(std::iter::from_fn(|| calling(|| rows.next())))
+        }
         _ => {
             let got = data.get_type().name()?;
             let wanted = "a dict of columns, a list of dicts, a data frame, or an object with __arrow_c_stream__ or \
@@ -114,7 +122,7 @@ fn table_of_columns<'py>(given: &Bound<'py, PyDict>) -> Result<Table<'py>> {
     let mut columns = Vec::with_capacity(given.len());
     for (name, values) in given {
         let name = name_of(&name)?;
-        let values = values_of(&column.call1((&name, values))?).map_err(|e| e.in_column(&name))?;
+        let values = values_of(&column.ask((&name, values))?).map_err(|e| e.in_column(&name))?;
         columns.push(Column { name, values });
     }
     let rows = columns.first().map_or(0, Column::len);
@@ -313,7 +321,7 @@ fn push_tensor(builder: &mut Builder, shape: &Shape, given: &Bound<'_, PyAny>) -
     let sizes: Option<Vec<usize>> = given.getattr_opt(intern!(given.py(), "shape"))?.and_then(|own| own.extract().ok());
     let is_whole = shape.order.is_none() && sizes.as_ref() == Some(&shape.sizes);
     let pushed = if is_whole {
-        builder.push(&given.call_method1(intern!(given.py(), "reshape"), (-1,))?)
+        builder.push(&given.ask_method(intern!(given.py(), "reshape"), (-1,))?)
     } else {
         builder.push(given)
     };

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, FieldRef, Schema};
 
-use super::block::Computed;
+use super::block::{Computed, states_of_bits};
 use super::cost::GroupCost;
 use super::fused::Fused;
 use super::groups::{GroupMemory, Groups, check_claim, check_keys, group, with_plain_booleans};
@@ -617,12 +617,10 @@ impl GroupPlan {
             return Ok(None);
         }
         if self.condition.is_some() {
-            if self.kinds.iter().any(|kind| *kind != StateKind::Rows) {
+            if !self.kinds.iter().all(|kind| matches!(kind, StateKind::Rows | StateKind::Row(_))) {
                 return Ok(None);
             }
-            // Rows that are only counted are the bits of their masks.
-            let count = self.masks(frame, block)?.iter().flatten().map(|mask| mask.count() as u64).sum();
-            return Ok(Some(self.kinds.iter().map(|_| GroupState::Counts(vec![count])).collect()));
+            return Ok(states_of_bits(&self.kinds, frame, block, &self.masks(frame, block)?));
         }
         let mut states = Vec::with_capacity(self.kinds.len());
         for &kind in &self.kinds {

@@ -75,6 +75,39 @@ impl GroupState<'_> {
     }
 }
 
+/// The states for the rows of block `block` with a bit in `masks` as one group; `None` where they need more than the bits.
+pub(super) fn states_of_bits<'a>(
+    kinds: &[StateKind],
+    frame: &Frame<'_>,
+    block: usize,
+    masks: &[Option<Mask>],
+) -> Option<Vec<GroupState<'a>>> {
+    let mut count = 0;
+    let mut ends: Option<(u64, u64)> = None;
+    let mut start = frame.block_start(block);
+    for (mask, (_, rows)) in masks.iter().zip(frame.spans(block)) {
+        let mask = mask.as_ref()?;
+        count += mask.count() as u64;
+        if let Some((first, last)) = mask.ends() {
+            let least = ends.map_or(start + first as u64, |(least, _)| least);
+            ends = Some((least, start + last as u64));
+        }
+        start += rows.len() as u64;
+    }
+    let state = |kind: &StateKind| match *kind {
+        StateKind::Rows => Some(GroupState::Counts(vec![count])),
+        StateKind::Row(end) => {
+            let mut found = rows(end, 1);
+            if let Some((least, most)) = ends {
+                found.offer(0, if end == End::Least { least } else { most });
+            }
+            Some(GroupState::Row(found))
+        }
+        _ => None,
+    };
+    kinds.iter().map(state).collect()
+}
+
 /// The moments of a block of floats without nulls, leaf by leaf: what is in the nearest cache is read twice.
 fn moments_of_all(frame: &Frame<'_>, block: usize, column: usize) -> Result<Option<Moments>> {
     let mut moments = Moments::NONE;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::state::StateKind;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::map::free_memory;
 
 /// So many bytes are always there.
@@ -63,15 +63,12 @@ impl GroupCost {
         }
         let most = self.most.or_else(|| free_memory().map(|free| free.saturating_add(taken)));
         match most {
-            Some(most) if needed > most => Err(Error::new(
-                ErrorKind::Io,
-                format!(
-                    "grouping {of} rows: there are {groups} groups in the first {}, and with the next {len} they may take {needed} \
-                     bytes of memory, of which there are {most}; group parts of the rows by conditions, or by fewer columns, or \
-                     ask an engine that puts groups on the disk, as DuckDB by ds.sql(…)",
-                    rows.start
-                ),
-            )),
+            Some(most) if needed > most => Err(Error::no_memory(format!(
+                "grouping {of} rows: there are {groups} groups in the first {}, and with the next {len} they may take {needed} \
+                 bytes of memory, of which there are {most}; group parts of the rows by conditions, or by fewer columns, or \
+                 ask an engine that puts groups on the disk, as DuckDB by ds.sql(…)",
+                rows.start
+            ))),
             _ => Ok(()),
         }
     }

@@ -3,7 +3,7 @@
 
 use arrow_array::{Array, Int64Array};
 use arrow_data::ArrayData;
-use arrow_schema::Field;
+use arrow_schema::{DataType, Field};
 
 use super::aggregate::{Aggregation, AggregationWatch, BLOCK, GroupPlan, MANY, block_rows, tell};
 use super::outcome::Function;
@@ -70,9 +70,9 @@ impl GroupPlan {
         for &number in &asked {
             let output = &self.outputs[number];
             let Some(column) = output.column.filter(|_| is_integer(&output.of)) else { continue };
-            let is_stored_once = is_stored_once(dataset.schema().field(column));
+            let is_stored_as_shown = is_stored_as_shown(dataset.schema().field(column));
             let tell = || tell(watch, &frame, 0, 0);
-            let range = if is_stored_once { IntegerRange::of(dataset, column, most, tell)? } else { None };
+            let range = if is_stored_as_shown { IntegerRange::of(dataset, column, most, tell)? } else { None };
             let range = range.map(|range| range.within(memory)).filter(|range| range.fits(groups));
             found.extend(range.map(|range| (number, StateKind::Distinct { range, column })));
         }
@@ -88,7 +88,12 @@ impl GroupPlan {
     }
 }
 
-/// Whether equal values of a column are stored as equal integers: a true boolean of one byte is any but 0.
-fn is_stored_once(field: &Field) -> bool {
-    field.extension_type_name() != Some("arrow.bool8")
+/// Whether a column's values are the integers that it stores: a true boolean of one byte is any but 0, and the values of
+/// date64 are days of milliseconds.
+fn is_stored_as_shown(field: &Field) -> bool {
+    let values = match field.data_type() {
+        DataType::Dictionary(_, values) => values,
+        other => other,
+    };
+    field.extension_type_name() != Some("arrow.bool8") && *values != DataType::Date64
 }

@@ -11,8 +11,8 @@ use half::f16;
 use super::groups::is_key;
 use super::state::{End, GroupState, StateKind, ValueKind, Values64, is_integer};
 use crate::array::{Parts, Unchecked, nulls};
+use crate::array::{decimal_quotient, decimal_to_f64};
 use crate::compute::frame::Frame;
-use crate::compute::kernels::decimal_to_f64;
 use crate::compute::reduce::is_number;
 use crate::compute::select::{Picked, Plains, limits};
 use crate::dataset::Dataset;
@@ -165,19 +165,21 @@ pub(super) fn array(
         DataType::Decimal128(_, s) | DataType::Decimal256(_, s) => *s,
         _ => 0,
     };
-    let mean = |sum: f64, count: u64| (count > 0).then(|| sum / count as f64);
+    let mean = |sum: i256, count: u64| (count > 0).then(|| decimal_quotient(sum, scale, count));
     match (state, function) {
         (GroupState::Counts(counts), _) => {
             integers(data_type, rows, counts.iter().map(|&n| Some(i256::from_i128(n.into()))))
         }
         (GroupState::Floats(sums), Function::Sum) => floats(data_type, rows, sums.iter().map(|sum| Some(sum.total()))),
-        (GroupState::Floats(sums), _) => floats(data_type, rows, sums.iter().map(|sum| mean(sum.total(), sum.count))),
+        (GroupState::Floats(sums), _) => {
+            let mean = |total: f64, count: u64| (count > 0).then(|| total / count as f64);
+            floats(data_type, rows, sums.iter().map(|sum| mean(sum.total(), sum.count)))
+        }
         (GroupState::Integers(sums), Function::Sum) => {
             totals_of(data_type, rows, sums.iter().map(|sum| i256::from_i128(sum.sum)).collect())
         }
         (GroupState::Integers(sums), _) => {
-            let total = |sum: i128| if scale == 0 { sum as f64 } else { decimal_to_f64(i256::from_i128(sum), scale) };
-            floats(data_type, rows, sums.iter().map(|sum| mean(total(sum.sum), sum.count)))
+            floats(data_type, rows, sums.iter().map(|sum| mean(i256::from_i128(sum.sum), sum.count)))
         }
         (GroupState::Decimals(sums), _) => {
             let totals: Option<Vec<i256>> = sums.iter().map(|sum| sum.sum).collect();
@@ -185,7 +187,7 @@ pub(super) fn array(
             if function == Function::Sum {
                 return totals_of(data_type, rows, totals);
             }
-            let means = totals.into_iter().zip(sums).map(|(total, sum)| mean(decimal_to_f64(total, scale), sum.count));
+            let means = totals.into_iter().zip(sums).map(|(total, sum)| mean(total, sum.count));
             floats(data_type, rows, means)
         }
         (GroupState::Moments(all), _) => {
@@ -209,7 +211,7 @@ pub(super) fn array(
 
 /// The variance, or its square root, of values of which the variance of the digits is known.
 fn spread(variance: Option<f64>, function: Function, scale: i8) -> Option<f64> {
-    let unit = 10f64.powi(i32::from(scale));
+    let unit = decimal_to_f64(i256::ONE, scale.saturating_neg());
     variance.map(|variance| if function == Function::Std { variance.sqrt() / unit } else { variance / unit / unit })
 }
 

@@ -5,7 +5,7 @@ use arrow_schema::DataType;
 
 use super::intern::Cell;
 use super::sets::{IntegerRange, IntegerSets};
-use crate::compute::kernels::decimal_to_f64;
+use crate::array::decimal_to_f64;
 use crate::error::{Error, Result};
 
 /// A kind of state, and its column.

@@ -12,8 +12,7 @@ use multiversion::multiversion;
 
 use crate::array::access::{Bits, dictionary_of, entry_of, fixed_values};
 use crate::array::gather::{Pick, gather};
-use crate::array::{Unchecked, nulls, room_for};
-use crate::compute::kernels::decimal_to_f64;
+use crate::array::{Unchecked, decimal_to_f64, nulls, room_for};
 use crate::compute::select::{Mask, pack};
 use crate::error::{Error, Result};
 
@@ -153,6 +152,7 @@ fn included(ids: &[u32]) -> u64 {
 pub(in crate::compute) fn each_float(rows: &Rows<'_>, mut work: impl FnMut(u32, usize, f64)) -> Result<()> {
     use DataType::*;
     let work = &mut work;
+    let decimal = |digits: i128, scale: i8| decimal_to_f64(i256::from_i128(digits), scale);
     match rows.array.data_type() {
         Float64 => each::<8, _>(rows, work, f64::from_le_bytes),
         Float32 => each::<4, _>(rows, work, |raw| f32::from_le_bytes(raw).into()),
@@ -165,22 +165,10 @@ pub(in crate::compute) fn each_float(rows: &Rows<'_>, mut work: impl FnMut(u32, 
         UInt32 => each::<4, _>(rows, work, |raw| u32::from_le_bytes(raw).into()),
         Int64 => each::<8, _>(rows, work, |raw| i64::from_le_bytes(raw) as f64),
         UInt64 => each::<8, _>(rows, work, |raw| u64::from_le_bytes(raw) as f64),
-        Decimal32(_, s) => {
-            let number = scaled(*s);
-            each::<4, _>(rows, work, |raw| number(i32::from_le_bytes(raw).into()));
-        }
-        Decimal64(_, s) => {
-            let number = scaled(*s);
-            each::<8, _>(rows, work, |raw| number(i64::from_le_bytes(raw) as f64));
-        }
-        Decimal128(_, s) => {
-            let number = scaled(*s);
-            each::<16, _>(rows, work, |raw| number(i128::from_le_bytes(raw) as f64));
-        }
-        Decimal256(_, s) => {
-            let scale = *s;
-            each::<32, _>(rows, work, |raw| decimal_to_f64(i256::from_le_bytes(raw), scale));
-        }
+        Decimal32(_, s) => each::<4, _>(rows, work, |raw| decimal(i32::from_le_bytes(raw).into(), *s)),
+        Decimal64(_, s) => each::<8, _>(rows, work, |raw| decimal(i64::from_le_bytes(raw).into(), *s)),
+        Decimal128(_, s) => each::<16, _>(rows, work, |raw| decimal(i128::from_le_bytes(raw), *s)),
+        Decimal256(_, s) => each::<32, _>(rows, work, |raw| decimal_to_f64(i256::from_le_bytes(raw), *s)),
         Boolean => {
             let bits = Bits::of(rows.array);
             let start = rows.rows.start;
@@ -194,12 +182,6 @@ pub(in crate::compute) fn each_float(rows: &Rows<'_>, mut work: impl FnMut(u32, 
         other => return Err(Error::unsupported(format!("{other} is not a numeric type"))),
     }
     Ok(())
-}
-
-/// The number that digits with a scale are. Divides: a tenth is no float, but ten is.
-fn scaled(scale: i8) -> impl Fn(f64) -> f64 {
-    let power = 10f64.powi(i32::from(scale).abs());
-    move |digits| if scale >= 0 { digits / power } else { digits * power }
 }
 
 /// Calls `work` with group, lane and number of each row of integers, digits of decimals, times or booleans.

@@ -6,10 +6,10 @@
 use arrow_buffer::{BooleanBuffer, i256};
 use arrow_schema::DataType;
 
-use crate::array::Value;
+use crate::array::{Value, decimal_quotient, decimal_to_f64};
 use crate::compute::blocks::{Blocks, Cells, CheckedRows};
 use crate::compute::kernels;
-use crate::compute::kernels::{FloatSum, Pairs, decimal_to_f64};
+use crate::compute::kernels::{FloatSum, Pairs};
 use crate::dataset::Column;
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::type_name;
@@ -124,17 +124,21 @@ impl Column {
             return Err(self.not_possible("the mean"));
         }
         let sum = match self.sum() {
-            Ok(Value::Float64(sum)) => sum,
-            Ok(Value::Int128(sum)) => sum as f64,
-            Ok(Value::Decimal { digits, scale }) => decimal_to_f64(digits, scale),
-            Ok(_) => return Err(self.not_possible("the mean")),
             Err(e) if e.kind() == ErrorKind::Unsupported => return Err(self.not_possible("the mean")),
             // The sum of wide decimals may be too large for them where their mean is not.
-            Err(e) if e.kind() == ErrorKind::InvalidArgument => self.sum_rounded()?,
-            Err(e) => return Err(e),
+            Err(e) if e.kind() == ErrorKind::InvalidArgument => Value::Float64(self.sum_rounded()?),
+            sum => sum?,
         };
         let count = self.count()?;
-        Ok((count > 0).then(|| sum / count as f64))
+        if count == 0 {
+            return Ok(None);
+        }
+        match sum {
+            Value::Float64(sum) => Ok(Some(sum / count as f64)),
+            Value::Int128(sum) => Ok(Some(decimal_quotient(i256::from_i128(sum), 0, count))),
+            Value::Decimal { digits, scale } => Ok(Some(decimal_quotient(digits, scale, count))),
+            _ => Err(self.not_possible("the mean")),
+        }
     }
 }
 

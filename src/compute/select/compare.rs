@@ -10,7 +10,7 @@ use arrow_schema::{DataType, TimeUnit};
 use hashbrown::HashSet;
 use memchr::memmem::Finder;
 
-use super::literal::{Literal, Operator, Owned};
+use super::literal::{Literal, Operator, Owned, WrittenNumber};
 use super::pattern::Pattern;
 use super::predicate::TextMatch;
 use crate::array::{Value, access};
@@ -289,7 +289,7 @@ impl Operator {
 fn floats(data_type: &DataType, operator: Operator, literal: &Owned) -> Option<Test> {
     // The floats of 64 bits next to the literal: the largest not above, the smallest not below.
     let (low, high) = match literal {
-        Owned::Float(number) => (*number, *number),
+        Owned::Float(float) | Owned::Number(WrittenNumber { float, .. }) => (*float, *float),
         Owned::Int(number) => around(*number as f64, |float| order_of_int(float, *number)),
         Owned::Decimal(digits, scale) => around_decimal(*digits, *scale)?,
         _ => return None,
@@ -490,6 +490,7 @@ fn decimal(literal: &Owned, scale: i8) -> Option<Scaled> {
     let (digits, own) = match literal {
         Owned::Int(number) => (i256::from_i128(*number), 0),
         Owned::Decimal(digits, scale) => (*digits, i32::from(*scale)),
+        Owned::Number(number) => (number.digits, number.exponent.checked_neg()?),
         Owned::Float(number) if number.is_nan() => return Some((i256::MAX, i256::MIN)),
         Owned::Float(number) if number.fract() == 0.0 => match whole(*number) {
             Some(digits) => (digits, 0),
@@ -501,7 +502,7 @@ fn decimal(literal: &Owned, scale: i8) -> Option<Scaled> {
         },
         _ => return None,
     };
-    let steps = i32::from(scale) - own;
+    let steps = i32::from(scale).saturating_sub(own);
     let Some(power) = i256::from_i128(10).checked_pow(steps.unsigned_abs()) else {
         // Beyond any number of digits.
         return Some(match (digits.cmp(&i256::ZERO), steps > 0) {

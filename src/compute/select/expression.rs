@@ -158,6 +158,9 @@ impl Neg for Expression {
         if let ExpressionNode::Literal(Literal(Owned::Int(number))) = self.0 {
             return Literal(Owned::Int(number.saturating_neg())).into();
         }
+        if let ExpressionNode::Literal(Literal(Owned::Number(number))) = self.0 {
+            return Literal(Owned::Number(number.negated())).into();
+        }
         // Of 0 it makes the zero below it, if there is one.
         self.arithmetic(Arithmetic::Multiply, Value::Int(-1).into())
     }

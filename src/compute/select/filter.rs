@@ -16,7 +16,7 @@ use super::take::{BATCH, Picked, gather_picked};
 use crate::array::{Value, has_room};
 use crate::compute::frame::{BLOCK, Frame};
 use crate::dataset::{Dataset, Piece};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::map::ChangeCheck;
 use crate::parallel;
 use crate::types::type_name;
@@ -293,7 +293,7 @@ pub(in crate::compute) fn check_found(dataset: &Dataset, most: u64) -> Result<()
     if has_room(most) || dataset.stored_bytes()? >= most / 64 {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Io, format!("rows found among {} have no room in memory", dataset.len()?)))
+    Err(Error::no_memory(format!("rows found among {} have no room in memory", dataset.len()?)))
 }
 
 /// The dataset's rows in `block` for which the condition is true.

@@ -10,7 +10,7 @@ use arrow_schema::{DataType, Schema};
 use chrono::{DateTime, Datelike, FixedOffset};
 
 use super::expression::{Arithmetic, DEEPEST, Expression, ExpressionNode, LARGEST, TimePart};
-use super::literal::Owned;
+use super::literal::{Owned, WrittenNumber};
 use super::mask::{Mask, nulls};
 use super::numbers::{
     ComputedNumbers, Values, floats, integers, load_floats, load_integers, load_whole_parts, overflows, truncated,
@@ -201,7 +201,9 @@ fn number_of(data_type: &DataType) -> Option<(NumberKind, Width)> {
 fn number_in(literal: &Owned) -> Option<(FormulaNode, NumberKind)> {
     match literal {
         Owned::Int(number) => Some((FormulaNode::Integer(i64::try_from(*number).ok()?), NumberKind::Integer)),
-        Owned::Float(number) => Some((FormulaNode::Float(*number), NumberKind::Float64)),
+        Owned::Float(float) | Owned::Number(WrittenNumber { float, .. }) => {
+            Some((FormulaNode::Float(*float), NumberKind::Float64))
+        }
         _ => None,
     }
 }
@@ -224,7 +226,7 @@ fn cast_of(data_type: &DataType, kind: NumberKind) -> Option<NumberKind> {
         // Its values need not fit into integers of 64 bits.
         UInt64 if kind != NumberKind::Integer => Some(kind),
         Boolean | Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_) => Some(NumberKind::Integer),
-        other if is_decimal(other) => Some(if kind == NumberKind::Integer { kind } else { NumberKind::Float64 }),
+        other if is_decimal(other) => Some(kind),
         other => number_of(other).map(|(kind, _)| kind),
     }
 }

@@ -80,6 +80,7 @@ pub(super) enum Owned {
     Int(i128),
     Float(f64),
     Decimal(i256, i8),
+    Number(WrittenNumber),
     Str(String),
     Bytes(Vec<u8>),
     Date(i64),
@@ -89,6 +90,35 @@ pub(super) enum Owned {
     Duration(i64, TimeUnit),
     /// Describes a value that can't be compared.
     Other(String),
+}
+
+/// A number as it is written: the nearest float, and exactly `digits × 10^exponent`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WrittenNumber {
+    pub float: f64,
+    pub digits: i256,
+    pub exponent: i32,
+}
+
+impl WrittenNumber {
+    /// Reads digits with or without a sign, a point and an exponent; `None` for others, and for more digits than 76.
+    fn parse(text: &str) -> Option<WrittenNumber> {
+        let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+            Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
+            None => (text, 0),
+        };
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let fraction = fraction.trim_end_matches('0');
+        let exponent = exponent.checked_sub(i32::try_from(fraction.len()).ok()?)?;
+        let digits = format!("{whole}{fraction}");
+        let digits = if fraction.is_empty() && ["", "-", "+"].contains(&whole) { "0" } else { &digits };
+        Some(WrittenNumber { float: text.parse().ok()?, digits: i256::from_string(digits)?, exponent })
+    }
+
+    pub(super) fn negated(self) -> WrittenNumber {
+        // As a number that is written has no more than 76 digits, its negative fits.
+        WrittenNumber { float: -self.float, digits: self.digits.wrapping_neg(), ..self }
+    }
 }
 
 impl From<Value<'_>> for Literal {
@@ -115,6 +145,17 @@ impl From<Value<'_>> for Literal {
 }
 
 impl Literal {
+    /// A number as it is written, `12.50` or `-1e-3`: what it is compared with decides how. Integers and decimals are
+    /// compared with exactly that number, of up to 76 digits, and floats with the nearest float. `None` if `text` is no
+    /// number; the names of special floats are none.
+    pub fn number(text: &str) -> Option<Literal> {
+        if let Ok(whole) = text.parse::<i128>() {
+            return Some(Literal(Owned::Int(whole)));
+        }
+        let float = text.parse::<f64>().ok().filter(|_| text.contains(|c: char| c.is_ascii_digit()))?;
+        Some(Literal(WrittenNumber::parse(text).map_or(Owned::Float(float), Owned::Number)))
+    }
+
     /// Whether nothing comes before or after it.
     pub(super) fn is_unordered(&self) -> bool {
         matches!(&self.0, Owned::Null | Owned::Other(_)) || matches!(&self.0, Owned::Float(number) if number.is_nan())
@@ -166,6 +207,10 @@ impl fmt::Display for Literal {
             Owned::Bool(flag) => write!(f, "{flag}"),
             Owned::Int(number) => write!(f, "{number}"),
             Owned::Float(number) => write!(f, "{number:?}"),
+            Owned::Number(WrittenNumber { digits, exponent, .. }) => match i8::try_from(exponent.saturating_neg()) {
+                Ok(scale) => write!(f, "{}", Value::Decimal { digits: *digits, scale }),
+                Err(_) => write!(f, "{digits}e{exponent}"),
+            },
             Owned::Decimal(digits, scale) => write!(f, "{}", Value::Decimal { digits: *digits, scale: *scale }),
             Owned::Str(text) => write!(f, "{text:?}"),
             Owned::Bytes(bytes) => write!(f, "{bytes:?}"),

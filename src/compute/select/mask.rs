@@ -80,6 +80,15 @@ impl Mask {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
+    /// The first and the last set bit.
+    pub(in crate::compute) fn ends(&self) -> Option<(usize, usize)> {
+        let first = self.words.iter().position(|word| *word != 0)?;
+        let last = self.words.iter().rposition(|word| *word != 0)?;
+        let before = self.words[first].trailing_zeros() as usize;
+        let behind = self.words[last].leading_zeros() as usize;
+        Some((first * 64 + before, last * 64 + 63 - behind))
+    }
+
     /// The number of set bits before row `row`.
     pub(super) fn count_before(&self, row: usize) -> usize {
         let whole: usize = self.words[..row / 64].iter().map(|word| word.count_ones() as usize).sum();

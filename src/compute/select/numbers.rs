@@ -9,7 +9,7 @@ use half::f16;
 
 use super::expression::Arithmetic;
 use crate::array::access::{Bits, dictionary_of, entry_of, fixed_values};
-use crate::compute::kernels::decimal_to_f64;
+use crate::array::{decimal_to_f32, decimal_to_f64};
 use crate::error::{Error, Result};
 use crate::types::type_name;
 
@@ -209,7 +209,10 @@ pub(super) fn load_floats(array: &ArrayData, rows: &Range<usize>, is_short: bool
     use DataType::*;
     let (array, places) = places(array, rows)?;
     let places = &places;
-    let decimal = |digits: i128, scale: i8| decimal_to_f64(i256::from_i128(digits), scale);
+    let wide_decimal = |digits: i256, scale: i8| {
+        if is_short { decimal_to_f32(digits, scale).into() } else { decimal_to_f64(digits, scale) }
+    };
+    let decimal = |digits: i128, scale: i8| wide_decimal(i256::from_i128(digits), scale);
     Ok(Values::Each(match array.data_type() {
         Float64 => each::<8, _>(array, places, f64::from_le_bytes)?,
         Float32 => each::<4, _>(array, places, |raw| f32::from_le_bytes(raw).into())?,
@@ -219,7 +222,7 @@ pub(super) fn load_floats(array: &ArrayData, rows: &Range<usize>, is_short: bool
         Decimal32(_, s) => each::<4, _>(array, places, |raw| decimal(i32::from_le_bytes(raw).into(), *s))?,
         Decimal64(_, s) => each::<8, _>(array, places, |raw| decimal(i64::from_le_bytes(raw).into(), *s))?,
         Decimal128(_, s) => each::<16, _>(array, places, |raw| decimal(i128::from_le_bytes(raw), *s))?,
-        Decimal256(_, s) => each::<32, _>(array, places, |raw| decimal_to_f64(i256::from_le_bytes(raw), *s))?,
+        Decimal256(_, s) => each::<32, _>(array, places, |raw| wide_decimal(i256::from_le_bytes(raw), *s))?,
         _ => load_integers_at(array, places)?.into_iter().map(|number| number as f64).collect(),
     }))
 }

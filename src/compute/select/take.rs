@@ -140,7 +140,7 @@ fn check_memory(made: u64) -> Result<()> {
     if made < LITTLE || free_memory().is_none_or(|free| free > LITTLE) {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Io, format!("no memory is left for more rows than those of {made} bytes; take fewer")))
+    Err(Error::no_memory(format!("no memory is left for more rows than those of {made} bytes; take fewer")))
 }
 
 /// Rows of a future batch: their source batches, and the rows in them.

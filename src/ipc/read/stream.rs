@@ -530,7 +530,7 @@ impl<R: Read> MessageSource<R> {
         let mut bytes = Vec::new();
         while bytes.len() < len {
             let step = (len - bytes.len()).min(bytes.len().max(FIRST));
-            let none = |_| Error::new(ErrorKind::Io, format!("no memory for a message of {len} bytes"));
+            let none = |_| Error::no_memory(format!("no memory for a message of {len} bytes"));
             bytes.try_reserve_exact(step).map_err(none)?;
             let came = (&mut self.input).take(step as u64).read_to_end(&mut bytes).map_err(|e| failed(&e))?;
             self.at += came;

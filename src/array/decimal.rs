@@ -1,0 +1,210 @@
+//! Decimals as the nearest floats.
+
+use std::fmt::Write;
+
+use arrow_buffer::i256;
+
+/// The powers of ten that are floats.
+const POWERS: [f64; 23] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20,
+    1e21, 1e22,
+];
+/// Up to here every integer is a float.
+const EXACT: u64 = 1 << 53;
+/// Digits of a quotient after which a rest can't change the nearest float: a quotient of 10^-76 / 2^64 is at least 10^-132
+/// away from the middle of two floats that it is not.
+const QUOTIENT_DIGITS: i32 = 7 * CHUNK_DIGITS;
+/// Digits that are divided at once.
+const CHUNK_DIGITS: i32 = 19;
+const CHUNK: u128 = 10u128.pow(CHUNK_DIGITS as u32);
+
+/// The float nearest to `digits × 10^-scale`.
+#[doc(hidden)]
+#[inline]
+pub fn decimal_to_f64(digits: i256, scale: i8) -> f64 {
+    decimal_quotient(digits, scale, 1)
+}
+
+/// The float of 32 bits nearest to `digits × 10^-scale`, which the nearest to that of 64 bits need not be.
+#[cfg(feature = "compute")]
+pub(crate) fn decimal_to_f32(digits: i256, scale: i8) -> f32 {
+    // Digits with an exponent are read to the nearest float, however many there are.
+    format!("{digits}e{}", -i32::from(scale)).parse().unwrap_or(f32::NAN)
+}
+
+/// The float nearest to `digits × 10^-scale / count`; NaN for a `count` of 0.
+#[inline]
+pub(crate) fn decimal_quotient(digits: i256, scale: i8, count: u64) -> f64 {
+    match small_quotient(digits, scale, count) {
+        Some(quotient) => quotient,
+        None => long_quotient(digits, scale, count),
+    }
+}
+
+/// The quotient of numbers that are floats, which a single operation rounds; `None` if they are not.
+#[inline]
+fn small_quotient(digits: i256, scale: i8, count: u64) -> Option<f64> {
+    let digits = i64::try_from(digits.to_i128()?).ok()?;
+    let power = *POWERS.get(usize::from(scale.unsigned_abs()))?;
+    if digits.unsigned_abs() > EXACT {
+        return None;
+    }
+    match count {
+        1 if scale < 0 => Some(digits as f64 * power),
+        1 => Some(digits as f64 / power),
+        _ if scale < 0 => None,
+        // Floats up to 2^53 were not rounded.
+        _ => {
+            Some(count as f64 * power).filter(|&divisor| divisor < EXACT as f64).map(|divisor| digits as f64 / divisor)
+        }
+    }
+}
+
+#[cold]
+fn long_quotient(digits: i256, scale: i8, count: u64) -> f64 {
+    let divisor = i256::from_i128(count.into());
+    let (Some(whole), Some(rest)) = (digits.checked_div(divisor), digits.checked_rem(divisor)) else { return f64::NAN };
+    let sign = if digits.is_negative() { "-" } else { "" };
+    let mut text = match whole.to_i128() {
+        Some(whole) => format!("{sign}{}", whole.unsigned_abs()),
+        None => whole.to_string(),
+    };
+    let mut rest = rest.wrapping_abs().as_i128().unsigned_abs();
+    let mut exponent = -i32::from(scale);
+    while rest > 0 && exponent > -i32::from(scale) - QUOTIENT_DIGITS {
+        // A rest is less than 2^64, and so is ten to the power of 19. Text takes whatever is written to it.
+        let _ = write!(text, "{:019}", rest * CHUNK / u128::from(count));
+        rest = rest * CHUNK % u128::from(count);
+        exponent -= CHUNK_DIGITS;
+    }
+    if rest > 0 {
+        text.push('1');
+        exponent -= 1;
+    }
+    let _ = write!(text, "e{exponent}");
+    // Digits with an exponent are read to the nearest float, however many there are.
+    text.parse().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Ordering;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A product of ten and twos, as digits of 32 bits from the lowest.
+    fn big(mut number: u128, tens: u32, twos: u32) -> Vec<u32> {
+        let mut digits = Vec::new();
+        while number > 0 {
+            digits.push(number as u32);
+            number >>= 32;
+        }
+        let mut times = |factor: u64| {
+            let mut carry = 0;
+            for digit in &mut digits {
+                let product = u64::from(*digit) * factor + carry;
+                *digit = product as u32;
+                carry = product >> 32;
+            }
+            if carry > 0 {
+                digits.push(carry as u32);
+            }
+        };
+        (0..tens).for_each(|_| times(10));
+        (0..twos).for_each(|_| times(2));
+        digits
+    }
+
+    /// The product of both.
+    fn product(a: &[u32], b: &[u32]) -> Vec<u32> {
+        let mut digits = vec![0u32; a.len() + b.len() + 1];
+        for (i, &x) in a.iter().enumerate() {
+            let mut carry = 0;
+            for (j, &y) in b.iter().chain([&0, &0]).enumerate().take(digits.len() - i) {
+                let sum = u64::from(digits[i + j]) + u64::from(x) * u64::from(y) + carry;
+                digits[i + j] = sum as u32;
+                carry = sum >> 32;
+            }
+        }
+        digits
+    }
+
+    fn order(a: &[u32], b: &[u32]) -> Ordering {
+        let digit = |digits: &[u32], at: usize| digits.get(at).copied().unwrap_or(0);
+        (0..a.len().max(b.len()))
+            .rev()
+            .map(|at| digit(a, at).cmp(&digit(b, at)))
+            .find(|o| o.is_ne())
+            .unwrap_or(Ordering::Equal)
+    }
+
+    /// How `digits / 10^scale / count` compares with the middle of `float`, which is positive, and the next one.
+    fn beside_middle(digits: u128, scale: i8, count: u64, float: f64) -> Ordering {
+        let exponent = (float.to_bits() >> 52) as i32 - 1075;
+        let middle = u128::from(float.to_bits() & ((1 << 52) - 1) | 1 << 52) * 2 + 1;
+        let up = |exponent: i32| exponent.max(0) as u32;
+        // digits × 10^-scale against middle × 2^(exponent - 1) × count, both without fractions.
+        let number = big(digits, up(-i32::from(scale)), up(1 - exponent));
+        let middle = product(&big(middle, up(i32::from(scale)), up(exponent - 1)), &big(count.into(), 0, 0));
+        order(&number, &middle)
+    }
+
+    #[test]
+    fn what_has_few_digits_is_the_float_that_is_written_so() {
+        for (digits, scale, expected) in [
+            (5 * 10i128.pow(36), 37, 0.5),
+            (10i128.pow(24), 25, 0.1),
+            (1, 38, 1e-38),
+            (-123, 2, -1.23),
+            (7, -3, 7e3),
+            (7, -40, 7e40),
+            (0, 76, 0.0),
+            (9_007_199_254_740_993, 0, 9_007_199_254_740_992.0),
+            (i128::MAX, 0, 2f64.powi(127)),
+            (i128::MIN, 0, -(2f64.powi(127))),
+        ] {
+            assert_eq!(decimal_to_f64(i256::from_i128(digits), scale), expected, "{digits} {scale}");
+        }
+        assert_eq!(decimal_to_f64(i256::MIN, 0), -(2f64.powi(255)));
+        assert_eq!(decimal_to_f64(i256::MAX, 0), 2f64.powi(255));
+        assert!(decimal_quotient(i256::ONE, 0, 0).is_nan());
+    }
+
+    #[test]
+    fn a_quotient_is_rounded_once() {
+        let quotient = |digits: i128, scale, count| decimal_quotient(i256::from_i128(digits), scale, count);
+        // 0.6 / 3 of floats is not 0.2.
+        assert_eq!(quotient(6, 1, 3), 0.2);
+        assert_eq!(quotient(6 * 10i128.pow(29), 30, 3), 0.2);
+        assert_eq!(quotient(-1, 0, 3), -1.0 / 3.0);
+        assert_eq!(quotient(3 << 53, 0, 3), 2f64.powi(53));
+        assert_eq!(quotient(7, -2, 7), 100.0);
+    }
+
+    proptest! {
+        #[test]
+        fn no_float_is_nearer(
+            digits in 1..i128::MAX, shift in 0u32..127, scale in -20i8..77, count in 1..u64::MAX, few in 0u32..64,
+        ) {
+            let (digits, count) = ((digits >> shift).max(1), (count >> few).max(1));
+            let float = decimal_quotient(i256::from_i128(digits), scale, count);
+            let is_even = float.to_bits() & 1 == 0;
+            let above = beside_middle(digits.unsigned_abs(), scale, count, float);
+            prop_assert!(above.is_lt() || above.is_eq() && is_even, "{float}");
+            let below = beside_middle(digits.unsigned_abs(), scale, count, float.next_down());
+            prop_assert!(below.is_gt() || below.is_eq() && is_even, "{float}");
+            let negative = decimal_quotient(i256::from_i128(-digits), scale, count);
+            prop_assert_eq!(negative, -float);
+        }
+
+        #[test]
+        fn floats_of_32_bits_are_rounded_once(digits in any::<i64>(), shift in 0u32..63, scale in 0i8..38) {
+            let digits = i256::from_i128((digits >> shift).into());
+            let float = decimal_to_f32(digits, scale);
+            let exact = decimal_to_f64(digits, scale);
+            prop_assert!((f64::from(float) - exact).abs() <= (f64::from(float.next_up()) - f64::from(float)).abs());
+        }
+    }
+}
