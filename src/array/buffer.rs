@@ -16,7 +16,7 @@ use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::{DataType, Fields, UnionMode};
 
 use super::fetch::{Fetch, ensure};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::map::{GrowableBuffer, Mapping, UnmappedFile, free_memory, guard, mappings_are_scarce};
 use crate::types::{fixed_size, fixed_size_or_none, type_name};
 use crate::waits;

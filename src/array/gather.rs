@@ -43,6 +43,15 @@ pub(crate) fn gather_column(field: &Field, from: &[&Unchecked], picks: &[Pick]) 
     gather_as(field.data_type(), field.dict_is_ordered() == Some(true), from, picks)
 }
 
+/// As [`gather_column`], of what is inside of other values. Nothing is compared by its order there, so that rows are gathered whose
+/// categories contradict each other.
+fn gather_inside(field: &Field, from: &[&Unchecked], picks: &[Pick]) -> Result<Unchecked> {
+    match gather_column(field, from, picks) {
+        Err(e) if e.kind() == ErrorKind::InvalidArgument => gather(field.data_type(), from, picks),
+        gathered => gathered,
+    }
+}
+
 fn gather_as(data_type: &DataType, is_ordered: bool, from: &[&Unchecked], picks: &[Pick]) -> Result<Unchecked> {
     use DataType::*;
     let validity = if layout(data_type).has_validity() { validity(from, picks) } else { None };
@@ -347,7 +356,7 @@ fn items(field: &FieldRef, values: &[&Unchecked], spans: &[ItemRange]) -> Result
     // There may be room for those of fewer rows.
     let mut picks = room_for::<Pick>(len as u64, "items of lists").map_err(|e| Error::unsupported(e.message()))?;
     spans.iter().for_each(|(array, items)| picks.extend(items.clone().map(|item| (*array, item))));
-    gather_column(field, values, &picks)
+    gather_inside(field, values, &picks)
 }
 
 fn has_nulls(array: &Unchecked) -> bool {
@@ -462,7 +471,7 @@ fn child(field: &FieldRef, from: &[&Unchecked], number: usize, picks: &[Pick]) -
     if picks.iter().any(outside) {
         return Err(no_rows_of(field));
     }
-    gather_column(field, &children, picks)
+    gather_inside(field, &children, picks)
 }
 
 /// Child number `number` of each of the arrays.
