@@ -693,7 +693,7 @@ mod tests {
     fn decimals_are_compared_with_numbers_as_they_are_written() {
         let digits = [1_123_456_789_012_345_678, 1_123_456_789_012_345_679, 1_500_000_000_000_000_000];
         let narrow = Decimal128Array::from(digits.to_vec()).with_precision_and_scale(38, 18).unwrap();
-        let wide = digits.map(|digits: i128| digits.to_string().parse().unwrap());
+        let wide = digits.map(arrow_buffer::i256::from_i128);
         let wide = Decimal256Array::from(wide.to_vec()).with_precision_and_scale(76, 18).unwrap();
         let named = DictionaryArray::<Int32Type>::new(vec![0, 1, 2].into(), Arc::new(narrow.clone()));
         let numbers = Int64Array::from(vec![9_007_199_254_740_992, 9_007_199_254_740_993, 3]);
