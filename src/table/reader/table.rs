@@ -18,9 +18,7 @@ use arrow_schema::{FieldRef, Schema, SchemaRef};
 
 use super::chain;
 use super::chain::{Chain, open_dense, open_last, repeated};
-use super::history::{
-    Entry, History, Opened, OpenedEntry, Snapshot, Table, positions_said, removed, replaced, settings_of,
-};
+use super::history::{self, Entry, History, Opened, OpenedEntry, Snapshot, Table, positions_said, settings_of};
 use super::segment::Segment;
 use crate::array::Unchecked;
 #[cfg(feature = "compute")]
@@ -76,7 +74,7 @@ fn of_chain(folder: &Path, options: ReadOptions, chain: Chain, before: Option<Be
     }
     // A dense segment was opened by its name, which another directory may have as well.
     if dense.is_some() && FileId::find(folder)? != chain.folder_id {
-        return Err(replaced(folder));
+        return Err(history::replaced(folder));
     }
     // Segments read with another schema, or from another directory, can't be shared.
     let folder_id = chain.folder_id;
@@ -334,7 +332,7 @@ impl Live {
         let known = Some(segment).filter(|segment| segment.replayed.is_none() && !is_behind);
         let before = (&self.table, self.history.as_deref(), known);
         let newer = of_chain(&self.table.folder, self.table.options, chain, Some(before))?;
-        newer.ok_or_else(|| replaced(&self.table.folder))
+        newer.ok_or_else(|| history::replaced(&self.table.folder))
     }
 }
 
@@ -407,7 +405,7 @@ fn refreshed(history: &History) -> Result<Dataset> {
     }
     let newer =
         of_chain(&history.table.folder, history.table.options, chain, Some((&history.table, Some(history), None)))?;
-    newer.ok_or_else(|| replaced(&history.table.folder))
+    newer.ok_or_else(|| history::replaced(&history.table.folder))
 }
 
 impl Dataset {
@@ -657,9 +655,9 @@ pub(super) fn still_there(dataset: &Dataset) -> Result<Dataset> {
     let path = live.snapshot.segment.path();
     // An empty segment may be replaced by a larger one of the same name.
     if live.snapshot.record.rows() == 0 && exists(path)? {
-        return open(&live.table.folder, live.table.options)?.ok_or_else(|| removed(path));
+        return open(&live.table.folder, live.table.options)?.ok_or_else(|| history::removed(path));
     }
-    Err(removed(path))
+    Err(history::removed(path))
 }
 
 /// The whole table `newest` without the segments before row number `next` that are open: whoever has their rows keeps
