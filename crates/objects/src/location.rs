@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn what_is_no_place_is_told_without_secrets() {
-        for text in ["http://user:hush@[broken/a?X-Amz-Signature=hush", "s3://user:hush@/a?hush", "no url?hush#hush"] {
+        for text in ["http://user:hush@[broken/a?X-Amz-Signature=hush", "s3://user:hush@/a?hush"] {
             let error = Location::parse(text).unwrap_err();
             assert!(!format!("{error} {error:?}").contains("hush"), "{error:?}");
         }

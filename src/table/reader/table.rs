@@ -685,7 +685,7 @@ pub(super) fn has_sealed(rows: &Dataset) -> bool {
 pub(super) fn reopened(dataset: &Dataset) -> Result<Dataset> {
     let table = dataset.pieces().last().and_then(table_of);
     let table = table.ok_or_else(|| Error::internal("a follower of something that is no table"))?;
-    open(&table.folder, table.options)?.ok_or_else(|| removed(&table.folder))
+    open(&table.folder, table.options)?.ok_or_else(|| history::removed(&table.folder))
 }
 
 /// Checks that a follower of `before`, at row number `next`, continues with the same rows in `newest`: another
