@@ -52,6 +52,7 @@ fn small_quotient(digits: i256, scale: i8, count: u64) -> Option<f64> {
     match count {
         1 if scale < 0 => Some(digits as f64 * power),
         1 => Some(digits as f64 / power),
+        0 => None,
         _ if scale < 0 => None,
         // Floats up to 2^53 were not rounded.
         _ => {
