@@ -661,7 +661,10 @@ pub fn forks() -> u64 {
 pub fn is_first_thread() -> bool {
     #[cfg(target_os = "linux")]
     // SAFETY: neither call takes anything, or fails.
-    let (thread, process) = unsafe { (libc::gettid(), libc::getpid()) };
+    let thread = unsafe { libc::gettid() };
+    #[cfg(target_os = "linux")]
+    // SAFETY: as above.
+    let process = unsafe { libc::getpid() };
     #[cfg(not(target_os = "linux"))]
     let (thread, process) = (0, 0);
     thread == process

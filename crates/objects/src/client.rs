@@ -121,7 +121,8 @@ fn elsewhere(request: HttpRequest, answer: &HttpResponse) -> Result<Option<HttpR
     }
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     let is_same = here.origin() == there.origin();
-    if !is_read && !(is_same && keeps_method) {
+    let may_follow = is_read || is_same && keeps_method;
+    if !may_follow {
         return Err(refused(Redirect::OfWrite(host)));
     }
     let (mut parts, body) = request.into_parts();
