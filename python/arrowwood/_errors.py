@@ -13,7 +13,10 @@ class Error(Exception):
     """
 
     def __init__(self, message: str = "", path: str | None = None, errno: int | None = None) -> None:
-        super().__init__(message)
+        from arrowwood import _arrowwood
+
+        # URLs may have passwords and signatures.
+        super().__init__(_arrowwood._without_secrets(message))
         self.path: str | None = path
         # OSError has slots of its own for these two, which must be set after its __init__.
         self.errno: int | None = errno
