@@ -157,7 +157,7 @@ def test_what_is_refused():
     for wrong, says in [
         (lambda: aw.col("n").sqrt, "pl.col"),
         (lambda: aw.col("n").dt.truncate, "dt.truncate"),
-        (lambda: aw.col("n").str.lower, "str.lower"),
+        (lambda: aw.col("n").str.lower, "str.to_lowercase"),
         (lambda: aw.col("n").sum, "ds.aggregate"),
     ]:
         with pytest.raises(AttributeError, match=says):

@@ -116,7 +116,7 @@ OF_DATASETS = {
     "_places": lambda ds: ds._places(),
     "_repr_html_": lambda ds: ds._repr_html_(),
     "_view_of": lambda ds: ds._view_of(np.array([5, 6]).tobytes())[0],
-    "_widened": lambda ds: ds._widened(),
+    "_fitted": lambda ds: ds._fitted([]),
     "aggregate": lambda ds: ds.aggregate("flag", sum="n").to_pylist(),
     "batches": lambda ds: ds.batches()[1][0],
     "collect": lambda ds: ds.collect()[0],
@@ -155,8 +155,8 @@ OF_DATASETS = {
 # Names of which the values play no part: what the footer says, and what refuses.
 NO_DATASETS = """
     __arrow_c_schema__ __datafusion_table_provider__ __doc__ __eq__ __ge__ __getattribute__ __getattr__ __gt__ __hash__ __le__
-    __lt__ __module__ __ne__ _dtypes _in_partition _ipython_key_completions_ _pick _with_names between column column_names
-    columns dtypes first_row num_columns partitions path rename schema select sorted_by
+    __lt__ __module__ __ne__ _check_versions _dtypes _in_partition _ipython_key_completions_ _pick _versions _with_names between column
+    column_names columns dtypes first_row keys num_columns partitions path rename schema select sorted_by
 """.split()
 
 OF_COLUMNS = {
