@@ -1,6 +1,6 @@
 //! Stores rows as columns, in files and in memory.
 //!
-//! In reading order: `plan` (the buffers of a schema), `arrays` (arrays over them), `block` (some rows of a column, read back), `entries` (dictionaries), `sink`
+//! In reading order: `plan` (the buffers of a schema), `arrays` (arrays over them), `block` (some rows of a column, read back), `entries` and `keys` (dictionaries), `sink`
 //! (the destination of rows), `straight` and `children` (which rows of children belong to which rows), `append` (batches), `row` (one row at a time), `builder` (rows in memory), `collect` (a
 //! dataset as one batch), `read_all` (a stream as one batch). Uses `ipc` and what is below it; `table` is built on it.
 
@@ -13,6 +13,7 @@ mod builder;
 mod children;
 mod collect;
 mod entries;
+mod keys;
 mod plan;
 mod read_all;
 mod row;
