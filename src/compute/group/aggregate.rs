@@ -17,7 +17,7 @@ use super::fused::Fused;
 use super::groups::{GroupMemory, Groups, check_claim, check_keys, group, with_plain_booleans};
 use super::outcome::{self, Function};
 use super::partition::{CHUNK, NeededColumns, PARTITIONS, Wave};
-use super::state::{End, GroupState, StateKind, ValueKind, is_integer};
+use super::state::{GroupState, StateKind, ValueKind, is_integer};
 use super::table::{GroupTable, Grouped};
 use crate::array::slice;
 use crate::compute::frame::{Frame, RowRanks, ValueOrder};
@@ -350,11 +350,7 @@ impl GroupPlan {
             None => (StateKind::Rows, DataType::Null, Function::Count, None),
             Some((expression, function)) => {
                 let (column, of) = self.column(dataset, expression, *function)?;
-                let kind = match self.extreme_category(column, *function) {
-                    Some(kind) => Some(kind),
-                    None => outcome::kind_of(*function, &of, column),
-                };
-                let kind = kind.ok_or_else(|| {
+                let kind = outcome::kind_of(*function, &of, column, self.is_ordered(column)).ok_or_else(|| {
                     let shown = match expression.name() {
                         Some(name) => format!("column '{name}'"),
                         None => expression.to_string(),
@@ -367,7 +363,8 @@ impl GroupPlan {
         };
         let kind = self.number_of(kind);
         let is_nullable = !matches!(function, Function::Count | Function::NUnique);
-        let is_own = |column: &usize| is_row(function) || self.extreme_category(*column, function).is_some();
+        let is_extreme = matches!(function, Function::Min | Function::Max);
+        let is_own = |column: &usize| is_row(function) || is_extreme && self.is_ordered(*column);
         let field = match column.filter(is_own) {
             Some(column) => dataset.schema().field(column).clone().with_name(&output.name).with_nullable(true),
             None => Field::new(&output.name, outcome::type_of(function, &of), is_nullable),
@@ -395,15 +392,9 @@ impl GroupPlan {
         self.finish(dataset, &frame, &found).map(Some)
     }
 
-    /// The state for the extreme of ordered categories.
-    fn extreme_category(&self, column: usize, function: Function) -> Option<StateKind> {
-        let end = match function {
-            Function::Min => End::Least,
-            Function::Max => End::Most,
-            _ => return None,
-        };
-        let is_known = self.orders.iter().any(|(known, _)| *known == column);
-        is_known.then_some(StateKind::Extreme { end, values: ValueKind::Texts, column })
+    /// Whether a column's values have an order that is not that of their bytes.
+    fn is_ordered(&self, column: usize) -> bool {
+        self.orders.iter().any(|(known, _)| *known == column)
     }
 
     /// The number of a column, or of what is computed, and the type of its values.
@@ -412,7 +403,7 @@ impl GroupPlan {
         if let Some(name) = of.name() {
             let column = dataset.index_of(name)?;
             if matches!(function, Function::Min | Function::Max)
-                && self.orders.iter().all(|(known, _)| *known != column)
+                && !self.is_ordered(column)
                 && let Some(categories) = Categories::of(dataset, column)?
             {
                 self.orders.push((column, Box::new(categories)));

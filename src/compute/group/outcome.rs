@@ -110,8 +110,9 @@ pub(super) fn type_of(function: Function, of: &DataType) -> DataType {
     }
 }
 
-/// The state that `function` of a column needs; `None` if the type does not support it.
-pub(super) fn kind_of(function: Function, data_type: &DataType, column: usize) -> Option<StateKind> {
+/// The state that `function` of a column needs; `None` if the type does not support it. Values that are ordered have an order that is
+/// not that of their bytes.
+pub(super) fn kind_of(function: Function, data_type: &DataType, column: usize, is_ordered: bool) -> Option<StateKind> {
     use DataType::*;
     let is_float = data_type.is_floating();
     let is_wide = matches!(data_type, Decimal128(..) | Decimal256(..));
@@ -121,7 +122,9 @@ pub(super) fn kind_of(function: Function, data_type: &DataType, column: usize) -
         other => is_text_or_binary(other),
     };
     let extreme = |end| {
-        let values = if is_float {
+        let values = if is_ordered {
+            ValueKind::Texts
+        } else if is_float {
             ValueKind::Floats
         } else if is_wide || is_integer(data_type) {
             ValueKind::Integers
