@@ -35,7 +35,7 @@ fn each_lie_is_an_error_that_says_so() {
         (Lie::WholeObject, Unsupported, "ignores ranges"),
         (Lie::Status(403), PermissionDenied, "denies access (403)"),
         (Lie::Status(401), PermissionDenied, "asks for a user and a password (401)"),
-        (Lie::Status(404), NotFound, "no such object"),
+        (Lie::Status(404), NotFound, "has no such file (404)"),
         (Lie::Status(500), Io, "500"),
         (Lie::Size(200_000_000_000), InvalidData, "another range"),
         (Lie::Size(u64::MAX), InvalidData, "bytes"),
