@@ -97,7 +97,7 @@
 //! | `table` | tables that grow: [`Writer`], [`follow`], [`Dataset::refresh`], [`compact`], [`partition_writer`], and [`open`] of them | `collect` |
 //! | `check` | [`check()`], [`repair`] | `table` |
 //! | `compute` | [`Column::sum`], [`Column::quantile`], [`Dataset::take`], [`Dataset::filter`], [`Dataset::between`], [`Dataset::aggregate`] | |
-//! | `text` | CSV and JSON: [`read_csv_from`], [`read_json_from`], [`stream_csv`], [`stream_json`], [`Value::to_json`] | |
+//! | `text` | CSV and JSON: [`read_csv_from`], [`read_json_from`], [`stream_csv`], [`stream_json`], [`Value::to_json`] | `write` |
 //! | `compression` | bodies compressed with lz4 and zstd, read and written | |
 //! | `glob` | [`open`] of patterns such as `ticks-*.arrow` | |
 //!
