@@ -19,7 +19,8 @@ final class Messages {
             // As the C library says it.
             Map.entry("give a timestamp with a zone: as.timestamp.zone", OF_A_ZONE),
             Map.entry(
-                    "give a timestamp without a zone, of the time in the zone that the column is meant in", WITHOUT_A_ZONE),
+                    "give a timestamp without a zone, of the time in the zone that the column is meant in",
+                    WITHOUT_A_ZONE),
             Map.entry("of kind ARROWWOOD_KIND_TIMESTAMP", AS_A_TIME),
             Map.entry("`arrowwood import` or arrowwood_read_csv", "`arrowwood import` or Arrowwood.readCsv"),
             Map.entry("with options.late ARROWWOOD_LATE_ACCEPT", "with WriterOptions.Late.ACCEPT"),
