@@ -20,7 +20,7 @@ use crate::dataset::{Column, Dataset, Part};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::ChangeCheck;
 use crate::types::layout::children;
-use crate::types::{Role, layout, type_name};
+use crate::types::{Role, is_ordered, layout, type_name};
 
 mod foreign;
 
@@ -338,7 +338,7 @@ pub fn export_schema(schema: &Schema) -> Result<FFI_ArrowSchema> {
 pub fn export_field(field: &Field) -> Result<FFI_ArrowSchema> {
     let unfit = |e| Error::unsupported(format!("exporting the field '{}': {e}", field.name().escape_debug()));
     let mut flags = if field.is_nullable() { Flags::NULLABLE } else { Flags::empty() };
-    flags.set(Flags::DICTIONARY_ORDERED, field.dict_is_ordered() == Some(true));
+    flags.set(Flags::DICTIONARY_ORDERED, is_ordered(field));
     flags.set(Flags::MAP_KEYS_SORTED, matches!(field.data_type(), DataType::Map(_, true)));
     export_type(field.data_type())?
         .with_name(field.name())

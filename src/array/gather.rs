@@ -13,7 +13,7 @@ use super::access::{Bits, Texts, fixed_values, fixed_width};
 use super::value::{run_of, value};
 use super::{Parts, Unchecked, Value, cells, filled, merge, room_for};
 use crate::error::{Error, ErrorKind, Result};
-use crate::types::{Role, fixed_size, has_bits, layout};
+use crate::types::{Role, fixed_size, has_bits, is_ordered, layout};
 
 /// A row: the number of its array, and its number there.
 pub(crate) type Pick = (u32, usize);
@@ -40,7 +40,7 @@ pub(crate) fn gather(data_type: &DataType, from: &[&Unchecked], picks: &[Pick]) 
 /// # Errors
 /// As those of `gather`; `InvalidArgument` if ordered dictionaries contradict each other.
 pub(crate) fn gather_column(field: &Field, from: &[&Unchecked], picks: &[Pick]) -> Result<Unchecked> {
-    gather_as(field.data_type(), field.dict_is_ordered() == Some(true), from, picks)
+    gather_as(field.data_type(), is_ordered(field), from, picks)
 }
 
 /// As [`gather_column`], of what is inside of other values. Nothing is compared by its order there, so that rows are gathered whose

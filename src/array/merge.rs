@@ -1,7 +1,7 @@
 //! Dictionary-encoded rows of several arrays: their keys, and one merged dictionary.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
 
 use arrow_buffer::Buffer;
@@ -158,6 +158,20 @@ impl CategoryRanks {
     }
 }
 
+/// Checks that the values of an ordered dictionary have ascending places, but for those that come again.
+#[derive(Debug, Default)]
+pub(crate) struct CategoryOrder {
+    met: HashSet<u64>,
+    last: Option<u64>,
+}
+
+impl CategoryOrder {
+    /// Whether the next value may have this place.
+    pub(crate) fn accepts(&mut self, place: u64) -> bool {
+        !self.met.insert(place) || self.last.replace(place).is_none_or(|last| last < place)
+    }
+}
+
 /// The distinct values of several dictionaries.
 struct Merger<'a> {
     dictionaries: &'a [&'a Unchecked],
@@ -204,23 +218,16 @@ impl<'a> Merger<'a> {
         // Values without bytes are all equal.
         numbers.retain(|&number| self.same_as[number] as usize == number && !is_hollow(self.dictionaries[number]));
         numbers.sort_by_key(|&number| Reverse(self.dictionaries[number].len()));
-        // For each value, the last dictionary that has it, as one may have it twice.
-        let mut met: Vec<Option<usize>> = Vec::new();
         for number in numbers {
-            let mut last = None;
+            let mut order = CategoryOrder::default();
             for key in 0..self.dictionaries[number].len() {
                 let place = self.place(number as u32, Some(key))?;
-                met.resize(self.origins.len(), None);
                 let is_null = self.texts[number].is_some_and(|texts| texts.is_null(key));
-                if is_null || met[place].replace(number) == Some(number) {
-                    continue;
-                }
-                if last.is_some_and(|last| place < last) {
+                if !is_null && !order.accepts(place as u64) {
                     return Err(Error::argument(
                         "the ordered categories of its batches are in different orders; give all of them the same",
                     ));
                 }
-                last = Some(place);
             }
         }
         Ok(())

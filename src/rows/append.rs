@@ -19,7 +19,7 @@ use super::straight::straight;
 use crate::array::cells::view;
 use crate::array::room_for;
 use crate::error::{Error, ErrorKind, Result};
-use crate::types::{field_type_name, type_name};
+use crate::types::{field_type_name, is_ordered, type_name};
 
 /// Size in bytes of the scratch memory through which rebased numbers are copied.
 const CHUNK: usize = 64 << 10;
@@ -78,28 +78,24 @@ impl IncomingRows {
         for (number, node) in plan.columns.iter().enumerate() {
             let array = incoming.arrays[number].clone();
             let name = node.field.name();
-            let given = fields.iter().find(|field| field.name() == name);
-            let gathered = match given {
-                Some(given) => incoming.gather_categories(node, given, &array, entries),
-                None => Ok(()),
-            };
+            let gathered = incoming.gather_categories(node, fields, &array, entries);
             let gathered = gathered.and_then(|()| incoming.gather(node, &array, 0..rows, entries));
             gathered.map_err(|e| e.context(format_args!("column '{name}'")))?;
         }
         Ok(incoming)
     }
 
-    /// Adds all values of a column of ordered categories, whose field is `given`.
+    /// Adds all values of a column of ordered categories, whose field is one of `given`.
     fn gather_categories(
         &mut self,
         node: &PlanNode,
-        given: &FieldRef,
+        given: &[FieldRef],
         array: &ArrayData,
         entries: &mut [Entries],
     ) -> Result<()> {
-        let is_ordered = [&node.field, given].iter().all(|field| field.dict_is_ordered() == Some(true));
         if let Storage::Keys { number, .. } = node.kind
-            && is_ordered
+            && is_ordered(&node.field)
+            && given.iter().any(|field| field.name() == node.field.name() && is_ordered(field))
         {
             add_categories(array, &mut entries[number])?;
             self.categories[number] = entries[number].len();

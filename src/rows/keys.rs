@@ -1,6 +1,5 @@
 //! The keys of values in the dictionaries of a table.
 
-use std::collections::HashSet;
 use std::ops::Range;
 
 use arrow_data::ArrayData;
@@ -8,6 +7,7 @@ use arrow_schema::DataType;
 
 use super::entries::Entries;
 use crate::array::access::entry_of;
+use crate::array::merge::CategoryOrder;
 use crate::array::{Value, value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{has_bits, layout};
@@ -43,22 +43,17 @@ pub(super) fn add_categories(array: &ArrayData, entries: &mut Entries) -> Result
         Some(values) if matches!(array.data_type(), DataType::Dictionary(..)) && has_bits(values.data_type()) => values,
         _ => return Ok(()),
     };
-    let mut met = HashSet::new();
-    let mut last = None;
+    let mut order = CategoryOrder::default();
     for row in 0..values.len() {
         let Some(value) = bytes_at(values, row)? else { continue };
         let key = entries.key(value).ok_or_else(|| entries.full())?;
-        if !met.insert(key) {
-            continue;
-        }
-        if last.is_some_and(|last| key < last) {
+        if !order.accepts(key.into()) {
             return Err(Error::new(
                 ErrorKind::SchemaMismatch,
                 "the ordered categories are in another order than those of the rows before; new ones can only be \
                  added behind them",
             ));
         }
-        last = Some(key);
     }
     Ok(())
 }

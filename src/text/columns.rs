@@ -12,13 +12,13 @@ use arrow_array::{
 };
 use arrow_buffer::{ArrowNativeType, IntervalDayTime, IntervalMonthDayNano};
 use arrow_data::ArrayData;
-use arrow_schema::{DataType, Field, FieldRef, Fields, IntervalUnit, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{DataType, Field, Fields, IntervalUnit, Schema, SchemaRef, TimeUnit};
 
 use super::scalar::*;
 use crate::array::gather::gather;
 use crate::array::{Unchecked, to_array, value};
 use crate::error::{Error, ErrorKind, Result};
-use crate::types::{is_text_or_binary, type_name};
+use crate::types::{is_ordered, is_text_or_binary, type_name};
 
 /// Collects the values of a column, from text.
 pub(crate) trait Sink: Finish + Send {
@@ -163,8 +163,7 @@ pub(crate) fn given_schema(schema: &Option<SchemaRef>, overrides: &Fields, dicti
 /// `schema` with the fields of `overrides` in the place of its fields of the same name. Categories are numbered as they come,
 /// so that they are not ordered, whatever it says.
 pub(crate) fn overridden(schema: &SchemaRef, overrides: &Fields) -> Result<SchemaRef> {
-    let is_ordered = |field: &FieldRef| field.dict_is_ordered() == Some(true);
-    if overrides.is_empty() && !schema.fields().iter().any(is_ordered) {
+    if overrides.is_empty() && !schema.fields().iter().any(|field| is_ordered(field)) {
         return Ok(schema.clone());
     }
     let mut fields = schema.fields().to_vec();

@@ -247,6 +247,11 @@ pub(crate) fn has_bits(data_type: &DataType) -> bool {
     }
 }
 
+/// Whether a field has ordered categories: a dictionary whose order is that of its values.
+pub(crate) fn is_ordered(field: &Field) -> bool {
+    field.dict_is_ordered() == Some(true)
+}
+
 /// Whether values are bytes: text or binary, of any layout.
 pub(crate) fn is_text_or_binary(data_type: &DataType) -> bool {
     use DataType::*;

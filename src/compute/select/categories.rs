@@ -13,7 +13,7 @@ use crate::array::{Unchecked, Value, key, value};
 use crate::compute::frame::{Frame, ValueOrder};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
-use crate::types::has_bits;
+use crate::types::{has_bits, is_ordered};
 use crate::visible::visible;
 
 /// The most categories that an error shows.
@@ -47,7 +47,7 @@ impl Categories {
         let field = dataset.schema().field(column);
         let DataType::Dictionary(_, values) = field.data_type() else { return Ok(None) };
         // Values without bytes are all equal.
-        if field.dict_is_ordered() != Some(true) || !has_bits(values) {
+        if !is_ordered(field) || !has_bits(values) {
             return Ok(None);
         }
         let dictionaries = dictionaries(&Frame::of(dataset)?, column)?;

@@ -20,7 +20,7 @@ use crate::array::access::{Texts, dictionary_of, entry_of};
 use crate::compute::frame::Frame;
 use crate::dataset::Dataset;
 use crate::error::Result;
-use crate::types::{is_text_or_binary, type_name};
+use crate::types::{is_ordered, is_text_or_binary, type_name};
 
 /// A predicate on a dataset's columns, by number.
 #[derive(Debug)]
@@ -108,8 +108,8 @@ impl Columns<'_> {
         if let (Some(left), Some(right)) = (a.name(), b.name()) {
             let (first, second) = (self.column(left)?, self.column(right)?);
             let (own, other) = (plain(first.1), plain(second.1));
-            let is_ordered = |column: usize| self.dataset.schema().field(column).dict_is_ordered() == Some(true);
-            if operator.is_order() && (is_ordered(first.0) || is_ordered(second.0)) {
+            let field = |column: usize| self.dataset.schema().field(column);
+            if operator.is_order() && (is_ordered(field(first.0)) || is_ordered(field(second.0))) {
                 return Err(beyond(&format!("the ordered categories of '{left}' and '{right}' can't be compared")));
             }
             if texts_alike(own, other) {

@@ -12,6 +12,7 @@ use super::predicate::{Predicate, PredicateNode, balanced, too_deep};
 use crate::array::Value;
 use crate::dataset::{Bound, ConstantColumn, Dataset, Key, Piece, Zone, Zones};
 use crate::error::{Error, Result};
+use crate::types::is_ordered;
 
 /// A predicate translated for the columns of partitions, and for those with zones.
 enum Sieve {
@@ -129,7 +130,7 @@ impl Sieve {
             PredicateNode::Not(a) => Sieve::Not(sieve(a)?.into()),
             PredicateNode::TooDeep => return Err(too_deep()),
             // What can't be compared is an error where values are looked at.
-            PredicateNode::Compare(of, operator, _) if operator.is_order() && is_ordered(dataset, of)? => {
+            PredicateNode::Compare(of, operator, _) if operator.is_order() && has_categories(dataset, of)? => {
                 Sieve::Unknown
             }
             PredicateNode::Compare(of, operator, literal) => {
@@ -186,10 +187,10 @@ impl Sieve {
 }
 
 /// Whether it is a column of ordered categories, whose order is not that of the bounds of zones.
-fn is_ordered(dataset: &Dataset, of: &Expression) -> Result<bool> {
+fn has_categories(dataset: &Dataset, of: &Expression) -> Result<bool> {
     let Some(name) = of.name() else { return Ok(false) };
     let column = dataset.index_of(name)?;
-    Ok(dataset.schema().field(column).dict_is_ordered() == Some(true))
+    Ok(is_ordered(dataset.schema().field(column)))
 }
 
 /// What a test may be for the values of a zone.

@@ -15,7 +15,7 @@ use crate::ipc::framing::{
     BatchHeader, Compression, DictionaryHeader, IpcSchema, Kind, MessageFrame, MessageHeader, Node, Window, roles_of,
 };
 use crate::map::{Mapping, Mode};
-use crate::types::type_name;
+use crate::types::{is_ordered, type_name};
 use crate::visible::visible;
 
 /// One message of an IPC file or stream.
@@ -270,7 +270,7 @@ fn field_info(node: &Node) -> FieldInfo {
             arrow_schema::DataType::Dictionary(keys, _) => type_name(keys),
             _ => String::new(),
         };
-        (*id, keys, node.field.dict_is_ordered().unwrap_or(false))
+        (*id, keys, is_ordered(&node.field))
     });
     FieldInfo {
         name: node.field.name().clone(),

@@ -7,7 +7,7 @@
 mod canonical;
 mod whole;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_buffer::{BooleanBuffer, Buffer};
@@ -17,11 +17,12 @@ use arrow_schema::DataType;
 use self::canonical::{agree, identity};
 use self::whole::Whole;
 use super::encode::{Body, WrittenKeys, child_of};
+use crate::array::merge::CategoryOrder;
 use crate::array::{Parts, Unchecked, key, slice};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{Format, IpcSchema, Node};
-use crate::types::number_width;
+use crate::types::{is_ordered, number_width};
 
 /// The dictionaries of a file or stream being written.
 pub(super) struct Dictionaries {
@@ -101,7 +102,7 @@ impl Dictionaries {
 
     /// Adds the longest dictionary of each column of ordered categories, so that all others are in the order of its values.
     pub(super) fn gather_longest(&mut self, dataset: &Dataset, columns: &[Node]) -> Result<()> {
-        for (number, node) in columns.iter().enumerate().filter(|(_, node)| is_ordered(node)) {
+        for (number, node) in columns.iter().enumerate().filter(|(_, node)| is_ordered(&node.field)) {
             let mut longest: Option<(usize, ArrayData)> = None;
             for part in dataset.parts() {
                 let part = part?;
@@ -124,7 +125,9 @@ impl Dictionaries {
             self.gather_array(values, dictionary)?;
             let whole = self.wholes.entry(*id).or_insert_with(Whole::new);
             let places = whole.places(dictionary)?;
-            if is_ordered(node) && !places.is_none_or(are_in_order) {
+            let mut order = CategoryOrder::default();
+            if is_ordered(&node.field) && !places.is_none_or(|places| places.iter().all(|&place| order.accepts(place)))
+            {
                 return Err(Error::argument(format!(
                     "the ordered categories of column '{}' are in different orders in its batches; give all of them the same",
                     node.field.name()
@@ -263,17 +266,6 @@ fn rewrite(array: &ArrayData, places: Option<&[u64]>) -> Result<Buffer> {
         }
     }
     Ok(Buffer::from_vec(rewritten))
-}
-
-fn is_ordered(node: &Node) -> bool {
-    node.field.dict_is_ordered() == Some(true)
-}
-
-/// Whether values come in the order of their places, but for those that come again.
-fn are_in_order(places: &[u64]) -> bool {
-    let mut met = HashSet::new();
-    let mut last = 0;
-    places.iter().filter(|&&place| met.insert(place)).all(|&place| std::mem::replace(&mut last, place) <= place)
 }
 
 fn has_dictionary(node: &Node) -> bool {
