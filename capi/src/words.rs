@@ -25,6 +25,7 @@ const WORDS: &[(&str, &str)] = &[
     ("; read_stream reads an Arrow stream as it comes out of one", "; write the stream to a file, and open that"),
     ("; read it as large_utf8 or use a smaller batch_rows", "; read it as large_utf8"),
     ("; use LargeList or a smaller batch_rows", "; use large_list"),
+    ("expected batch_rows of 1 or more, got 0", "expected batches of one row or more"),
     ("with late=\"accept\"", "with options.late ARROWWOOD_LATE_ACCEPT"),
     (", or all of them by follow_partitions", ""),
 ];
