@@ -230,9 +230,9 @@ def time_part(rows, name, dice):
 
 def condition(rows, dice, depth=2):
     drawn = dice.random()
-    if depth == 0 or drawn < 0.5:
+    if depth == 0 or drawn < 0.45:
         return simple(rows, dice)
-    if drawn < 0.65:
+    if drawn < 0.7:
         return ["not", condition(rows, dice, depth - 1)]
     return [dice.choice(["and", "or"]), condition(rows, dice, depth - 1), condition(rows, dice, depth - 1)]
 

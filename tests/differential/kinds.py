@@ -242,7 +242,20 @@ def leaf_that(dice, wanted):
 
 # ---- random values ----
 
-SPECIAL_FLOATS = [math.nan, -0.0, 0.0, math.inf, -math.inf, 1.0, -1.0, 0.1, 2.5, 5e-324, -2.2e-308, 1.7e308, 2.0**53]
+SPECIAL_FLOATS = [
+    math.nan,
+    math.nan,
+    math.copysign(math.nan, -1.0),
+    -0.0,
+    0.0,
+    math.inf,
+    -math.inf,
+    1.0,
+    -1.0,
+    0.1,
+    2.5,
+]
+SPECIAL_FLOATS += [5e-324, -2.2e-308, 1.7e308, 2.0**53, 2.0**63, -(2.0**63)]
 WORDS = ["", "a", "A", "b", "ab", "Aa", "IBM", "żółć", "日本", "🙂", "a.b", "nan", "\0", "a\0", " a", "%", "a\nb"]
 # Texts of views are inline up to 12 bytes; comparisons look at 4, and at 16 of them, first.
 STEMS = ["stem", "eleven char", "twelve chars", "sixteen characte", "x" * 31, "long " * 40]
@@ -314,13 +327,13 @@ def rounded(kind, number):
 
 def random_float(kind, dice):
     match dice.randrange(6):
-        case 0:
+        case 0 | 1:
             return rounded(kind, dice.choice(SPECIAL_FLOATS))
-        case 1:
-            return rounded(kind, struct.unpack("<d", dice.randbytes(8))[0])
         case 2:
-            return rounded(kind, dice.gauss(0, 1000))
+            return rounded(kind, struct.unpack("<d", dice.randbytes(8))[0])
         case 3:
+            return rounded(kind, dice.gauss(0, 1000))
+        case 4:
             return float(dice.randint(-5, 20))
         case _:
             return rounded(kind, dice.randint(-400, 400) / 8)

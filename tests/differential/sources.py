@@ -24,8 +24,9 @@ PLACES = {
     "url": 0,
 }
 
-# How many sets of data are large: they reach the ends of blocks, and take a hundred times as long.
-LARGE = 0.005
+# How many sets of data are large: they reach the ends of blocks, and take a hundred times as long. Others have rows for
+# more than a word of bits.
+LARGE, MIDDLE = 0.01, 0.06
 
 # Those whose columns grow.
 GROWING = ("table", "partitions", "builder")
@@ -34,12 +35,16 @@ GROWING = ("table", "partitions", "builder")
 def draw(dice):
     """A plan: `columns` of `[name, type, values]`, the `batches`' rows, their `layout`, and the `place`."""
     place = dice.choices(list(PLACES), list(PLACES.values()))[0]
-    rows = (
-        dice.choice([0, 1, 2, 3, 8, 9, 17, 40, 64, 65]) if dice.random() > LARGE else dice.choice([4097, 8200, 66_000])
-    )
+    size = dice.random()
+    if size < LARGE:
+        rows = dice.choice([4097, 4097, 4200, 8200, 66_000])
+    elif size < MIDDLE:
+        rows = dice.choice([130, 300, 600])
+    else:
+        rows = dice.choice([0, 1, 2, 3, 8, 9, 17, 40, 64, 65])
     specs = []
-    while len(specs) < (dice.randint(1, 5) if rows < 100 else 2):
-        spec = some_kind(dice, 2 if rows < 100 else 0)
+    while len(specs) < (dice.randint(1, 5) if rows < 1000 else 2):
+        spec = some_kind(dice, 2 if rows < 1000 else 0)
         # Partitions that get other values first have other orders.
         is_sure = place != "partitions" or not has_ranks(made(spec))
         if is_sure and (place not in GROWING or made(spec).can_grow):
@@ -71,7 +76,7 @@ def batches(dice, rows):
     """Lengths of batches; some are empty."""
     lengths, left = [], rows
     while left:
-        count = min(left, dice.choice([1, 2, 3, 7, 8, 30, rows]) if rows < 100 else dice.choice([1, 1000, rows]))
+        count = min(left, dice.choice([1, 2, 3, 7, 8, 30, rows]) if rows < 1000 else dice.choice([1, 1000, rows]))
         lengths.append(count)
         left -= count
         if dice.random() < 0.1:
@@ -91,20 +96,24 @@ def options(plan, dice, rows):
         case "ours":
             own["compression"] = dice.choice([None, None, "lz4", "zstd"])
             own["format"] = dice.choice(["file", "stream"])
-            own["max_rows"] = dice.choice([None, None, 1, 5]) if rows < 100 else None
+            own["max_rows"] = dice.choice([None, None, 1, 5]) if rows < 1000 else None
         case "table":
-            own["segment_rows"] = dice.choice([None, 4, 16]) if rows < 100 else 30_000
+            own["segment_rows"] = dice.choice([None, 2, 4, 16]) if rows < 1000 else 30_000
             # No Python objects stand for some.
             specs = str([spec for _, spec, _ in plan["columns"]])
             own["by_row"] = (
                 dice.random() < 0.2
-                and rows < 100
+                and rows < 1000
                 and not any(word in specs for word in ("union", "interval", "_view", "dictionary"))
             )
             by = [name for name, spec, _ in plan["columns"] if isinstance(spec, str) and can_sort(spec)]
             if by and dice.random() < 0.5:
                 sort_table(plan, dice.choice(by), dice, rows)
-            own["index"] = [name for name, spec, _ in plan["columns"] if dice.random() < 0.2 and can_index(spec)]
+            own["index"] = [
+                name
+                for name, spec, _ in plan["columns"]
+                if can_index(spec) and dice.random() < (0.8 if spec == "utf8" else 0.3)
+            ]
             own["compact"] = dice.random() < 0.3
         case "partitions":
             names = [dice.choice(["a", "b", "c d", "ż/x"]) for _ in range(rows)]

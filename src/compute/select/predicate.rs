@@ -327,6 +327,22 @@ mod tests {
     use super::super::col;
     use super::*;
 
+    #[test]
+    fn a_value_on_the_left_turns_the_comparison() {
+        let pairs = [
+            (Operator::Lt, Operator::Gt),
+            (Operator::Le, Operator::Ge),
+            (Operator::Gt, Operator::Lt),
+            (Operator::Ge, Operator::Le),
+            (Operator::Eq, Operator::Eq),
+            (Operator::Ne, Operator::Ne),
+        ];
+        for (operator, turned) in pairs {
+            let left = Expression::from(5i64).compare(operator, col("n"));
+            assert_eq!(left.to_string(), col("n").compare(turned, 5i64).to_string());
+        }
+    }
+
     /// Each step of a loop as in Python, which keeps what it combines, copied all parts before it.
     #[test]
     fn steps_of_a_chain_share_their_parts() {
