@@ -152,22 +152,31 @@ thread_local! {
 /// The number of repeated listings while a commit crosses the end of a segment.
 const LOOKS: usize = 64;
 
-/// The number of attempts to read a table whose directory is being replaced, or whose segments are being removed.
+/// The number of attempts to read a table of which the same file is never there.
 const TRIES: usize = 16;
+
+/// The number of attempts to read a table whose directory is being replaced, or whose segments are being removed: each
+/// finds another file gone, so that somebody else has got on.
+const MOST_TRIES: usize = 4096;
 
 /// Repeats `look`, which lists segments and then opens some by their names, if the directory was replaced meanwhile, or a
 /// segment was dropped or merged with the one before it.
 pub(super) fn repeated<T>(folder: &Path, look: impl Fn() -> Result<T>) -> Result<T> {
     let mut found = look();
-    for _ in 1..TRIES {
+    let mut gone = None;
+    let mut same = 0;
+    for _ in 1..MOST_TRIES {
         let is_passed = match found.as_ref().map_err(Error::kind) {
             Err(ErrorKind::FileChanged) => true,
             Err(ErrorKind::NotFound) => exists(folder)?,
             _ => false,
         };
-        if !is_passed {
+        let file = found.as_ref().err().and_then(Error::path).map(Path::to_path_buf);
+        same = if file == gone { same + 1 } else { 0 };
+        if !is_passed || same >= TRIES {
             break;
         }
+        gone = file;
         found = look();
     }
     found

@@ -211,6 +211,23 @@ mod tests {
         assert_eq!((stat.first_row, stat.segments, stat.end, stat.durable_end), (8, 3, 18, 18));
     }
 
+    /// However often it happens: after 16 looks, the error of the last one was returned.
+    #[test]
+    fn a_table_whose_first_segment_is_dropped_at_each_look_is_there() {
+        fn drop_next(mut writer: Writer, row: u64) {
+            if row <= 200 {
+                assert_eq!(writer.drop_before(row).unwrap(), 4);
+                MEANWHILE.set(Some(Box::new(move || drop_next(writer, row + 4))));
+            }
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let table = folder.path().join("t");
+        let writer = written(&table, "n: int32", Some(4), 210);
+        MEANWHILE.set(Some(Box::new(move || drop_next(writer, 4))));
+        let stat = table_stat(&table).unwrap().unwrap();
+        assert_eq!((stat.first_row, stat.segments, stat.end, stat.durable_end), (200, 3, 210, 210));
+    }
+
     /// So was one whose last segment was merged with the one before it.
     #[test]
     fn a_table_whose_segments_are_merged_meanwhile_is_there() {
