@@ -78,6 +78,7 @@ impl Error {
         let way_out = error.raw_os_error().map_or("", way_out);
         let mut built = Error::new(kind, format!("{doing}: {error}{way_out}"));
         built.0.errno = error.raw_os_error();
+        built.0.is_out_of_memory = error.kind() == Io::OutOfMemory;
         built
     }
 

@@ -100,10 +100,15 @@ pub(in crate::ipc) fn compress(plain: &Buffer, codec: Compression) -> Result<Buf
     }
     let mut stored = (plain.len() as i64).to_le_bytes().to_vec();
     let compressed = codec::compress(plain, codec, &mut stored);
-    compressed.map_err(|e| Error::unsupported(format!("compressing with {codec:?}: {e}")))?;
+    let no_memory = || Error::no_memory(format!("no memory to compress {} bytes", plain.len()));
+    compressed.map_err(|e| match e.kind() {
+        io::ErrorKind::OutOfMemory => no_memory(),
+        _ => Error::unsupported(format!("compressing with {codec:?}: {e}")),
+    })?;
     if stored.len() >= plain.len() + 8 {
         stored.clear();
         stored.extend((-1i64).to_le_bytes());
+        stored.try_reserve_exact(plain.len()).map_err(|_| no_memory())?;
         stored.extend_from_slice(plain);
     }
     Ok(Buffer::from_vec(stored))

@@ -28,6 +28,7 @@ pub(super) fn decompress(frame: &[u8], codec: Compression, into: &mut [u8], whol
 
 /// Appends a frame of `plain`.
 pub(super) fn compress(plain: &[u8], codec: Compression, into: &mut Vec<u8>) -> io::Result<()> {
+    let into = Appending(into);
     match codec {
         Compression::Lz4 => {
             let mut encoder = lz4_flex::frame::FrameEncoder::new(into);
@@ -36,5 +37,20 @@ pub(super) fn compress(plain: &[u8], codec: Compression, into: &mut Vec<u8>) -> 
             Ok(())
         }
         Compression::Zstd => zstd::stream::copy_encode(plain, into, 1),
+    }
+}
+
+/// Bytes that are appended to, or an error where there is no memory for more.
+struct Appending<'a>(&'a mut Vec<u8>);
+
+impl Write for Appending<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.try_reserve(bytes.len())?;
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
