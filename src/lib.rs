@@ -212,6 +212,8 @@ pub use map::guard;
 pub use map::ignore_file_size_signal;
 pub use map::{Element, GrowableBuffer, Mapping, Mode, View, leave_sigbus_alone};
 #[doc(hidden)]
+pub use map::{ReserveAllocator, has_memory, is_memory_short};
+#[doc(hidden)]
 pub use open::concat_opened;
 pub use open::{Open, Place, UrlOpener, is_url, open, open_urls_with};
 #[doc(hidden)]

@@ -11,4 +11,7 @@ pub(crate) use arrowwood_mapping::{
     is_directory, is_inside, is_moved, lend, load_soon, mapped_files, mappings_are_scarce, metadata_at, prefetch,
     read_boot_id, remote, remove_parts, settle, watched,
 };
-pub use arrowwood_mapping::{Element, GrowableBuffer, Mapping, Mode, SharedWords, View, guard, leave_sigbus_alone};
+pub use arrowwood_mapping::{
+    Element, GrowableBuffer, Mapping, Mode, ReserveAllocator, SharedWords, View, guard, has_memory, is_memory_short,
+    leave_sigbus_alone,
+};

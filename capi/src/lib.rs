@@ -25,3 +25,7 @@ mod predicate;
 mod value;
 mod words;
 mod writer;
+
+/// Small allocations that fail would end the program.
+#[global_allocator]
+static ALLOCATOR: arrowwood::ReserveAllocator = arrowwood::ReserveAllocator;

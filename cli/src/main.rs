@@ -4,7 +4,13 @@
 
 use std::process::ExitCode;
 
+/// Small allocations that fail would end the process.
+#[global_allocator]
+static ALLOCATOR: arrowwood::ReserveAllocator = arrowwood::ReserveAllocator;
+
 fn main() -> ExitCode {
+    // The first call makes the reserve.
+    arrowwood::is_memory_short();
     arrowwood::ignore_file_size_signal();
     ExitCode::from(u8::try_from(arrowwood_cli::run(std::env::args_os())).unwrap_or(1))
 }

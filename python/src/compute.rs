@@ -12,7 +12,7 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyTuple};
 use crate::calling::{Ask, call, guard};
 use crate::column::Column;
 use crate::dataset::Dataset;
-use crate::errors::{Result, wrong_type};
+use crate::errors::{Result, room, wrong_type};
 use crate::index::{Index, count, index, is_indices, numbered, out_of_range, shown, steps};
 use crate::memory::bytes_of;
 use crate::predicate::{Expression, NO_TRUTH, Predicate};
@@ -125,12 +125,19 @@ fn indices(given: &Bound<'_, PyAny>) -> Result<Vec<i64>> {
                 if is_beyond { beyond(&index) } else { wrong() }
             })
         };
-        return list.iter().map(number).collect();
+        let mut rows = room(list.len())?;
+        for index in list.iter() {
+            rows.push(number(index)?);
+        }
+        return Ok(rows);
     }
     let array = given.py().import("arrowwood._incoming")?.getattr("indices")?.ask((given,))?;
     let bytes = bytes_of(&array)?;
     let bytes = bytes.slice(0, bytes.len()).unwrap_or_default();
-    Ok(bytes.as_chunks().0.iter().map(|raw| i64::from_le_bytes(*raw)).collect())
+    let numbers = bytes.as_chunks().0;
+    let mut rows = room(numbers.len())?;
+    rows.extend(numbers.iter().map(|raw| i64::from_le_bytes(*raw)));
+    Ok(rows)
 }
 
 /// The rows selected by a mask of booleans, one for each of `len` rows; `None` if it is not a mask.

@@ -128,6 +128,18 @@ fn class_name(kind: ErrorKind) -> &'static str {
     }
 }
 
+/// Room for `len` values; `MemoryError` if there is no memory for them.
+pub fn room<T>(len: usize) -> Result<Vec<T>> {
+    let mut room = Vec::new();
+    room.try_reserve_exact(len).map_err(|_| no_memory())?;
+    Ok(room)
+}
+
+/// `MemoryError`, for what the interpreter or this extension would make.
+pub fn no_memory() -> Failure {
+    Failure::Python(pyo3::exceptions::PyMemoryError::new_err("no memory is left"))
+}
+
 /// `InvalidArgument`, saying `message`.
 pub fn argument(message: impl Into<String>) -> Failure {
     Error::new(ErrorKind::InvalidArgument, message).into()

@@ -49,6 +49,10 @@ mod waits;
 mod write;
 mod writer;
 
+/// Small allocations that fail would end the process.
+#[global_allocator]
+static ALLOCATOR: arrowwood::ReserveAllocator = arrowwood::ReserveAllocator;
+
 /// The extension module.
 #[pyo3::pymodule]
 mod _arrowwood {
@@ -108,6 +112,8 @@ mod _arrowwood {
     #[expect(clippy::unnecessary_wraps, reason = "the signature that PyO3 asks for")]
     fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
         arrowwood_objects::install();
+        // The first call makes the reserve.
+        arrowwood::is_memory_short();
         crate::signals::install();
         Ok(())
     }

@@ -3,6 +3,7 @@
 //! Two things they cannot hold: nanoseconds that are no whole microseconds, and days outside of the years 1 to 9999.
 //! Those become `numpy.datetime64` and `numpy.timedelta64` (instants with a time zone: in UTC, as NumPy knows no zones).
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Mutex;
 
@@ -15,14 +16,42 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyType};
 
 use crate::calling::{Ask, guard};
-use crate::errors::{Result, argument};
+use crate::errors::{Result, argument, no_memory};
 
 /// The Python object of `value`, which may be in a file that is truncated.
 pub fn object<'py>(py: Python<'py>, value: Value<'_>) -> Result<Bound<'py, PyAny>> {
     guard(|| made_of(py, value))
 }
 
+/// Bytes of objects that are made until the system is asked again whether it has memory for more.
+const STEP: usize = 4 << 20;
+/// What an object takes at most, with its place in a list or dict, beside its bytes.
+const OBJECT: usize = 256;
+
+/// Checks that there is memory for an object with so many bytes: those that PyO3 makes can't fail.
+fn ask_for(bytes: usize) -> Result<()> {
+    thread_local! {
+        static LEFT: Cell<usize> = const { Cell::new(0) };
+    }
+    let wanted = bytes.saturating_add(OBJECT);
+    if let Some(left) = LEFT.get().checked_sub(wanted) {
+        LEFT.set(left);
+        return Ok(());
+    }
+    // Twice as many: they are taken in larger parts, and by other threads, too.
+    if !arrowwood::has_memory(wanted.saturating_add(STEP).saturating_mul(2)) {
+        return Err(no_memory());
+    }
+    LEFT.set(STEP);
+    Ok(())
+}
+
 fn made_of<'py>(py: Python<'py>, value: Value<'_>) -> Result<Bound<'py, PyAny>> {
+    ask_for(match value {
+        Value::Str(text) => text.len(),
+        Value::Bytes(bytes) => bytes.len(),
+        _ => 0,
+    })?;
     Ok(match value {
         Value::Null => py.None().into_bound(py),
         Value::Bool(value) => PyBool::new(py, value).to_owned().into_any(),

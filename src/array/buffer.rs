@@ -17,7 +17,7 @@ use arrow_schema::{DataType, Fields, UnionMode};
 
 use super::fetch::{Fetch, ensure};
 use crate::error::{Error, Result};
-use crate::map::{GrowableBuffer, Mapping, UnmappedFile, free_memory, guard, mappings_are_scarce};
+use crate::map::{GrowableBuffer, Mapping, UnmappedFile, free_memory, guard, is_memory_short, mappings_are_scarce};
 use crate::types::{fixed_size, fixed_size_or_none, type_name};
 use crate::waits;
 
@@ -124,7 +124,8 @@ impl Bytes {
     ) -> Result<Buffer, E> {
         const LARGE: usize = 256 << 10;
         if len >= LARGE {
-            let mut buffer = GrowableBuffer::exact(len).map_err(|e| no_memory(io::Error::other(e)))?;
+            let mut buffer =
+                GrowableBuffer::exact(len).map_err(|e| no_memory(io::Error::new(io::ErrorKind::OutOfMemory, e)))?;
             return match fill(buffer.as_mut_slice()) {
                 Ok(()) => Ok(Bytes::from(buffer).data),
                 Err(e) => {
@@ -236,6 +237,15 @@ impl Bytes {
     }
 }
 
+/// Ends what works in steps while memory is short. Rust ends a program whose small allocations fail; what the bindings have
+/// instead, [`ReserveAllocator`](crate::map::ReserveAllocator), gives them what a step needs.
+///
+/// # Errors
+/// `Io` if the system has refused memory, and refuses it still.
+pub(crate) fn check_memory() -> Result<()> {
+    if is_memory_short() { Err(Error::no_memory("no memory is left")) } else { Ok(()) }
+}
+
 /// Whether memory has room for as many bytes, as far as the system tells.
 pub(crate) fn has_room(bytes: u64) -> bool {
     /// Bytes for which the question is not worth its time.
@@ -248,6 +258,7 @@ pub(crate) fn has_room(bytes: u64) -> bool {
 /// # Errors
 /// `Io` if there is no memory for them. The system may promise more than there is, so it is asked what is left, too.
 pub(crate) fn room_for<T>(len: u64, of: &str) -> Result<Vec<T>> {
+    check_memory()?;
     let bytes = len.saturating_mul(size_of::<T>() as u64);
     let no_room = || Error::no_memory(format!("{len} {of} have no room in memory"));
     if !has_room(bytes) {

@@ -13,6 +13,7 @@ use super::access::{Bits, Texts, fixed_values, fixed_width};
 use super::value::{run_of, value};
 use super::{Parts, Unchecked, Value, cells, filled, merge, room_for};
 use crate::error::{Error, ErrorKind, Result};
+use crate::map::is_memory_short;
 use crate::types::{Role, fixed_size, has_bits, is_ordered, layout};
 
 /// A row: the number of its array, and its number there.
@@ -212,7 +213,7 @@ fn fixed_of_any(width: usize, from: &[&Unchecked], picks: &[Pick]) -> Result<Buf
 fn texts<const N: usize>(from: &[&Unchecked], picks: &[Pick]) -> Result<Vec<Buffer>> {
     let sources = from.iter().map(Texts::of).collect::<Result<Vec<_>>>()?;
     let text = |&(array, row): &Pick| sources[array as usize].get_valid(row);
-    let mut offsets = GrowingOffsets::<N>::with_rows(picks.len());
+    let mut offsets = GrowingOffsets::<N>::with_rows(picks.len())?;
     let mut end = 0;
     for pick in picks {
         end += text(pick)?.len();
@@ -235,12 +236,13 @@ fn texts<const N: usize>(from: &[&Unchecked], picks: &[Pick]) -> Result<Vec<Buff
 /// Views over one buffer; they can't point further than 2 GiB.
 fn views(from: &[&Unchecked], picks: &[Pick]) -> Result<Vec<Buffer>> {
     let sources = from.iter().map(Texts::of).collect::<Result<Vec<_>>>()?;
-    let mut views = vec![[0u8; 16]; picks.len()];
+    let mut views = room_for::<[u8; 16]>(picks.len() as u64, "views of values")?;
     let mut data = Vec::new();
-    for (view, &(array, row)) in views.iter_mut().zip(picks) {
+    for &(array, row) in picks {
         let bytes = sources[array as usize].get_valid(row)?;
-        *view = cells::view(bytes, data.len() as u64);
+        views.push(cells::view(bytes, data.len() as u64));
         if bytes.len() > 12 {
+            data.try_reserve(bytes.len()).map_err(|_| Error::no_memory("no memory for the bytes of values"))?;
             data.extend_from_slice(bytes);
             i32::try_from(data.len()).map_err(|_| too_many())?;
         }
@@ -251,7 +253,7 @@ fn views(from: &[&Unchecked], picks: &[Pick]) -> Result<Vec<Buffer>> {
 
 /// Lists with offsets, and list views, of which those that overlap go on sharing their items.
 fn lists<const N: usize>(field: &FieldRef, from: &[&Unchecked], picks: &[Pick], is_view: bool) -> Result<Inside> {
-    let mut spans: Vec<ItemRange> = Vec::with_capacity(picks.len());
+    let mut spans: Vec<ItemRange> = room_for(picks.len() as u64, "lists")?;
     for &(array, row) in picks {
         let items = match value(from[array as usize], row)? {
             Value::List(items) | Value::Map(items) => items.range(),
@@ -270,7 +272,7 @@ fn lists<const N: usize>(field: &FieldRef, from: &[&Unchecked], picks: &[Pick], 
         starts.into_iter().try_for_each(|start| offsets.push(start))?;
         return Ok((vec![offsets.finish(), Buffer::from_vec(sizes)], vec![items(field, &values, &spans)?]));
     }
-    let mut offsets = GrowingOffsets::<N>::with_rows(picks.len());
+    let mut offsets = GrowingOffsets::<N>::with_rows(picks.len())?;
     let mut end = 0usize;
     for (_, items) in &spans {
         end = end.checked_add(items.len()).ok_or_else(too_many)?;
@@ -353,8 +355,9 @@ fn items(field: &FieldRef, values: &[&Unchecked], spans: &[ItemRange]) -> Result
             field.name()
         )));
     }
-    // There may be room for those of fewer rows.
-    let mut picks = room_for::<Pick>(len as u64, "items of lists").map_err(|e| Error::unsupported(e.message()))?;
+    // There may be room for those of fewer rows, unless there is none for anything.
+    let fewer = |e: Error| if is_memory_short() { e } else { Error::unsupported(e.message()) };
+    let mut picks = room_for::<Pick>(len as u64, "items of lists").map_err(fewer)?;
     spans.iter().for_each(|(array, items)| picks.extend(items.clone().map(|item| (*array, item))));
     gather_inside(field, values, &picks)
 }
@@ -489,10 +492,10 @@ struct GrowingOffsets<const N: usize> {
 }
 
 impl<const N: usize> GrowingOffsets<N> {
-    fn with_rows(rows: usize) -> GrowingOffsets<N> {
-        let mut bytes = Vec::with_capacity((rows + 1) * N);
+    fn with_rows(rows: usize) -> Result<GrowingOffsets<N>> {
+        let mut bytes = room_for(((rows + 1) * N) as u64, "bytes of offsets")?;
         bytes.resize(N, 0);
-        GrowingOffsets { bytes }
+        Ok(GrowingOffsets { bytes })
     }
 
     #[inline]

@@ -9,9 +9,9 @@ use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use super::Unchecked;
 use super::access::{Keys, Texts};
 use super::gather::{Pick, fixed_of, gather, too_many};
+use super::{Unchecked, room_for};
 use crate::error::{Error, Result};
 use crate::types::has_bits;
 
@@ -61,7 +61,7 @@ fn merged(
     let most = most_keys(index);
     let sources: Vec<_> = from.iter().map(Keys::of).collect();
     let dictionaries = merger.dictionaries;
-    let mut keys = Vec::with_capacity(picks.len() * width);
+    let mut keys = room_for((picks.len() * width) as u64, "bytes of keys")?;
     for &(array, row) in picks {
         let whole = from[array as usize];
         let place = if whole.is_null(row) { 0 } else { merger.place(array, sources[array as usize].get(row))? };

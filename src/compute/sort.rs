@@ -177,7 +177,8 @@ fn numbers(
         number_rows(array, rows, |array, rows| {
             let nulls = array.nulls();
             is_null.extend(rows.clone().map(|row| nulls.is_some_and(|nulls| nulls.is_null(row))));
-            let ids = vec![1; rows.len()];
+            let mut ids = room_for(rows.len() as u64, "rows to sort")?;
+            ids.resize(rows.len(), 1);
             add(&Rows { array, rows, ids: &ids, lane: 0, is_sparse: false })
         })?;
     }

@@ -51,6 +51,7 @@ const FENCES: &[&str] = &[
     "crates/mapping/src/sys.rs",
     "crates/mapping/src/checksum.rs",
     "crates/mapping/src/os.rs",
+    "crates/mapping/src/reserve.rs",
     "src/array/buffer.rs",
     "src/array/unchecked.rs",
     "src/array/checked.rs",

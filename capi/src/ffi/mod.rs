@@ -73,6 +73,8 @@ macro_rules! export_infallible {
 
 /// Runs the body of a function and reports its error. Catches panics.
 pub fn run(error: ErrorOut, work: impl FnOnce() -> Result<()>) -> i32 {
+    // The first call makes the reserve of memory.
+    arrowwood::is_memory_short();
     let (code, os_error, message) = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => return 0,
         Ok(Err(e)) => (code(&e), e.errno().unwrap_or(0), in_c(e.to_string())),

@@ -52,10 +52,11 @@
 //! lists kinds by name: `NotFound` is [`ErrorKind::NotFound`]. Functions for writers return [`std::io::Error`].
 //!
 //! # Inside
-//! `unsafe` is in four files: `sys` (memory), `os` (files), `guard` (the signal) and `checksum` (instructions). Each file
+//! `unsafe` is in five files: `sys` (memory), `os` (files), `guard` (the signal), `checksum` (instructions) and
+//! `reserve` (allocations). Each file
 //! uses only those to its left:
 //! ```text
-//! error  element  mode  presence  os  parts  home │ guard │ sys │ checksum  watch │ medium  growable  mapping │ store  folder  view  wait │ words
+//! error  element  mode  presence  os  parts  home │ guard │ sys │ checksum  watch │ medium  growable  mapping  reserve │ store  folder  view  wait │ words
 //! ```
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
@@ -74,6 +75,7 @@ mod mode;
 mod os;
 mod parts;
 mod presence;
+mod reserve;
 mod store;
 mod sys;
 mod unmapped;
@@ -100,6 +102,7 @@ pub use os::ignore_file_size_signal;
 pub use os::{Mounted, forks, is_first_thread, remote};
 pub use parts::{UnfinishedFile, hidden_files};
 pub use presence::{exists, is_directory, metadata_at};
+pub use reserve::{ReserveAllocator, has_memory, is_memory_short};
 pub use store::Store;
 #[doc(hidden)]
 pub use sys::limit_mappings;

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::state::StateKind;
+use crate::array::check_memory;
 use crate::error::{Error, Result};
 use crate::map::free_memory;
 
@@ -48,6 +49,7 @@ impl GroupCost {
     /// # Errors
     /// `Io` if there is not.
     pub(super) fn check(&mut self, rows: Range<u64>, of: u64, groups: usize) -> Result<()> {
+        check_memory()?;
         let groups = groups as u64;
         let len = rows.end - rows.start;
         // Rows go on as those before them, or a little worse.

@@ -16,6 +16,7 @@ use multiversion::multiversion;
 
 use super::accumulate::{Rows, each_float, each_integer, number_rows};
 use crate::array::access::fixed_values;
+use crate::array::room_for;
 use crate::compute::frame::Frame;
 use crate::compute::select::Random;
 use crate::dataset::Column;
@@ -486,7 +487,8 @@ impl<'a> ColumnValues<'a> {
 
     /// The same of rows of a batch.
     fn each_of(&self, part: usize, rows: Range<usize>, work: &mut impl FnMut(u64)) -> Result<()> {
-        let ids = vec![1; rows.len()];
+        let mut ids = room_for(rows.len() as u64, "rows to rank")?;
+        ids.resize(rows.len(), 1);
         number_rows(self.frame.checked(part, 0)?, rows, |array, rows| {
             let rows = Rows { array, rows, ids: &ids, lane: 0, is_sparse: false };
             match self.numbers {

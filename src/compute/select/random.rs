@@ -4,6 +4,9 @@
 
 use std::collections::HashMap;
 
+use crate::array::room_for;
+use crate::error::{Error, Result};
+
 /// A generator.
 pub(in crate::compute) struct Random(u64);
 
@@ -44,14 +47,20 @@ impl Random {
     }
 
     /// `n` distinct numbers less than `limit`: the beginning of a shuffle, storing only moved items.
-    pub(super) fn sample(&mut self, n: u64, limit: u64) -> Vec<u64> {
+    ///
+    /// # Errors
+    /// `Io` if there is no memory for them.
+    pub(super) fn sample(&mut self, n: u64, limit: u64) -> Result<Vec<u64>> {
+        let mut drawn = room_for(n, "rows of a sample")?;
         let mut moved = HashMap::new();
-        let draw = |i: u64| {
+        let no_memory = |_| Error::no_memory(format!("no memory for a sample of {n} rows"));
+        for i in 0..n {
+            moved.try_reserve(1).map_err(no_memory)?;
             let at = i + self.below(limit - i);
             let here = moved.remove(&i).unwrap_or(i);
-            if at == i { here } else { moved.insert(at, here).unwrap_or(at) }
-        };
-        (0..n).map(draw).collect()
+            drawn.push(if at == i { here } else { moved.insert(at, here).unwrap_or(at) });
+        }
+        Ok(drawn)
     }
 }
 
@@ -71,13 +80,13 @@ mod tests {
     fn samples_are_different_rows_and_all_as_likely() {
         let mut hits = [0; 20];
         for seed in 0..4_000u64 {
-            let drawn = Random::new(seed.wrapping_mul(0x5851_f42d_4c95_7f2d)).sample(5, 20);
+            let drawn = Random::new(seed.wrapping_mul(0x5851_f42d_4c95_7f2d)).sample(5, 20).unwrap();
             assert_eq!(drawn.iter().collect::<HashSet<_>>().len(), 5);
             drawn.iter().for_each(|&row| hits[row as usize] += 1);
         }
         // A thousand each: five standard deviations are 137.
         assert!(hits.iter().all(|&count: &i32| (count - 1000).abs() < 137), "{hits:?}");
-        let mut all = Random::new(7).sample(100, 100);
+        let mut all = Random::new(7).sample(100, 100).unwrap();
         all.sort_unstable();
         assert!(all.into_iter().eq(0..100));
     }

@@ -13,7 +13,7 @@ use super::plain::Plains;
 use super::random::Random;
 use crate::array::gather::{Pick, gather, gather_column};
 use crate::array::merge::add_dictionaries;
-use crate::array::{Unchecked, bytes_of};
+use crate::array::{Unchecked, bytes_of, check_memory, room_for};
 use crate::compute::frame::{ANYWHERE, Frame};
 use crate::dataset::{Dataset, Piece};
 use crate::error::{Error, ErrorKind, Result};
@@ -66,21 +66,23 @@ impl Dataset {
         if n > rows {
             return Err(Error::argument(format!("a sample of {n} different rows of only {rows}")));
         }
-        let drawn = Random::new(seed).sample(n, rows);
+        let drawn = Random::new(seed).sample(n, rows)?;
         self.watched(ChangeCheck::Now, || gather_rows(self, &Frame::of(self)?, drawn.len(), |i| drawn[i]))
     }
 }
 
 /// Resolves `indices` among `rows`.
 fn positions(indices: &[i64], rows: u64) -> Result<Vec<u64>> {
-    let position = |&index: &i64| {
+    let mut found = room_for(indices.len() as u64, "rows to take")?;
+    for &index in indices {
         let row = match u64::try_from(index) {
             Ok(row) => Some(row).filter(|&row| row < rows),
             Err(_) => rows.checked_sub(index.unsigned_abs()),
         };
-        row.ok_or_else(|| Error::new(ErrorKind::RowOutOfRange, format!("row {index} of a dataset of {rows} rows")))
-    };
-    indices.iter().map(position).collect()
+        let outside = || Error::new(ErrorKind::RowOutOfRange, format!("row {index} of a dataset of {rows} rows"));
+        found.push(row.ok_or_else(outside)?);
+    }
+    Ok(found)
 }
 
 /// `count` rows of `dataset`, the one at `i` being `row(i)`, which must exist.
@@ -109,7 +111,7 @@ pub(super) fn gather_picked(dataset: &Dataset, frame: &Frame<'_>, picked: Vec<Pi
         let plains = plains.into_iter().collect::<Result<Vec<_>>>()?;
         let made = AtomicU64::new(0);
         let arrays = parallel::map(picked.len() * columns, bytes, |job| {
-            check_memory(made.load(Ordering::Relaxed))?;
+            check_more(made.load(Ordering::Relaxed))?;
             let array = picked[job / columns].column(frame, &plains[job / columns], schema, job % columns)?;
             made.fetch_add(bytes_of(Unchecked::of(&array), 0..array.len()), Ordering::Relaxed);
             Ok(array)
@@ -134,9 +136,10 @@ pub(super) fn gather_picked(dataset: &Dataset, frame: &Frame<'_>, picked: Vec<Pi
 
 /// Checks that memory is left for another array beside those of `made` bytes: a few bytes may say that many rows are the
 /// same large one.
-fn check_memory(made: u64) -> Result<()> {
+fn check_more(made: u64) -> Result<()> {
     /// The memory that is always there, and that is left for others.
     const LITTLE: u64 = 256 << 20;
+    check_memory()?;
     if made < LITTLE || free_memory().is_none_or(|free| free > LITTLE) {
         return Ok(());
     }

@@ -39,6 +39,7 @@ use super::columns::*;
 use super::lines::{Incoming, Parser};
 use super::once::*;
 use super::scalar::*;
+use crate::array::check_memory;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Reads all of `input` into record batches.
@@ -206,6 +207,7 @@ fn parse_in_line(
     target: &mut dyn TextTarget,
 ) -> Result<SchemaRef> {
     for chunk in chunks {
+        check_memory()?;
         let chunk = chunk?;
         let text = Text::of(&chunk, options);
         let mut rows = text.rows(table.width)?;
