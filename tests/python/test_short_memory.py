@@ -1,4 +1,4 @@
-"""Calls that take more memory than there is raise ``MemoryError``, and go on working afterwards: nothing ends the process."""
+"""Calls that take more memory than there is raise ``MemoryError``, and nothing ends the process."""
 
 import json
 import subprocess
@@ -8,8 +8,8 @@ import pytest
 
 from waits import PATIENCE
 
-# Two batches of half a million rows. Each call is made with a few rows first, so that modules are imported; then the process may
-# take some MiB more than it has.
+# Two batches of half a million rows. Each call is made with a few rows first, so that modules are imported; then the process
+# may take some MiB more than it has.
 PRELUDE = """
 import io, json, os, pickle, resource, sys
 import numpy as np
