@@ -8,8 +8,8 @@ import pytest
 
 from waits import PATIENCE
 
-# Two batches of half a million rows. Each call is made with a few rows first, so that modules are imported; then the process
-# may take some MiB more than it has.
+# Two batches of half a million rows. Each call is made with a few rows first, so that modules are imported; then the
+# process may take some MiB more than it has.
 PRELUDE = """
 import io, json, os, pickle, resource, sys
 import numpy as np
@@ -39,6 +39,7 @@ del batches, flat, large
 whole = aw.open(folder + "/large.arrow")
 first = whole["n"][:5].to_pylist()
 buffer = aw.Buffer()
+page = aw.from_arrow(pa.table({"text": ["x" * (1 << 20)]}))
 for number, call in enumerate(calls):
     print(call, end="", flush=True)
     given = dict(globals(), ds=whole[:5], CSV=folder + "/small.csv", JSON=folder + "/small.json", OUT=f"{folder}/small{number}")
@@ -127,6 +128,7 @@ aw.read_stream(open(folder + "/large.arrows", "rb")).read_all()
 pickle.dumps(ds.shuffle(1))
 pa.table(ds.filter(ds["x"] > 0.5))
 buffer.write(bytes(len(ds) * 40))
+page.take(np.zeros(len(ds), dtype=int))
 """.strip().splitlines()
 
 
