@@ -1,11 +1,14 @@
-//! Decodes rows from the body of a request: Arrow streams and files, JSON lines, CSV.
+//! Decodes the body of a request: rows as Arrow streams and files, JSON lines, CSV; the schema of a new table.
 
 use std::io::Cursor;
+use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_data::ArrayData;
-use arrow_schema::{DataType, Schema, SchemaRef, UnionMode};
-use arrowwood::{Bytes, CsvOptions, Dataset, Error, JsonOptions, Open, Result, read_json_from, stream_csv};
+use arrow_schema::{DataType, Field, Schema, SchemaRef, UnionMode};
+use arrowwood::{
+    Bytes, CsvOptions, Dataset, Error, JsonOptions, Open, Result, parse_schema, read_json_from, stream_csv,
+};
 
 use crate::copies::{copied_bytes, may_grow};
 use crate::limits::Limits;
@@ -35,6 +38,51 @@ impl BodyForm {
                 Err(Refusal::new(status, "unsupported_media_type", detail))
             }
         }
+    }
+}
+
+/// The columns that a table is to have.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub schema: Schema,
+    /// Whether it says all of its columns: text says nothing of their metadata, and of the order of categories.
+    is_whole: bool,
+}
+
+impl Wanted {
+    /// Those of the body of a request: an Arrow stream or file without rows, or text.
+    ///
+    /// # Errors
+    /// A refusal of what is no schema, and of rows.
+    pub fn of(body: Vec<u8>, content_type: Option<&str>) -> Result<Wanted, Refusal> {
+        let bad = |e: Error| Refusal::bad_request(e.message());
+        if let Ok(BodyForm::Arrow) = BodyForm::of(content_type) {
+            let opened = Open::new().bytes(Bytes::from(body)).map_err(bad)?;
+            let rows = opened.len().map_err(bad)?;
+            if rows > 0 {
+                let detail = format!("a table is created without rows, and there are {rows}; append them to it");
+                return Err(Refusal::bad_request(detail));
+            }
+            return Ok(Wanted { schema: opened.schema().as_ref().clone(), is_whole: true });
+        }
+        let text = String::from_utf8(body).map_err(|_| Refusal::bad_request("the schema is not UTF-8"))?;
+        Ok(Wanted { schema: parse_schema(&text).map_err(bad)?, is_whole: false })
+    }
+
+    /// Whether a table of schema `there` has these columns, of which those that are in `dictionary` are encoded so.
+    pub fn is_that_of(&self, there: &Schema, dictionary: &[String]) -> bool {
+        let encoded = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+        let is_same = |(there, own): (&Arc<Field>, &Arc<Field>)| {
+            let data_type = if dictionary.contains(own.name()) { &encoded } else { own.data_type() };
+            let is_as_told = !self.is_whole
+                || there.metadata() == own.metadata() && there.dict_is_ordered() == own.dict_is_ordered();
+            there.name() == own.name()
+                && there.data_type() == data_type
+                && there.is_nullable() == own.is_nullable()
+                && is_as_told
+        };
+        there.fields().len() == self.schema.fields().len()
+            && there.fields().iter().zip(self.schema.fields()).all(is_same)
     }
 }
 
@@ -190,8 +238,6 @@ fn too_many(what: String) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use arrow_array::types::{Int8Type, Int64Type};
     use arrow_array::*;
     use arrow_schema::Field;
