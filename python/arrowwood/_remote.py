@@ -260,7 +260,7 @@ class Connection:
 
 
 def _body_of(schema: Any) -> tuple[bytes, str]:
-    """`schema` as the body of a request, and its media type: text where that says all of it, else Arrow data of no rows."""
+    """`schema` as a body, and its media type: text where that says all of it, else Arrow data of no rows."""
     if isinstance(schema, str):
         return schema.encode(), _TEXT
     given = _arrowwood.Builder(schema).schema
