@@ -132,36 +132,44 @@ fn sizes(values: &ArrayData, most: u64) -> Option<Vec<u64>> {
         LargeListView(_) => list_views!(array.as_list_view::<i64>()),
         FixedSizeList(_, size) => {
             let (items, size) = (child(0)?, usize::try_from(*size).unwrap_or(0));
-            let list = |row: usize| {
-                sum(items.get((values.offset() + row) * size..).unwrap_or_default().get(..size).unwrap_or_default())
-            };
-            (0..len).map(list).collect()
+            let items = |row: usize| items.get(row * size..)?.get(..size);
+            (0..len).map(|row| sum(items(values.offset() + row).unwrap_or_default())).collect()
         }
-        Struct(_) | Union(..) => {
-            let parts = (0..values.child_data().len()).map(child).collect::<Option<Vec<_>>>()?;
-            // Members of dense unions lie anywhere: the longest are taken.
-            let is_dense = matches!(values.data_type(), Union(_, UnionMode::Dense));
-            let part = |sizes: &Vec<u64>, row: usize| match is_dense {
-                true => sizes.iter().copied().max(),
-                false => sizes.get(values.offset() + row).copied(),
-            };
-            let whole = |row: usize| parts.iter().filter_map(|sizes| part(sizes, row)).fold(0, u64::saturating_add);
-            (0..len).map(whole).collect()
-        }
+        Struct(_) | Union(..) => sizes_of_members(values, most)?,
         Dictionary(..) => {
             let sizes: Vec<_> = referred(values, most)?.collect();
             if sizes.is_empty() { vec![0; len] } else { sizes }
         }
-        RunEndEncoded(..) => {
-            let [ends, runs] = values.child_data() else { return None };
-            let sizes = sizes(runs, most)?;
-            let ends = run_ends(ends);
-            let run = |row: usize| ends.partition_point(|&end| end <= (values.offset() + row) as u64);
-            (0..len).map(|row| sizes.get(run(row)).copied().unwrap_or(0)).collect()
-        }
+        RunEndEncoded(..) => sizes_in_runs(values, most)?,
         FixedSizeBinary(size) => vec![u64::try_from(*size).unwrap_or(0); len],
         other => vec![other.primitive_width().unwrap_or(1) as u64; len],
     })
+}
+
+/// As [`sizes`], of structs and unions: those of all members together.
+fn sizes_of_members(values: &ArrayData, most: u64) -> Option<Vec<u64>> {
+    // A row of a dense union may be anywhere in its member: the longest is taken.
+    let is_dense = matches!(values.data_type(), DataType::Union(_, UnionMode::Dense));
+    let mut whole = vec![0u64; values.len()];
+    for child in values.child_data() {
+        let sizes = sizes(child, most)?;
+        let longest = sizes.iter().copied().max().unwrap_or(0);
+        for (row, whole) in whole.iter_mut().enumerate() {
+            let own = if is_dense { longest } else { sizes.get(values.offset() + row).copied().unwrap_or(0) };
+            *whole = whole.saturating_add(own);
+        }
+    }
+    Some(whole)
+}
+
+/// As [`sizes`], of values in runs.
+fn sizes_in_runs(values: &ArrayData, most: u64) -> Option<Vec<u64>> {
+    let [ends, runs] = values.child_data() else { return None };
+    let sizes = sizes(runs, most)?;
+    let ends = run_ends(ends);
+    let run = |row: usize| ends.partition_point(|&end| end <= row as u64);
+    let size = |row: usize| sizes.get(run(values.offset() + row)).copied().unwrap_or(0);
+    Some((0..values.len()).map(size).collect())
 }
 
 fn is_text(data_type: &DataType) -> bool {
