@@ -141,31 +141,31 @@ fn text_of<'a>(value: &'a Value<'_>) -> Option<&'a [u8]> {
 }
 
 /// A value as its bytes in a dictionary.
-enum Entry<'a> {
+enum EntryBytes<'a> {
     Text(&'a [u8]),
     Fixed([u8; WIDEST], usize),
 }
 
-impl Entry<'_> {
+impl EntryBytes<'_> {
     fn bytes(&self) -> &[u8] {
         match self {
-            Entry::Text(bytes) => bytes,
-            Entry::Fixed(bytes, len) => &bytes[..*len],
+            EntryBytes::Text(bytes) => bytes,
+            EntryBytes::Fixed(bytes, len) => &bytes[..*len],
         }
     }
 }
 
 /// The value as an entry of the column's dictionary; `None` for a null, and for a value that is no value of it.
-fn entry_of<'a>(node: &PlanNode, value: &'a Value<'_>) -> Option<Entry<'a>> {
+fn entry_of<'a>(node: &PlanNode, value: &'a Value<'_>) -> Option<EntryBytes<'a>> {
     use DataType::{Binary, BinaryView, FixedSizeBinary, LargeBinary, LargeUtf8, Utf8, Utf8View};
     let DataType::Dictionary(_, values) = node.field.data_type() else { return None };
     match (&**values, value) {
-        (Utf8 | LargeUtf8 | Utf8View, Value::Str(text)) => Some(Entry::Text(text.as_bytes())),
-        (Binary | LargeBinary | BinaryView, Value::Bytes(bytes)) => Some(Entry::Text(bytes)),
+        (Utf8 | LargeUtf8 | Utf8View, Value::Str(text)) => Some(EntryBytes::Text(text.as_bytes())),
+        (Binary | LargeBinary | BinaryView, Value::Bytes(bytes)) => Some(EntryBytes::Text(bytes)),
         (FixedSizeBinary(width), Value::Bytes(bytes)) => {
-            (usize::try_from(*width) == Ok(bytes.len())).then_some(Entry::Text(bytes))
+            (usize::try_from(*width) == Ok(bytes.len())).then_some(EntryBytes::Text(bytes))
         }
-        (other, value) => fixed(other, value).map(|(bytes, len)| Entry::Fixed(bytes, len)),
+        (other, value) => fixed(other, value).map(|(bytes, len)| EntryBytes::Fixed(bytes, len)),
     }
 }
 
