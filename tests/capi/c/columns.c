@@ -55,9 +55,9 @@ static void fill(arrowwood_column *columns) {
 }
 
 static const char *const shown[ROWS][COLUMNS] = {
-  {"1970-01-01T00:00:00.000001", "AAPL", "1.5", "true", "", "", "1.23", "1969-12-31", "null", "-128", "AAPL"},
-  {"1970-01-01T00:00:00.000002", "AAPL", "null", "null", "h\xc3\xb6ll", "null", "0.00", "1970-01-01", "null", "0", "AAPL"},
-  {"1970-01-01T00:00:00.000003", "IBM", "2.5", "true", "!", "21", "184467440737095516.16", "2022-01-08", "null", "127", "IBM"},
+  {"", "AAPL", "1.5", "true", "", "0x", "1.23", "1969-12-31", "null", "-128", "AAPL"},
+  {"", "AAPL", "null", "null", "h\xc3\xb6ll", "null", "0.00", "1970-01-01", "null", "0", "AAPL"},
+  {"", "IBM", "2.5", "true", "!", "0x21", "184467440737095516.16", "2022-01-08", "null", "127", "IBM"},
 };
 
 static void holds(const arrowwood_dataset *dataset, uint64_t times) {
@@ -68,7 +68,8 @@ static void holds(const arrowwood_dataset *dataset, uint64_t times) {
   for (uint64_t row = 0; row < rows; row++) {
     arrowwood_value cells[COLUMNS];
     OK(arrowwood_dataset_cells(dataset, row, cells, COLUMNS, &error));
-    for (int column = 0; column < COLUMNS; column++) {
+    CHECK(cells[0].as.timestamp.count == ts[row % ROWS]);
+    for (int column = 1; column < COLUMNS; column++) {
       char *text;
       OK(arrowwood_value_text(&cells[column], &text, &error));
       if (strcmp(text, shown[row % ROWS][column]) != 0) {
@@ -123,20 +124,20 @@ static void builders_take_columns(void) {
 
 static arrowwood_builder *builder;
 
-/* The change is refused with the message, of each of the two, and nothing is appended. */
-static void refuses(int32_t code, const char *message, const arrowwood_column *columns, size_t count, uint64_t rows) {
+/* Columns are refused with the message, and nothing is appended. */
+static void refuses(int32_t wanted, const char *message, const arrowwood_column *columns, size_t count, uint64_t rows) {
   uint64_t found;
-  FAILS(code, message, arrowwood_builder_append_columns(builder, rows, columns, count, &error));
+  FAILS(wanted, message, arrowwood_builder_append_columns(builder, rows, columns, count, &error));
   OK(arrowwood_builder_rows(builder, &found, &error));
   CHECK(found == 0);
 }
 
-#define CHANGED(code, message, column, change)                                                                      \
+#define CHANGED(wanted, message, column, change)                                                                      \
   do {                                                                                                              \
     arrowwood_column columns[COLUMNS];                                                                              \
     fill(columns);                                                                                                  \
     columns[column].change;                                                                                         \
-    refuses(code, message, columns, COLUMNS, ROWS);                                                                 \
+    refuses(wanted, message, columns, COLUMNS, ROWS);                                                               \
   } while (0)
 
 static void what_does_not_fit_is_refused(void) {
