@@ -747,6 +747,30 @@ int32_t arrowwood_writer_append_dataset(arrowwood_writer *writer, const arrowwoo
 int32_t arrowwood_writer_append_row(arrowwood_writer *writer, const arrowwood_value *values, size_t count,
                                     arrowwood_error *error);
 
+/* The values of a column, as arrays of C. */
+typedef struct arrowwood_column {
+  const void *values;     /* the values of all rows one after the other; the bytes of all texts */
+  size_t size;            /* how many bytes they have */
+  const int64_t *offsets; /* of text and bytes: text i is bytes offsets[i] to offsets[i + 1] of values; else NULL */
+  size_t offset_count;    /* the number of rows and one, or 0 */
+  const uint8_t *valid;   /* 0 for each row that is null, else 1; NULL if none is */
+  size_t valid_count;     /* the number of rows, or 0 */
+} arrowwood_column;
+
+#define ARROWWOOD_COLUMN_INIT {NULL, 0, NULL, 0, NULL, 0}
+
+/* Appends `rows` rows of columns, in the table's order, or none. A value is an int8_t to uint64_t, a
+ * float, a double, two bytes for float16, a bool of one byte; an int32_t or int64_t for dates, times, timestamps,
+ * durations and intervals of months, in the column's unit; an integer of the column's width for decimals; the bytes of
+ * fixed-size binary; other intervals as in the Arrow Columnar Format. Values of the null type have no bytes. A column
+ * of a dictionary takes values as they are in its dictionary. The value of a null row may be anything. All is copied,
+ * and remains the caller's. Lists, structs, maps and unions are appended as Arrow data.
+ * Errors: as arrowwood_writer_append; INVALID_ARGUMENT: there are other columns than the table's, or more or
+ * fewer values than rows, offsets are not in order, or text is not UTF-8; UNSUPPORTED: a column is nested;
+ * FILE_CHANGED: the memory is that of a mapped file that was truncated. */
+int32_t arrowwood_writer_append_columns(arrowwood_writer *writer, uint64_t rows, const arrowwood_column *columns,
+                                        size_t count, arrowwood_error *error);
+
 /* Makes all appended rows visible to readers, atomically. If durable is 1, also syncs them to disk.
  * Errors: IO: no row became visible, or the sync failed; CLOSED. */
 int32_t arrowwood_writer_commit(arrowwood_writer *writer, int32_t durable, arrowwood_error *error);
@@ -872,6 +896,8 @@ int32_t arrowwood_builder_append_dataset(arrowwood_builder *builder, const arrow
                                          arrowwood_error *error);
 int32_t arrowwood_builder_append_row(arrowwood_builder *builder, const arrowwood_value *values, size_t count,
                                      arrowwood_error *error);
+int32_t arrowwood_builder_append_columns(arrowwood_builder *builder, uint64_t rows, const arrowwood_column *columns,
+                                         size_t count, arrowwood_error *error);
 
 /* Returns the number of rows. */
 int32_t arrowwood_builder_rows(arrowwood_builder *builder, uint64_t *rows, arrowwood_error *error);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrowwood::Builder;
 
+use crate::columns::{CColumn, batch_of};
 use crate::dataset::CDataset;
 use crate::error::argument;
 use crate::exclusive::Exclusive;
@@ -45,6 +46,13 @@ export! {
     /// Appends one row.
     fn arrowwood_builder_append_row(builder: Ref<CBuilder>, values[count]: Many<CValueIn>) {
         with_row(values, |row| builder.0.lock()?.append_row(row))
+    }
+
+    /// Appends columns of C values.
+    fn arrowwood_builder_append_columns(builder: Ref<CBuilder>, rows: u64, columns[count]: Many<CColumn>) {
+        let mut builder = builder.0.lock()?;
+        let batch = batch_of(builder.schema(), rows, columns)?;
+        builder.append(&batch)
     }
 
     /// The number of rows.

@@ -2,7 +2,7 @@
 //!
 //! `export!` (see [`ffi`]) declares each function, whose body is safe Rust: `open`, `dataset`, `exchange` (the Arrow C data
 //! interface), `chunks` (the buffers of a column), `compute`, `predicate`, `writer`, `builder`, `follow`, `maintain` (files
-//! and tables as a whole) and `messages`. `value` converts cells, `exclusive` is what one thread uses at a
+//! and tables as a whole) and `messages`. `value` converts cells, `columns` columns of C values, `exclusive` is what one thread uses at a
 //! time, `error` numbers errors, `words` has
 //! their messages. `capi/README.md` explains how to
 //! add a function.
@@ -11,6 +11,7 @@
 mod ffi;
 mod builder;
 mod chunks;
+mod columns;
 mod compute;
 mod dataset;
 mod error;

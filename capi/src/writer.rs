@@ -9,6 +9,7 @@ use arrow_array::{Array, ArrayRef, Int64Array, StringArray};
 use arrow_schema::Field;
 use arrowwood::{Dataset, Late, Result, Sync, Writer, WriterOptions, export_schema};
 
+use crate::columns::{CColumn, batch_of};
 use crate::dataset::CDataset;
 use crate::error::argument;
 use crate::exclusive::Exclusive;
@@ -165,6 +166,13 @@ export! {
     /// Appends one row.
     fn arrowwood_writer_append_row(writer: Ref<CWriter>, values[count]: Many<CValueIn>) {
         with_row(values, |row| writer.0.lock()?.append_row(row))
+    }
+
+    /// Appends columns of C values.
+    fn arrowwood_writer_append_columns(writer: Ref<CWriter>, rows: u64, columns[count]: Many<CColumn>) {
+        let mut writer = writer.0.lock()?;
+        let batch = batch_of(writer.schema(), rows, columns)?;
+        writer.append(&batch)
     }
 
     /// Makes all appended rows visible.

@@ -37,6 +37,7 @@ from arrowwood._errors import (
 
 _T = TypeVar("_T")
 _STREAM = "application/vnd.apache.arrow.stream"
+_TEXT = "text/plain; charset=utf-8"
 # The most bytes of an answer that is read into memory as a whole: facts and errors.
 _SMALL = 16 << 20
 # Seconds between two attempts: at first, and at most.
@@ -158,7 +159,7 @@ class Connection:
         Args:
             name: the table's name.
             schema: names and types of its columns as text, such as ``"ts: timestamp[us] not null, price: float64"``, or
-                anything else that :func:`writer` takes, if text says all of it.
+                anything else that :func:`writer` takes.
             dictionary: names of text columns to store as ``dictionary<int32, utf8>``.
             sorted_by: a column whose values never decrease.
             late: what becomes of rows that are less than those before in that column: ``"refuse"`` or ``"accept"``.
@@ -176,8 +177,8 @@ class Connection:
             options["late"] = late
         if index:
             options["index"] = ",".join(index)
-        headers = {"Content-Type": "text/plain; charset=utf-8"}
-        self._json("PUT", _path(name) + _query(options), _text_of(schema).encode(), headers)
+        body, media_type = _body_of(schema)
+        self._json("PUT", _path(name) + _query(options), body, {"Content-Type": media_type})
         return self[name]
 
     def close(self) -> None:
@@ -258,10 +259,10 @@ class Connection:
         )
 
 
-def _text_of(schema: Any) -> str:
-    """`schema` as the text that the server takes."""
+def _body_of(schema: Any) -> tuple[bytes, str]:
+    """`schema` as a body, and its media type: text where that says all of it, else Arrow data of no rows."""
     if isinstance(schema, str):
-        return schema
+        return schema.encode(), _TEXT
     given = _arrowwood.Builder(schema).schema
 
     def line(field: "_arrowwood.Field") -> str:
@@ -269,14 +270,15 @@ def _text_of(schema: Any) -> str:
         return f'"{name}": {field.type}' + ("" if field.nullable else " not null")
 
     text = "\n".join(map(line, given))
-    problem = f"the server takes schemas as text, which says less than this one; make the table by aw.writer:\n{given}"
     try:
-        found = _arrowwood.Builder(text).schema
-    except InvalidArgument as cause:
-        raise InvalidArgument(problem) from cause
-    if list(found) != list(given):
-        raise InvalidArgument(problem)
-    return text
+        says_all = list(_arrowwood.Builder(text).schema) == list(given)
+    except InvalidArgument:
+        says_all = False
+    if says_all:
+        return text.encode(), _TEXT
+    sink = io.BytesIO()
+    _arrowwood.write(_arrowwood.Builder(schema).finish(), sink, format="stream")
+    return sink.getvalue(), _STREAM
 
 
 def _place_of(path: str) -> str:

@@ -208,6 +208,15 @@ fn aware<'py>(py: Python<'py>, since: i64, unit: TimeUnit, name: &str) -> Result
     local.map_or_else(|| numpy(py, "datetime64", since, letters(unit)), Ok)
 }
 
+/// Whether an instant is outside of the years that Python has in a zone, so that columns give it as NumPy's, in UTC.
+pub fn is_beyond_years(py: Python<'_>, since: i64, unit: TimeUnit, zone: &str) -> bool {
+    let is_datetime = || {
+        let shown = aware(py, since, unit, zone)?;
+        Ok::<_, crate::errors::Failure>(shown.is_instance(class(py, &DATETIME, "datetime", "datetime")?)?)
+    };
+    split(since, unit).is_some() && is_datetime().is_ok_and(|is_datetime| !is_datetime)
+}
+
 fn datetime<'py>(
     py: Python<'py>,
     since: i64,

@@ -1,15 +1,17 @@
-//! Decodes rows from the body of a request: Arrow streams and files, JSON lines, CSV.
+//! Decodes the body of a request: rows as Arrow streams and files, JSON lines, CSV; the schema of a new table.
 
 use std::io::Cursor;
+use std::sync::Arc;
 use std::time::Duration;
 
-use arrow_array::cast::AsArray;
 use arrow_data::ArrayData;
-use arrow_schema::{DataType, Schema, SchemaRef, UnionMode};
-use arrowwood::{Bytes, CsvOptions, Dataset, Error, JsonOptions, Open, Result, read_json_from, stream_csv};
+use arrow_schema::{DataType, Field, Schema, SchemaRef, UnionMode};
+use arrowwood::{
+    Bytes, CsvOptions, Dataset, Error, JsonOptions, Open, Result, parse_schema, read_json_from, stream_csv,
+};
 
+use crate::copies::{copied_bytes, may_grow};
 use crate::limits::Limits;
-use crate::numbers::typed;
 use crate::query::media_type;
 use crate::refusal::Refusal;
 use crate::weight::Weight;
@@ -36,6 +38,51 @@ impl BodyForm {
                 Err(Refusal::new(status, "unsupported_media_type", detail))
             }
         }
+    }
+}
+
+/// The columns that a table is to have.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub schema: Schema,
+    /// Whether it says all of its columns: text says nothing of their metadata, and of the order of categories.
+    is_whole: bool,
+}
+
+impl Wanted {
+    /// Those of the body of a request: an Arrow stream or file without rows, or text.
+    ///
+    /// # Errors
+    /// A refusal of what is no schema, and of rows.
+    pub fn of(body: Vec<u8>, content_type: Option<&str>) -> Result<Wanted, Refusal> {
+        let bad = |e: Error| Refusal::bad_request(e.message());
+        if let Ok(BodyForm::Arrow) = BodyForm::of(content_type) {
+            let opened = Open::new().bytes(Bytes::from(body)).map_err(bad)?;
+            let rows = opened.len().map_err(bad)?;
+            if rows > 0 {
+                let detail = format!("a table is created without rows, and there are {rows}; append them to it");
+                return Err(Refusal::bad_request(detail));
+            }
+            return Ok(Wanted { schema: opened.schema().as_ref().clone(), is_whole: true });
+        }
+        let text = String::from_utf8(body).map_err(|_| Refusal::bad_request("the schema is not UTF-8"))?;
+        Ok(Wanted { schema: parse_schema(&text).map_err(bad)?, is_whole: false })
+    }
+
+    /// Whether a table of schema `there` has these columns, of which those that are in `dictionary` are encoded so.
+    pub fn is_that_of(&self, there: &Schema, dictionary: &[String]) -> bool {
+        let encoded = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+        let is_same = |(there, own): (&Arc<Field>, &Arc<Field>)| {
+            let data_type = if dictionary.contains(own.name()) { &encoded } else { own.data_type() };
+            let is_as_told = !self.is_whole
+                || there.metadata() == own.metadata() && there.dict_is_ordered() == own.dict_is_ordered();
+            there.name() == own.name()
+                && there.data_type() == data_type
+                && there.is_nullable() == own.is_nullable()
+                && is_as_told
+        };
+        there.fields().len() == self.schema.fields().len()
+            && there.fields().iter().zip(self.schema.fields()).all(is_same)
     }
 }
 
@@ -99,8 +146,8 @@ pub(crate) fn decode(body: Vec<u8>, form: BodyForm, schema: &SchemaRef, limits: 
     Ok(rows)
 }
 
-/// Refuses rows that would take far more memory or disk in the table than in the body: keys and views may all refer to
-/// the same long text, list views and dense unions to the same items.
+/// Refuses rows that would take far more memory or disk in the table than in the body: keys, views and runs may all refer
+/// to the same long value, list views and dense unions to the same items.
 fn check_size(rows: &Dataset, schema: &Schema, limits: &Limits) -> Result<()> {
     let (most_bytes, _) = limits.rows;
     let count = rows.len()?;
@@ -122,7 +169,7 @@ fn check_size(rows: &Dataset, schema: &Schema, limits: &Limits) -> Result<()> {
                 );
                 return Err(Error::new(arrowwood::ErrorKind::InvalidArgument, message));
             }
-            bytes = bytes.saturating_add(text_bytes(wanted.data_type(), &chunk));
+            bytes = bytes.saturating_add(copied_bytes(wanted.data_type(), &chunk, most_bytes));
             if bytes > most_bytes {
                 let name = field.name();
                 return Err(too_many(format!("column '{name}' would take more than {most_bytes} bytes in the table")));
@@ -189,79 +236,9 @@ fn too_many(what: String) -> Error {
     Error::new(arrowwood::ErrorKind::Unsupported, format!("{what}; send several requests"))
 }
 
-/// Whether values of type `have` may take more memory as type `want`: text stored once and referred to many times.
-fn may_grow(want: &DataType, have: &DataType) -> bool {
-    use DataType::*;
-    match (want, have) {
-        (Dictionary(..), Dictionary(..)) => false,
-        (_, Dictionary(..) | Utf8View | BinaryView) => true,
-        (
-            List(want) | LargeList(want) | FixedSizeList(want, _) | ListView(want) | LargeListView(want) | Map(want, _),
-            List(have) | LargeList(have) | FixedSizeList(have, _) | ListView(have) | LargeListView(have) | Map(have, _),
-        ) => may_grow(want.data_type(), have.data_type()),
-        (Union(want, _), Union(have, _)) => {
-            want.iter().zip(have.iter()).any(|((_, w), (_, h))| may_grow(w.data_type(), h.data_type()))
-        }
-        (Struct(want), Struct(have)) => want.iter().zip(have).any(|(w, h)| may_grow(w.data_type(), h.data_type())),
-        _ => false,
-    }
-}
-
-/// The size in bytes of the texts of `array`, counting each reference.
-fn text_bytes(want: &DataType, array: &ArrayData) -> u64 {
-    use DataType::*;
-    let child =
-        |number: usize, want: &DataType| array.child_data().get(number).map_or(0, |child| text_bytes(want, child));
-    match (want, array.data_type()) {
-        (Dictionary(..), Dictionary(..)) => 0,
-        (_, Dictionary(_, values))
-            if matches!(**values, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView) =>
-        {
-            let array = typed(array);
-            let keys = array.as_any_dictionary();
-            let lengths = lengths(&keys.values().to_data());
-            if lengths.is_empty() {
-                // All keys are null.
-                return 0;
-            }
-            let keys = keys.normalized_keys();
-            keys.iter().map(|&key| lengths.get(key).copied().unwrap_or(0)).fold(0, u64::saturating_add)
-        }
-        // Keys of keys.
-        (_, Dictionary(..)) => u64::MAX,
-        (_, Utf8View | BinaryView) => lengths(array).into_iter().fold(0, u64::saturating_add),
-        (
-            List(want) | LargeList(want) | FixedSizeList(want, _) | ListView(want) | LargeListView(want) | Map(want, _),
-            _,
-        ) => child(0, want.data_type()),
-        (Union(members, _), _) => {
-            members.iter().enumerate().map(|(number, (_, member))| child(number, member.data_type())).sum()
-        }
-        (Struct(fields), _) => fields.iter().enumerate().map(|(number, field)| child(number, field.data_type())).sum(),
-        _ => 0,
-    }
-}
-
-/// The length of each text.
-fn lengths(values: &ArrayData) -> Vec<u64> {
-    let array = typed(values);
-    let all = |lengths: &mut dyn Iterator<Item = usize>| lengths.map(|len| len as u64).collect();
-    match array.data_type() {
-        DataType::Utf8 => all(&mut array.as_string::<i32>().offsets().lengths()),
-        DataType::LargeUtf8 => all(&mut array.as_string::<i64>().offsets().lengths()),
-        DataType::Binary => all(&mut array.as_binary::<i32>().offsets().lengths()),
-        DataType::LargeBinary => all(&mut array.as_binary::<i64>().offsets().lengths()),
-        DataType::Utf8View => all(&mut array.as_string_view().lengths().map(|len| len as usize)),
-        DataType::BinaryView => all(&mut array.as_binary_view().lengths().map(|len| len as usize)),
-        _ => Vec::new(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use arrow_array::types::Int8Type;
+    use arrow_array::types::{Int8Type, Int64Type};
     use arrow_array::*;
     use arrow_schema::Field;
     use arrowwood::{ErrorKind, Format, WriteOptions, write_to};
@@ -325,6 +302,25 @@ mod tests {
         (0..1_000).for_each(|_| builder.append_value(&long));
         let views: ArrayRef = Arc::new(builder.finish());
         assert!(refused(sent(views, None), "c: text").contains("column 'c'"));
+        let runs = |end: i64, values: &dyn Array| -> ArrayRef {
+            Arc::new(RunArray::<Int64Type>::try_new(&Int64Array::from(vec![end]), values).unwrap())
+        };
+        let one = Int64Array::from(vec![7]);
+        assert!(refused(sent(runs(1 << 40, &one), None), "c: int").contains("rows"));
+        assert!(refused(sent(runs(1_000, &StringArray::from(vec![long])), None), "c: text").contains("column 'c'"));
+        // One list of many items, in runs or in a dictionary.
+        let item = |data_type: DataType| Arc::new(Field::new("item", data_type, true));
+        let list = |items: ArrayRef| -> ArrayRef {
+            let offsets = arrow_buffer::OffsetBuffer::new(vec![0, items.len() as i64].into());
+            Arc::new(LargeListArray::new(item(items.data_type().clone()), offsets, items, None))
+        };
+        assert!(refused(sent(list(runs(1 << 40, &one)), None), "c: large_list<int64>").contains("column 'c'"));
+        let items: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1_000));
+        assert!(refused(sent(runs(1_000, &list(items.clone())), None), "c: large_list<int64>").contains("column 'c'"));
+        let lists: ArrayRef = Arc::new(DictionaryArray::<Int8Type>::new(Int8Array::from(vec![0; 1_000]), list(items)));
+        assert!(refused(sent(lists, None), "c: large_list<int64>").contains("column 'c'"));
+        let few = decode(sent(runs(1_000, &one), None), BodyForm::Arrow, &schema("c: int"), &limits()).unwrap();
+        assert_eq!(few.len().unwrap(), 1_000);
         let many: ArrayRef = Arc::new(BooleanArray::from(vec![true; 100_001]));
         assert!(refused(sent(many, None), "c: bool").contains("100001 rows"));
         let zeros: ArrayRef = Arc::new(Int64Array::from(vec![0; 90_000 * 2]));
@@ -368,7 +364,7 @@ mod tests {
             [Arc::new(StringArray::from(Vec::<&str>::new())), Arc::new(StringViewArray::from(Vec::<&str>::new()))];
         for values in values {
             let dictionary: ArrayRef = Arc::new(DictionaryArray::<Int8Type>::new(keys.clone(), values));
-            assert_eq!(text_bytes(&DataType::Utf8, &dictionary.to_data()), 0);
+            assert_eq!(copied_bytes(&DataType::Utf8, &dictionary.to_data(), 1 << 20), 0);
             let rows = decode(sent(dictionary, None), BodyForm::Arrow, &schema("c: text"), &limits()).unwrap();
             assert_eq!(rows.len().unwrap(), 3);
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::SchemaRef;
 use arrowwood::{Dataset, ErrorKind, Late, REPLICA, WriterOptions, is_replica};
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
@@ -13,7 +13,7 @@ use hyper::{Method, Response, StatusCode};
 use serde_json::{Value as Json, json};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::decode::{BodyForm, check_weight, cost, decode};
+use crate::decode::{BodyForm, Wanted, check_weight, cost, decode};
 use crate::facts::facts_of;
 use crate::limits::Limits;
 use crate::line::{LineError, LineRows, Precision, rows_of};
@@ -349,19 +349,13 @@ pub(crate) fn table_options(query: &Query) -> Result<WriterOptions> {
 }
 
 /// Creates a table, or finds that it exists: returns whether it is new, and its facts. Blocks.
-pub(crate) fn create(session: &Session, name: &str, schema: Schema, options: &WriterOptions) -> Result<(bool, Json)> {
-    let schema = Arc::new(schema);
-    let is_new = make(session, name, schema.clone(), options)?;
+pub(crate) fn create(session: &Session, name: &str, wanted: &Wanted, options: &WriterOptions) -> Result<(bool, Json)> {
+    let is_new = make(session, name, Arc::new(wanted.schema.clone()), options)?;
     let facts = facts_of(session, name)?;
     if !is_new {
         let table = session.shared.catalog.get(name)?;
         let there = table.rows().map_err(|e| Refusal::of_table(&e))?;
-        let wanted = with_dictionaries(&schema, &options.dictionary);
-        let is_same =
-            there.schema().fields().len() == wanted.len()
-                && there.schema().fields().iter().zip(&wanted).all(|(a, b)| {
-                    (a.name(), a.data_type(), a.is_nullable()) == (b.name(), b.data_type(), b.is_nullable())
-                });
+        let is_same = wanted.is_that_of(there.schema(), &options.dictionary);
         let is_sorted = options.sorted_by.as_deref().is_none_or(|column| facts["sorted_by"] == *column);
         let is_as_late = options.late.is_none_or(|late| facts["late"] == (late == Late::Accept));
         if table.kind != Kind::Table || !is_same || !is_sorted || !is_as_late {
@@ -379,18 +373,6 @@ fn make(session: &Session, name: &str, schema: SchemaRef, options: &WriterOption
     let made = catalog.create(name, schema, &options);
     made.as_ref().err().and_then(Refusal::error).into_iter().for_each(|e| readiness.failed(e));
     made
-}
-
-fn with_dictionaries(schema: &Schema, names: &[String]) -> Vec<Field> {
-    let encoded = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
-    let field = |field: &Arc<Field>| {
-        if names.contains(field.name()) {
-            field.as_ref().clone().with_data_type(encoded.clone())
-        } else {
-            field.as_ref().clone()
-        }
-    };
-    schema.fields().iter().map(field).collect()
 }
 
 // ---- line protocol ----

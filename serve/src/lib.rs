@@ -28,6 +28,7 @@ mod cells;
 mod client;
 mod condition;
 mod connection;
+mod copies;
 mod decode;
 mod engine;
 mod exact;

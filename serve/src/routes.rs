@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use arrowwood::parse_schema;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
@@ -16,6 +15,7 @@ use crate::audit::AuditLine;
 use crate::bins;
 use crate::calling;
 use crate::cells;
+use crate::decode::Wanted;
 use crate::facts::{facts, kind_name};
 use crate::flight;
 use crate::following::{self, Events, Follower};
@@ -45,7 +45,7 @@ use crate::tls::Tls;
 /// Routes below a table for people who look at it.
 const LOOKS: &[&str] =
     &["cells", "cell", "text", "image", "views", "groups", "save", "seek", "sql", "statistics", "bins", "anatomy"];
-/// Bytes of the text of a schema.
+/// Bytes of a schema.
 const SCHEMA: usize = 128 << 10;
 
 /// Answers a request, whatever it is.
@@ -247,11 +247,11 @@ async fn create(session: Session, parts: &Parts, body: Incoming, name: &str) -> 
     let received = receive(&parts.headers, body, &limits, &session.shared.memory).await?;
     // The body may have taken minutes.
     session.check_valid()?;
-    let text = String::from_utf8(received.bytes).map_err(|_| Refusal::bad_request("the schema is not UTF-8"))?;
-    let schema = parse_schema(&text).map_err(|e| Refusal::bad_request(e.message()))?;
+    let content_type = parts.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let wanted = Wanted::of(received.bytes, content_type)?;
     let options = ingest::table_options(&query)?;
     let name = name.to_owned();
-    let (is_new, facts) = session.work(move |session| ingest::create(session, &name, schema, &options)).await?;
+    let (is_new, facts) = session.work(move |session| ingest::create(session, &name, &wanted, &options)).await?;
     Ok(json_response(if is_new { StatusCode::CREATED } else { StatusCode::OK }, &facts))
 }
 

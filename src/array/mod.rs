@@ -41,6 +41,8 @@ pub(crate) use prefetch::{load_soon, load_text_soon, prefetch};
 pub(crate) use steady::Steady;
 pub(crate) use unchecked::{Parts, Unchecked, bytes_of, span};
 pub(crate) use validate::{check_null_counts, is_trivial};
+#[cfg(feature = "collect")]
+pub(crate) use value::run_of;
 #[doc(hidden)]
 pub use value::zone_advice;
 pub use value::{Items, Members, Value};

@@ -11,6 +11,7 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, FieldRef};
 
 use super::children::{child_range, each_child, member_numbers, offset_at};
+use super::decoded::{decoded, decoded_type, text_kind};
 use super::entries::Entries;
 use super::keys::{add_categories, keys_of, text_at};
 use super::plan::{Plan, PlanNode, Storage};
@@ -58,8 +59,10 @@ impl IncomingRows {
                 let got = array.len();
                 return Err(Error::argument(format!("column '{name}' has {got} rows, expected {rows}")));
             }
-            check_type(node, array.data_type()).map_err(|e| e.context(format_args!("column '{name}'")))?;
-            let array = straight(array).map_err(|e| e.context(format_args!("column '{name}'")))?;
+            let have = decoded_type(node.field.data_type(), array.data_type());
+            check_type(node, &have, array.data_type()).map_err(|e| e.context(format_args!("column '{name}'")))?;
+            let array = decoded(array, &have).and_then(|array| straight(&array));
+            let array = array.map_err(|e| e.context(format_args!("column '{name}'")))?;
             check_nulls(node, &array, 0..rows).map_err(|e| e.context(format_args!("column '{name}'")))?;
             check_text(node, &array, 0..rows).map_err(|e| e.context(format_args!("column '{name}'")))?;
             matched.push(array);
@@ -306,13 +309,13 @@ fn mismatch(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::SchemaMismatch, message)
 }
 
-/// Checks that an array of type `have` can be stored in the node: the types are equal, or both are text, however
-/// encoded.
-fn check_type(node: &PlanNode, have: &DataType) -> Result<()> {
+/// Checks that an array of type `have`, once decoded, can be stored in the node: the types are equal, or both are text,
+/// however encoded. Its type was `given`.
+fn check_type(node: &PlanNode, have: &DataType, given: &DataType) -> Result<()> {
     if is_alike(node.field.data_type(), have) {
         return Ok(());
     }
-    Err(mismatch(format!("the table has {}, got {}", field_type_name(&node.field), type_name(have))))
+    Err(mismatch(format!("the table has {}, got {}", field_type_name(&node.field), type_name(given))))
 }
 
 /// Whether values of type `have` are appended to columns of type `want`.
@@ -353,17 +356,6 @@ pub(crate) fn is_alike(want: &DataType, have: &DataType) -> bool {
 
 fn is_utc(zone: &Option<std::sync::Arc<str>>) -> bool {
     zone.as_deref().is_some_and(|zone| ["UTC", "Etc/UTC", "+00:00", "Z"].contains(&zone))
-}
-
-/// Returns true for text and false for binary data, in any encoding; `None` for other types.
-fn text_kind(data_type: &DataType) -> Option<bool> {
-    use DataType::*;
-    match data_type {
-        Utf8 | LargeUtf8 | Utf8View => Some(true),
-        Binary | LargeBinary | BinaryView => Some(false),
-        Dictionary(_, values) => text_kind(values),
-        _ => None,
-    }
 }
 
 /// Checks that no value of a node declared without nulls is null. The array must be [`straight`].

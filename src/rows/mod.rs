@@ -1,7 +1,7 @@
 //! Stores rows as columns, in files and in memory.
 //!
 //! In reading order: `plan` (the buffers of a schema), `arrays` (arrays over them), `block` (some rows of a column, read back), `entries` and `keys` (dictionaries), `sink`
-//! (the destination of rows), `straight` and `children` (which rows of children belong to which rows), `append` (batches), `row` (one row at a time), `builder` (rows in memory), `collect` (a
+//! (the destination of rows), `decoded` (values of runs and dictionaries), `straight` and `children` (which rows of children belong to which rows), `append` (batches), `row` (one row at a time), `builder` (rows in memory), `collect` (a
 //! dataset as one batch), `read_all` (a stream as one batch). Uses `ipc` and what is below it; `table` is built on it.
 
 mod append;
@@ -12,6 +12,7 @@ mod broken;
 mod builder;
 mod children;
 mod collect;
+mod decoded;
 mod entries;
 mod keys;
 mod plan;

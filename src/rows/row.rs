@@ -5,7 +5,7 @@ use arrow_schema::DataType;
 use super::entries::Entries;
 use super::plan::{Plan, PlanNode, Storage};
 use super::sink::RowSink;
-use crate::array::cells::{fixed, is_signed_word, view};
+use crate::array::cells::{WIDEST, fixed, is_signed_word, view};
 use crate::array::{Value, zone_advice};
 use crate::error::{Error, Result};
 use crate::map::check_pages;
@@ -19,14 +19,15 @@ pub(crate) fn check_values(plan: &Plan, row: &[Value<'_>]) -> Result<()> {
     wrong.map_or(Ok(()), |(node, value)| Err(unfit(node, value)))
 }
 
-/// Finds the keys of the dictionary-encoded texts, in the order of the columns. New texts are added.
+/// Finds the keys of the dictionary-encoded values, in the order of the columns. New values are added.
 pub(crate) fn find_keys(plan: &Plan, entries: &mut [Entries], row: &[Value<'_>], keys: &mut Vec<u32>) -> Result<()> {
     keys.clear();
     for &column in &plan.texts {
-        if let (Storage::Keys { number, .. }, Some(text)) = (plan.columns[column].kind, text_of(&row[column])) {
+        let node = &plan.columns[column];
+        if let (Storage::Keys { number, .. }, Some(entry)) = (node.kind, entry_of(node, &row[column])) {
             let entries = &mut entries[number];
-            let Some(key) = entries.key(text) else {
-                let name = plan.columns[column].field.name();
+            let Some(key) = entries.key(entry.bytes()) else {
+                let name = node.field.name();
                 return Err(entries.full().context(format_args!("column '{name}'")));
             };
             keys.push(key);
@@ -50,7 +51,9 @@ pub(crate) fn put_row(
     let at = into.now().counters[0];
     let mut keys = keys.iter();
     for (node, value) in plan.columns.iter().zip(row) {
-        if let (Storage::Keys { number, width }, Value::Str(_) | Value::Bytes(_)) = (node.kind, value) {
+        if let Storage::Keys { number, width } = node.kind
+            && !matches!(value, Value::Null)
+        {
             let key = *keys.next().ok_or_else(|| unwritable(node, value))?;
             into.put_entries(number, &entries[number], key as usize + 1)?;
             into.put(node.region + 1, width as u64 * at, &u64::from(key).to_le_bytes()[..width])?;
@@ -75,7 +78,7 @@ pub(crate) fn put_row(
     Ok(())
 }
 
-/// Whether a row fits into a segment filled up to `counters`. A text without a key counts as empty; [`put_row`] refuses
+/// Whether a row fits into a segment filled up to `counters`. A value without a key counts as empty; [`put_row`] refuses
 /// it.
 pub(crate) fn has_room(
     plan: &Plan,
@@ -89,11 +92,12 @@ pub(crate) fn has_room(
         return false;
     }
     let mut keys = keys.iter();
-    plan.texts.iter().all(|&column| match (plan.columns[column].kind, text_of(&row[column])) {
-        (Storage::Bytes { counter, .. } | Storage::Views { counter }, Some(text)) => {
-            counters[counter] + text.len() as u64 <= limits[counter]
+    plan.texts.iter().all(|&column| match (plan.columns[column].kind, &row[column]) {
+        (_, Value::Null) => true,
+        (Storage::Bytes { counter, .. } | Storage::Views { counter }, value) => {
+            text_of(value).is_none_or(|text| counters[counter] + text.len() as u64 <= limits[counter])
         }
-        (Storage::Keys { number, .. }, Some(_)) => {
+        (Storage::Keys { number, .. }, _) => {
             let count = keys.next().map_or(0, |&key| key as usize + 1);
             let dictionary = &plan.dictionaries[number];
             let has_bytes = |bytes: usize| entries[number].bytes(count) <= limits[bytes];
@@ -103,17 +107,18 @@ pub(crate) fn has_room(
     })
 }
 
-/// Returns the counters of a segment with this row alone. A text without a key is left out; [`put_row`] refuses it.
+/// Returns the counters of a segment with this row alone. A value without a key is left out; [`put_row`] refuses it.
 pub(crate) fn row_needs(plan: &Plan, entries: &[Entries], row: &[Value<'_>], keys: &[u32]) -> Vec<u64> {
     let mut needed = vec![0; plan.counters];
     needed[0] = 1;
     let mut keys = keys.iter();
     for (node, value) in plan.columns.iter().zip(row) {
-        match (node.kind, text_of(value)) {
-            (Storage::Bytes { counter, .. } | Storage::Views { counter }, Some(text)) => {
-                needed[counter] = text.len() as u64
+        match (node.kind, value) {
+            (_, Value::Null) => (),
+            (Storage::Bytes { counter, .. } | Storage::Views { counter }, value) => {
+                needed[counter] = text_of(value).map_or(0, |text| text.len() as u64)
             }
-            (Storage::Keys { number, .. }, Some(_)) => {
+            (Storage::Keys { number, .. }, _) => {
                 let count = keys.next().map_or(0, |&key| key as usize + 1);
                 let dictionary = &plan.dictionaries[number];
                 needed[dictionary.entries] = count as u64;
@@ -135,6 +140,35 @@ fn text_of<'a>(value: &'a Value<'_>) -> Option<&'a [u8]> {
     }
 }
 
+/// A value as its bytes in a dictionary.
+enum EntryBytes<'a> {
+    Text(&'a [u8]),
+    Fixed([u8; WIDEST], usize),
+}
+
+impl EntryBytes<'_> {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            EntryBytes::Text(bytes) => bytes,
+            EntryBytes::Fixed(bytes, len) => &bytes[..*len],
+        }
+    }
+}
+
+/// The value as an entry of the column's dictionary; `None` for a null, and for a value that is no value of it.
+fn entry_of<'a>(node: &PlanNode, value: &'a Value<'_>) -> Option<EntryBytes<'a>> {
+    use DataType::{Binary, BinaryView, FixedSizeBinary, LargeBinary, LargeUtf8, Utf8, Utf8View};
+    let DataType::Dictionary(_, values) = node.field.data_type() else { return None };
+    match (&**values, value) {
+        (Utf8 | LargeUtf8 | Utf8View, Value::Str(text)) => Some(EntryBytes::Text(text.as_bytes())),
+        (Binary | LargeBinary | BinaryView, Value::Bytes(bytes)) => Some(EntryBytes::Text(bytes)),
+        (FixedSizeBinary(width), Value::Bytes(bytes)) => {
+            (usize::try_from(*width) == Ok(bytes.len())).then_some(EntryBytes::Text(bytes))
+        }
+        (other, value) => fixed(other, value).map(|(bytes, len)| EntryBytes::Fixed(bytes, len)),
+    }
+}
+
 fn fits(node: &PlanNode, value: &Value<'_>) -> bool {
     use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
     match (node.kind, value) {
@@ -148,16 +182,13 @@ fn fits(node: &PlanNode, value: &Value<'_>) -> bool {
     if let Value::Null = value {
         return node.kind == Storage::Nothing || node.nulls.is_some() && node.children.is_empty();
     }
-    let stored = match node.field.data_type() {
-        DataType::Dictionary(_, values) => values,
-        own => own,
-    };
-    let is_text = matches!(stored, Utf8 | LargeUtf8 | Utf8View);
-    let is_binary = matches!(stored, Binary | LargeBinary | BinaryView);
+    let is_text = || matches!(node.field.data_type(), Utf8 | LargeUtf8 | Utf8View);
+    let is_binary = || matches!(node.field.data_type(), Binary | LargeBinary | BinaryView);
     match (node.kind, value) {
         (Storage::Bits, Value::Bool(_)) => true,
-        (Storage::Bytes { .. } | Storage::Views { .. } | Storage::Keys { .. }, Value::Str(_)) => is_text,
-        (Storage::Bytes { .. } | Storage::Views { .. } | Storage::Keys { .. }, Value::Bytes(_)) => is_binary,
+        (Storage::Keys { .. }, value) => entry_of(node, value).is_some(),
+        (Storage::Bytes { .. } | Storage::Views { .. }, Value::Str(_)) => is_text(),
+        (Storage::Bytes { .. } | Storage::Views { .. }, Value::Bytes(_)) => is_binary(),
         (Storage::Fixed { width }, Value::Bytes(bytes)) => {
             bytes.len() == width && matches!(node.field.data_type(), DataType::FixedSizeBinary(_))
         }
@@ -177,11 +208,14 @@ fn unfit(node: &PlanNode, value: &Value<'_>) -> Error {
         }
         other => format!("{other}"),
     };
-    let is_key = matches!(node.kind, Storage::Keys { .. }) && text_of(value).is_none();
-    if !node.children.is_empty() || is_key {
+    if !node.children.is_empty() {
         return Error::argument(format!("column '{name}' is {data_type}; append it in batches"));
     }
-    let advice = zone_advice(node.field.data_type(), value);
+    let stored = match node.field.data_type() {
+        DataType::Dictionary(_, values) => values,
+        own => own,
+    };
+    let advice = zone_advice(stored, value);
     Error::argument(format!("column '{name}': {what} is no {data_type}, or out of its range{advice}"))
 }
 
@@ -192,7 +226,7 @@ fn unwritable(node: &PlanNode, value: &Value<'_>) -> Error {
     Error::internal(format_args!("{value} can't be written into column '{name}', which is {:?}", node.kind))
 }
 
-/// Writes a value as row `at` of its column; dictionary-encoded texts are written by [`put_row`].
+/// Writes a value as row `at` of its column; dictionary-encoded values are written by [`put_row`].
 #[inline]
 fn put_value(live: &mut impl RowSink, node: &PlanNode, at: u64, value: &Value<'_>) -> Result<()> {
     if node.nulls.is_some() {

@@ -130,6 +130,9 @@ class Programs(Folder):
     def test_tables(self):
         run(compile_c(own("tables.c")), self.folder)
 
+    def test_columns(self):
+        run(compile_c(own("columns.c")), self.folder)
+
     def test_threads(self):
         run(compile_c(own("threads.c")), self.folder)
 
@@ -140,7 +143,7 @@ class Programs(Folder):
         program = compile_c(own("truncated.c"), standard="gnu11")
         names = run(program, "list").split()
         # What points to memory that may be that of a file; three of these functions fill a struct.
-        memory = r"const (arrowwood_value|void|u?int64_t|size_t) \*|struct ArrowArray(Stream)? \*"
+        memory = r"const (arrowwood_value|arrowwood_column|void|u?int64_t|size_t) \*|struct ArrowArray(Stream)? \*"
         filled = {"arrowwood_dataset_batch", "arrowwood_dataset_stream", "arrowwood_dataset_column_stream"}
         text = re.sub(r"/\*.*?\*/", "", HEADER, flags=re.S)
         prototypes = re.findall(r"^int32_t (arrowwood_\w+)\(([^;]*)\);", text, re.M)

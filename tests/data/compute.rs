@@ -440,6 +440,40 @@ fn decimals_of_any_scale_become_the_nearest_floats() {
     }
 }
 
+/// A sum of more than 256 bits has a mean of fewer, and the sum of what is added and taken away again fits.
+#[test]
+fn means_of_groups_are_there_where_their_sums_overflow() {
+    let most = i256::from_string(&"9".repeat(76)).unwrap();
+    let less = most.wrapping_div(i256::from_i128(7));
+    let up = vec![most; 40];
+    let down: Vec<i256> = up.iter().map(|digits| digits.wrapping_neg()).collect();
+    let mixed = [vec![less; 33], vec![most; 50], vec![less.wrapping_neg(); 3]].concat();
+    for (values, has_sum) in
+        [(up.clone(), false), (down.clone(), false), (mixed, false), ([up, down, vec![less]].concat(), true)]
+    {
+        for scale in [0, 3, 76, -5] {
+            let array = Decimal256Array::from(values.clone()).with_precision_and_scale(76, scale).unwrap();
+            let rows = dataset(&(Arc::new(array) as ArrayRef));
+            let name = rows.schema().field(0).name().clone();
+            let whole: &[&str] = &[];
+            let found = rows.aggregate(whole).named("mean", &name, Function::Mean).finish().unwrap();
+            let mean = float_of(&found, "mean");
+            // Each value by itself, as a share of the whole.
+            let unit: f64 = format!("1e{}", -i32::from(scale)).parse().unwrap();
+            let share = |digits: &i256| digits.to_string().parse::<f64>().unwrap() / values.len() as f64;
+            let expected = values.iter().map(share).sum::<f64>() * unit;
+            let near = 1e-12 * "1e76".parse::<f64>().unwrap() * unit;
+            assert!((mean - expected).abs() <= near, "{mean} instead of {expected}");
+            if !has_sum {
+                let column = rows.column(&name).unwrap().mean().unwrap().unwrap();
+                assert!((mean - column).abs() <= 1e-14 * mean.abs(), "{mean} instead of {column}");
+            }
+            let sum = rows.aggregate(whole).named("sum", &name, Function::Sum).finish();
+            assert_eq!(sum.is_ok(), has_sum);
+        }
+    }
+}
+
 #[test]
 fn means_of_exact_sums_are_rounded_once() {
     let tenths = Decimal64Array::from(vec![1, 2, 3]).with_precision_and_scale(10, 1).unwrap();

@@ -139,7 +139,12 @@ fn literals(data_type: &DataType, raw: i64, scale: i8) -> Vec<(Value<'static>, F
             all
         }
         Time32(_) | Time64(_) => {
-            std::iter::once(int).chain(units(raw).map(|(raw, unit, meant)| (Value::Time(raw, unit), meant))).collect()
+            let times = units(raw).map(|(raw, unit, meant)| (Value::Time(raw, unit), meant));
+            // The length of the day up to a time stands for it.
+            let is_in_a_day = |unit: &TimeUnit| (0..86_400 * each_second(*unit)).contains(&i128::from(raw));
+            let lengths = units(raw).into_iter().filter(|(_, unit, _)| is_in_a_day(unit));
+            let lengths = lengths.map(|(raw, unit, meant)| (Value::Duration(raw, unit), meant));
+            std::iter::once(int).chain(times).chain(lengths).collect()
         }
         Duration(_) => std::iter::once(int)
             .chain(units(raw).map(|(raw, unit, meant)| (Value::Duration(raw, unit), meant)))

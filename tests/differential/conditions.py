@@ -10,7 +10,7 @@ import re
 from fractions import Fraction
 
 import numpy as np
-from kinds import is_null, kind_of, random_value, shown, zone_of
+from kinds import UNITS, is_null, kind_of, random_value, shown, zone_of
 from twin import Any, Refused, distinct, exact, instant, order
 
 import arrowwood as aw
@@ -79,7 +79,7 @@ def literal(kind, values, dice):
         return ["float64", own]
     if kind.family == "time" and not isinstance(shown(kind, own), np.timedelta64 | type(shown(kind, 0))):
         return None
-    if kind.family == "time" and isinstance(shown(kind, own), np.timedelta64):
+    if kind.family == "time" and not 0 <= own < 86_400 * UNITS[kind.unit]:
         return ["int64", own]
     return [kind.spec, own]
 

@@ -410,9 +410,38 @@ def test_values_of_rows_can_be_appended(type, stored):
         builder.append_row(**row)
     builder.append(ds.to_pylist())
     assert builder.finish().to_arrow()["x"].combine_chunks() == pa.concat_arrays([stored, stored])
-    first = ds[0]["x"]
-    if not isinstance(first, np.timedelta64):
-        assert len(ds.filter(aw.col("x") == first)) == 1
+    assert len(ds.filter(aw.col("x") == ds[0]["x"])) == 1
+
+
+def test_times_outside_of_pythons_years_can_be_appended_in_their_zone():
+    """Columns give them as NumPy's, in UTC; those of Python's years don't say whether they are in UTC."""
+    far = np.array([2**60, -(2**60), 253_402_300_800], "i8")
+    for zone in ["Europe/Berlin", "+05:30", "UTC"]:
+        kind = pa.timestamp("s", zone)
+        stored = pa.array(far, pa.int64()).cast(kind)
+        ds = aw.from_arrow(pa.table({"x": stored}))
+        assert all(isinstance(row["x"], np.datetime64) for row in ds)
+        builder = aw.Builder(pa.schema([("x", kind)]))
+        for row in ds:
+            builder.append_row(**row)
+        builder.append(ds.to_pylist())
+        assert builder.finish().to_arrow()["x"].combine_chunks() == pa.concat_arrays([stored, stored])
+        if zone != "UTC":
+            near = [np.datetime64("9999-12-31T00:00:00"), np.datetime64("2000-01-01"), np.datetime64(1, "ns")]
+            for value in near:
+                with pytest.raises(TypeError, match="it has no time zone"):
+                    aw.Builder(pa.schema([("x", pa.timestamp("ns", zone))])).append_row(x=value)
+
+
+def test_times_of_day_are_compared_with_lengths_of_days():
+    """NumPy and Python have no times of day with nanoseconds: columns give their length since midnight."""
+    ds = aw.from_arrow(pa.table({"t": pa.array([1, 2000, None, 86_399_999_999_999], pa.time64("ns"))}))
+    assert len(ds.filter(ds["t"] == ds[0]["t"])) == 1
+    assert len(ds.filter(ds["t"] <= dt.timedelta(microseconds=2))) == 2
+    assert len(ds.filter(ds["t"] >= np.timedelta64(86_399_999_999_999, "ns"))) == 1
+    for value in [dt.timedelta(1), dt.timedelta(-1)]:
+        with pytest.raises(aw.InvalidArgument, match="can't be compared"):
+            ds.filter(ds["t"] == value)
 
 
 def test_what_is_lossless_fits():

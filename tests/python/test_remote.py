@@ -118,6 +118,26 @@ def test_a_table_for_late_rows(db, tmp_path):
         db.create("other", "ts: int64 not null", sorted_by="ts", late="maybe")
 
 
+def test_a_table_of_a_schema_that_text_does_not_say(db, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    schema = pa.schema(
+        [
+            pa.field("id", pa.uuid()),
+            pa.field("level", pa.dictionary(pa.int8(), pa.string(), ordered=True)),
+            pa.field("s", pa.struct([pa.field("a", pa.int32(), nullable=False)])),
+            pa.field("m", pa.map_(pa.string(), pa.int32(), keys_sorted=True)),
+        ]
+    )
+    table = db.create("t", schema)
+    found = aw.open(tmp_path / "data" / "t")
+    assert found.to_arrow().schema.remove_metadata() == schema
+    assert list(db.create("t", schema).schema) == list(table.schema) == list(found.schema)
+    with pytest.raises(aw.SchemaMismatch):
+        db.create("t", schema.set(1, pa.field("level", pa.dictionary(pa.int8(), pa.string()))))
+    with pytest.raises(aw.Unsupported, match="can't grow in a table"):
+        db.create("u", pa.schema([("x", pa.run_end_encoded(pa.int32(), pa.int64()))]))
+
+
 def test_what_is_wrong_says_so(server, db):
     ticks = db.create("ticks", SCHEMA)
     with pytest.raises(aw.NotFound, match="nothing"):

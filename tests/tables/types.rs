@@ -237,8 +237,55 @@ fn numbers_are_encoded_by_the_table() {
     writer.append(&batch).unwrap();
     writer.commit().unwrap();
     assert_eq!(rows(&open(&path).unwrap()), rows(&Dataset::try_from(vec![batch]).unwrap()));
-    let refused = writer.append_row(&[Value::Int(3)]).unwrap_err();
-    assert!(refused.to_string().contains("append it in batches"), "{refused}");
+}
+
+/// Rows one by one, of dictionaries of values of each width, with values that are there and new ones, and nulls.
+#[test]
+fn rows_of_dictionaries_of_any_values_are_appended_one_by_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let unit = arrow_schema::TimeUnit::Microsecond;
+    let digits = |n: i64| Value::Decimal { digits: arrow_buffer::i256::from(n), scale: 2 };
+    let stamp = |n: i64| Value::Timestamp(n, unit, Some("UTC"));
+    let cases = [
+        (DataType::Int64, [Value::Int(3), Value::Int(i64::MIN), Value::Int(3)], Value::Str("x")),
+        (DataType::UInt8, [Value::Int(255), Value::UInt(0), Value::UInt(255)], Value::Int(256)),
+        (DataType::Float64, [Value::Float64(-0.0), Value::Float64(1.5), Value::Float64(-0.0)], Value::Bool(true)),
+        (DataType::Date32, [Value::Date(9), Value::Date(-1), Value::Date(9)], Value::Date(1 << 40)),
+        (DataType::Decimal128(10, 2), [digits(1), digits(-100), digits(1)], digits(1 << 40)),
+        (DataType::Timestamp(unit, Some("UTC".into())), [stamp(1), stamp(0), stamp(1)], Value::Date(1)),
+        (DataType::Duration(unit), [1, 2, 1].map(|n| Value::Duration(n, unit)), Value::Time(1, unit)),
+        (DataType::FixedSizeBinary(3), [&b"abc"[..], b"xyz", b"abc"].map(Value::Bytes), Value::Bytes(b"four")),
+    ];
+    for (number, (values, given, wrong)) in cases.into_iter().enumerate() {
+        let path = folder.path().join(number.to_string());
+        let encoded = DataType::Dictionary(Box::new(DataType::Int32), Box::new(values.clone()));
+        let schema = Arc::new(Schema::new(vec![Field::new("x", encoded.clone(), true)]));
+        let mut writer = Writer::open(&path, Some(schema.clone()), &unsynced(2)).unwrap();
+        let mut builder = arrowwood::Builder::new(schema).unwrap();
+        for value in given.iter().chain([&Value::Null]).chain(&given) {
+            writer.append_row(std::slice::from_ref(value)).unwrap();
+            builder.append_row(std::slice::from_ref(value)).unwrap();
+        }
+        let refused = writer.append_row(&[wrong]).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{values}: {refused}");
+        assert!(refused.to_string().contains("or out of its range"), "{values}: {refused}");
+        writer.commit().unwrap();
+        let shown = |dataset: &Dataset| -> Vec<String> {
+            dataset.rows().map(|row| row.unwrap().get(0).unwrap().to_string()).collect()
+        };
+        let plain = |value: &Value<'_>| match value {
+            // As a column of the type shows it.
+            Value::Int(n) if values == DataType::UInt8 => Value::UInt(*n as u64).to_string(),
+            other => other.to_string(),
+        };
+        let once: Vec<String> = given.iter().map(plain).collect();
+        let expected = [once.clone(), vec!["null".into()], once].concat();
+        assert_eq!(shown(&open(&path).unwrap()), expected, "{values}");
+        let made = builder.finish().unwrap();
+        assert_eq!(shown(&made), expected, "{values}");
+        let batch = made.to_record_batches().next().unwrap().unwrap();
+        assert_eq!(batch.column(0).as_any_dictionary().values().len(), 2, "{values}");
+    }
 }
 
 /// A dictionary whose keys are all taken says so, and nothing of the rows is there.

@@ -10,7 +10,7 @@ use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString, PyTuple};
 
 use crate::calling::Ask;
 use crate::errors::{Failure, argument, wrong_type};
-use crate::value::{DATE, DATETIME, DECIMAL, TIME, TIMEDELTA, class};
+use crate::value::{DATE, DATETIME, DECIMAL, TIME, TIMEDELTA, class, is_beyond_years};
 
 /// A value as a column stores it, so that nothing about its type is left to decide: times are numbers of the column's
 /// unit, decimals of its scale, and a number is in the range of its type.
@@ -333,16 +333,19 @@ fn numpy_time<'a>(data_type: &DataType, given: &Bound<'_, PyAny>) -> Result<Opti
     }
     let parts = py.import("arrowwood._incoming")?.getattr("scalar")?.ask((given,))?;
     let Some((kind, number)) = parts.extract::<Option<(String, i64)>>()? else { return Ok(Some(Value::Null)) };
-    let is_zoned = matches!(data_type, DataType::Timestamp(_, Some(_)));
+    let zone = if let DataType::Timestamp(_, zone) = data_type { zone.as_deref() } else { None };
+    // NumPy knows no zones: whether it is an instant is not known, but of those that only columns give so.
+    let zone_of =
+        |number: i64, unit: TimeUnit| zone.map(|zone| if is_beyond_years(py, number, unit, zone) { "UTC" } else { "" });
     Ok(match super::numpy::data_type(&kind) {
-        // NumPy knows no zones: whether it is an instant is not known.
-        Some(DataType::Date32) if is_zoned => {
-            number.checked_mul(86_400).map(|seconds| Value::Timestamp(seconds, TimeUnit::Second, Some("")))
+        Some(DataType::Date32) if zone.is_some() => {
+            let unit = TimeUnit::Second;
+            number.checked_mul(86_400).map(|seconds| Value::Timestamp(seconds, unit, zone_of(seconds, unit)))
         }
         Some(DataType::Date32) => Some(Value::Date(number)),
         // Times of day that Python's class does not hold, as columns give them.
         Some(DataType::Duration(unit)) if is_time_of_day(data_type, number, unit) => Some(Value::Time(number, unit)),
-        Some(DataType::Timestamp(unit, _)) => Some(Value::Timestamp(number, unit, is_zoned.then_some(""))),
+        Some(DataType::Timestamp(unit, _)) => Some(Value::Timestamp(number, unit, zone_of(number, unit))),
         Some(DataType::Duration(unit)) => Some(Value::Duration(number, unit)),
         _ => None,
     })

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_schema::{DataType, Field, Schema};
 use arrowwood::{Dataset, Format, Value, WriteOptions, Writer, WriterOptions, compact, open, table_stat};
 use arrowwood_serve::{Limits, Options};
 use serde_json::json;
@@ -395,6 +396,90 @@ fn a_table_is_made_for_late_rows() {
     let served = served.restarted();
     assert_eq!(facts(&served.get("/v1/tables/t")), expected);
     assert_eq!(served.send("PUT", &format!("/v1/tables/t{query}"), &[], schema).status, 200);
+}
+
+/// A schema as Arrow data says what text does not: extension types, the order of categories, members without nulls.
+#[test]
+fn a_table_is_made_of_an_arrow_schema() {
+    let served = Served::start();
+    let of_arrow = [("content-type", "application/vnd.apache.arrow.stream")];
+    let put = |schema: &Schema| served.send("PUT", "/v1/tables/t", &of_arrow, &stream_of(schema, 0));
+    let encoded = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
+    let extension = [("ARROW:extension:name".to_owned(), "arrow.uuid".to_owned())];
+    let members = vec![Field::new("a", DataType::Int32, false)];
+    let schema = Schema::new(vec![
+        Field::new("id", DataType::FixedSizeBinary(16), true).with_metadata(extension.clone().into()),
+        Field::new("level", encoded.clone(), true).with_dict_is_ordered(true),
+        Field::new("s", DataType::Struct(members.clone().into()), true),
+    ]);
+    assert_eq!(put(&schema).status, 201);
+    let made = arrowwood::open(served.path("t")).unwrap();
+    let fields = made.schema().fields().clone();
+    assert_eq!(fields[0].extension_type_name(), Some("arrow.uuid"));
+    assert_eq!(fields[1].dict_is_ordered(), Some(true));
+    assert_eq!(fields[2].data_type(), &DataType::Struct(members.into()));
+    assert_eq!(put(&schema).status, 200);
+    // Text says that its members may be null.
+    let text = b"id: fixed_size_binary[16], level: dictionary<int8, utf8>, s: struct<a: int32>";
+    assert_eq!(served.send("PUT", "/v1/tables/t", &[], text).code(), "schema_mismatch");
+    for number in 0..2 {
+        let mut other: Vec<Field> = schema.fields().iter().map(|field| field.as_ref().clone()).collect();
+        other[number] = match number {
+            0 => Field::new("id", DataType::FixedSizeBinary(16), true),
+            _ => Field::new("level", encoded.clone(), true),
+        };
+        assert_eq!(put(&Schema::new(other)).code(), "schema_mismatch");
+    }
+}
+
+/// What is no schema is refused, and there is no table.
+#[test]
+fn a_table_is_not_made_of_what_is_no_schema() {
+    let served = Served::start();
+    let schema = Schema::new(vec![Field::new("n", DataType::Int64, true)]);
+    let sound = stream_of(&schema, 0);
+    let runs = DataType::RunEndEncoded(
+        Arc::new(Field::new("run_ends", DataType::Int32, false)),
+        Arc::new(Field::new("values", DataType::Int64, true)),
+    );
+    let mut bodies = vec![
+        Vec::new(),
+        b"n: int".to_vec(),
+        stream_of(&schema, 1),
+        stream_of(&Schema::new(vec![Field::new("n", runs, true)]), 0),
+        vec![0xff; 1000],
+    ];
+    // Cut off in its message, and with each byte of it broken, which may leave a schema of another name.
+    bodies.extend((1..sound.len() - 8).step_by(7).map(|len| sound[..len].to_vec()));
+    for body in bodies {
+        let of_arrow = [("content-type", "application/vnd.apache.arrow.stream")];
+        let reply = served.send("PUT", "/v1/tables/t", &of_arrow, &body);
+        assert!((400..500).contains(&reply.status), "{}: {body:?}", reply.status);
+        assert!(!served.path("t").exists());
+    }
+    for at in 0..sound.len() {
+        let mut body = sound.clone();
+        body[at] ^= 0xff;
+        let of_arrow = [("content-type", "application/vnd.apache.arrow.stream")];
+        let reply = served.send("PUT", &format!("/v1/tables/broken{at}"), &of_arrow, &body);
+        assert!(reply.status == 201 || (400..500).contains(&reply.status), "byte {at}: {}", reply.status);
+    }
+    let large = vec![0; (128 << 10) + 1];
+    let of_arrow = [("content-type", "application/vnd.apache.arrow.stream")];
+    assert_eq!(served.send("PUT", "/v1/tables/t", &of_arrow, &large).status, 413);
+    assert_eq!(served.send("PUT", "/v1/tables/t", &[], b"n: int").status, 201);
+}
+
+/// An Arrow stream of rows of nulls.
+fn stream_of(schema: &Schema, rows: usize) -> Vec<u8> {
+    let schema = Arc::new(schema.clone());
+    let nulls = schema.fields().iter().map(|field| arrow_array::new_null_array(field.data_type(), rows)).collect();
+    let batch = RecordBatch::try_new(schema.clone(), nulls).unwrap();
+    let rows = arrowwood::Dataset::from_batches(schema, vec![batch]).unwrap();
+    let mut bytes = Vec::new();
+    let options = arrowwood::WriteOptions { format: arrowwood::Format::Stream, ..Default::default() };
+    arrowwood::write_to(&rows, &mut bytes, &options).unwrap();
+    bytes
 }
 
 #[test]

@@ -9,7 +9,7 @@ use arrow_schema::DataType;
 use half::f16;
 
 use super::groups::is_key;
-use super::state::{End, GroupState, StateKind, ValueKind, Values64, is_integer};
+use super::state::{DecimalSum, End, GroupState, StateKind, ValueKind, Values64, is_integer};
 use crate::array::{Parts, Unchecked, nulls};
 use crate::array::{decimal_quotient, decimal_to_f64};
 use crate::compute::frame::Frame;
@@ -184,15 +184,11 @@ pub(super) fn array(
         (GroupState::Integers(sums), _) => {
             floats(data_type, rows, sums.iter().map(|sum| mean(i256::from_i128(sum.sum), sum.count)))
         }
-        (GroupState::Decimals(sums), _) => {
-            let totals: Option<Vec<i256>> = sums.iter().map(|sum| sum.sum).collect();
-            let totals = totals.ok_or_else(|| too_large(data_type))?;
-            if function == Function::Sum {
-                return totals_of(data_type, rows, totals);
-            }
-            let means = totals.into_iter().zip(sums).map(|(total, sum)| mean(total, sum.count));
-            floats(data_type, rows, means)
+        (GroupState::Decimals(sums), Function::Sum) => {
+            let totals: Option<Vec<i256>> = sums.iter().map(DecimalSum::total).collect();
+            totals_of(data_type, rows, totals.ok_or_else(|| too_large(data_type))?)
         }
+        (GroupState::Decimals(sums), _) => floats(data_type, rows, sums.iter().map(|sum| sum.mean(scale))),
         (GroupState::Moments(all), _) => {
             floats(data_type, rows, all.iter().map(|moments| spread(moments.variance(), function, scale)))
         }

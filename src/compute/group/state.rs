@@ -5,7 +5,7 @@ use arrow_schema::DataType;
 
 use super::intern::Cell;
 use super::sets::{IntegerRange, IntegerSets};
-use crate::array::decimal_to_f64;
+use crate::array::{decimal_quotient, decimal_to_f64};
 use crate::error::{Error, Result};
 
 /// A kind of state, and its column.
@@ -176,26 +176,54 @@ impl Kept for IntegerSum {
     }
 }
 
-/// A sum of the digits of decimals, and their count.
+/// A sum of the digits of decimals, and their count. In any order they are the same.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DecimalSum {
-    /// `None` if 256 bits overflowed.
-    pub sum: Option<i256>,
+    /// The lower 256 bits of the sum.
+    low: i256,
+    /// How often they overflowed, less how often they did so downwards.
+    carries: i64,
     pub count: u64,
 }
 
 impl DecimalSum {
     pub(super) fn push(&mut self, digits: i256) {
-        self.sum = self.sum.and_then(|sum| sum.checked_add(digits));
+        self.add_digits(digits);
         self.count += 1;
+    }
+
+    fn add_digits(&mut self, digits: i256) {
+        self.low = self.low.checked_add(digits).unwrap_or_else(|| {
+            self.carries += if digits.is_negative() { -1 } else { 1 };
+            self.low.wrapping_add(digits)
+        });
+    }
+
+    /// The sum; `None` if 256 bits don't hold it.
+    pub(super) fn total(&self) -> Option<i256> {
+        (self.carries == 0).then_some(self.low)
+    }
+
+    /// The mean of decimals of this scale; `None` for none.
+    pub(super) fn mean(&self, scale: i8) -> Option<f64> {
+        if self.count == 0 || self.carries == 0 {
+            return (self.count > 0).then(|| decimal_quotient(self.low, scale, self.count));
+        }
+        // A sum of more than 255 bits has a mean of more than 192, of which the last few don't count. As digits have at
+        // most 253 bits, there are far fewer carries than decimals, and nothing overflows.
+        let count = i256::from_i128(self.count.into());
+        let each = i256::MAX.wrapping_div(count).wrapping_mul(i256::from_i128(2));
+        let carried = each.wrapping_mul(i256::from_i128(self.carries.into()));
+        Some(decimal_to_f64(carried.wrapping_add(self.low.wrapping_div(count)), scale))
     }
 }
 
 impl Kept for DecimalSum {
-    const NONE: DecimalSum = DecimalSum { sum: Some(i256::ZERO), count: 0 };
+    const NONE: DecimalSum = DecimalSum { low: i256::ZERO, carries: 0, count: 0 };
 
     fn add(&mut self, other: &DecimalSum) {
-        self.sum = self.sum.zip(other.sum).and_then(|(a, b)| a.checked_add(b));
+        self.add_digits(other.low);
+        self.carries += other.carries;
         self.count += other.count;
     }
 }

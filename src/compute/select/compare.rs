@@ -449,6 +449,11 @@ fn number(data_type: &DataType, literal: &Owned) -> Option<Scaled> {
         (Time32(unit) | Time64(unit), Owned::Time(time, own)) => {
             Some(ratio((*time).into(), each_second(*unit), each_second(*own)))
         }
+        // The length of the day up to that time: NumPy has no times of day, nor has Python those of nanoseconds.
+        (Time32(unit) | Time64(unit), Owned::Duration(length, own)) => {
+            let is_in_a_day = (0..86_400 * each_second(*own)).contains(&i128::from(*length));
+            is_in_a_day.then(|| ratio((*length).into(), each_second(*unit), each_second(*own)))
+        }
         (Duration(unit), Owned::Duration(length, own)) => {
             Some(ratio((*length).into(), each_second(*unit), each_second(*own)))
         }

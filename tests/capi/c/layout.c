@@ -75,6 +75,14 @@ AT(arrowwood_writer_options, index, 56);
 AT(arrowwood_writer_options, index_count, 64);
 AT(arrowwood_writer_options, late, 72);
 
+SIZE(arrowwood_column, 48);
+AT(arrowwood_column, values, 0);
+AT(arrowwood_column, size, 8);
+AT(arrowwood_column, offsets, 16);
+AT(arrowwood_column, offset_count, 24);
+AT(arrowwood_column, valid, 32);
+AT(arrowwood_column, valid_count, 40);
+
 SIZE(arrowwood_position, 16);
 AT(arrowwood_position, value, 8);
 SIZE(arrowwood_commit_options, 32);

@@ -160,6 +160,43 @@ static void writer_append(void) {
   ends_with(writer, "table", 0);
 }
 
+/* Columns with the numbers, the text or the validity of the file, each beside one that is sound. */
+static const int64_t sound_numbers[8];
+static const struct {
+  int is_number, is_text, is_valid, is_offset;
+} lost_parts[] = {{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}, {0, 0, 0, 1}};
+#define PARTS (sizeof lost_parts / sizeof *lost_parts)
+
+static void fill(arrowwood_column columns[2], int64_t offsets[9], size_t part) {
+  const arrowwood_column none = ARROWWOOD_COLUMN_INIT;
+  columns[0] = columns[1] = none;
+  columns[0].values = lost_parts[part].is_number ? numbers : sound_numbers;
+  columns[0].size = sizeof sound_numbers;
+  columns[1].values = row[1].as.text;
+  columns[1].size = row[1].length;
+  columns[1].offsets = offsets;
+  columns[1].offset_count = 9;
+  for (int i = 0; i < 9; i++)
+    offsets[i] = lost_parts[part].is_text && i == 8 ? (int64_t)row[1].length : 0;
+  if (lost_parts[part].is_valid) {
+    columns[0].valid = (const uint8_t *)numbers;
+    columns[0].valid_count = 8;
+  }
+  if (lost_parts[part].is_offset)
+    columns[1].offsets = numbers - 1;
+}
+
+static void writer_append_columns(void) {
+  arrowwood_column columns[2];
+  int64_t offsets[9];
+  for (size_t part = 0; part < PARTS; part++) {
+    arrowwood_writer *writer = writer_sorted_by(NULL);
+    fill(columns, offsets, part);
+    LOST(arrowwood_writer_append_columns(writer, 8, columns, 2, &error));
+    ends_with(writer, "table", 10 * part);
+  }
+}
+
 /* A stream that fails has its own message, and no code of ours. */
 static int is_of_stream(int32_t code, const arrowwood_error *failure) {
   const int is_known = code == ARROWWOOD_ERROR_FILE_CHANGED || code == ARROWWOOD_ERROR_INVALID_ARGUMENT;
@@ -192,6 +229,18 @@ static void builder_append_row(void) {
   OK(arrowwood_builder_append_dataset(builder, sound, &error));
   LOST(arrowwood_builder_append_row(builder, row, 2, &error));
   holds(builder, 10);
+}
+
+static void builder_append_columns(void) {
+  arrowwood_column columns[2];
+  int64_t offsets[9];
+  for (size_t part = 0; part < PARTS; part++) {
+    arrowwood_builder *builder;
+    OK(arrowwood_builder_new(&schema, &builder, &error));
+    fill(columns, offsets, part);
+    LOST(arrowwood_builder_append_columns(builder, 8, columns, 2, &error));
+    holds(builder, 0);
+  }
 }
 
 static void builder_append(void) {
@@ -272,8 +321,10 @@ static const struct {
   {"arrowwood_writer_append", writer_append},
   {"arrowwood_writer_append_stream", writer_append_stream},
   {"arrowwood_writer_append_row", writer_append_row},
+  {"arrowwood_writer_append_columns", writer_append_columns},
   {"arrowwood_builder_append", builder_append},
   {"arrowwood_builder_append_row", builder_append_row},
+  {"arrowwood_builder_append_columns", builder_append_columns},
 };
 
 int main(int count, char **words) {

@@ -89,10 +89,44 @@ def copied(source, target, is_stream):
         call("write", dataset, target.encode(), ctypes.byref(options))
 
 
-def appended(table, path):
-    """A table at `path` with the rows of `table`."""
+class Column(ctypes.Structure):
+    """``arrowwood_column``."""
+
+    _fields_ = [
+        ("values", ctypes.c_char_p),
+        ("size", ctypes.c_size_t),
+        ("offsets", ctypes.POINTER(ctypes.c_int64)),
+        ("offset_count", ctypes.c_size_t),
+        ("valid", ctypes.c_char_p),
+        ("valid_count", ctypes.c_size_t),
+    ]
+
+
+def column_of(values, valid):
+    """A column of the bytes of each value: with offsets, where `values` is a list."""
+    whole = values if isinstance(values, bytes) else b"".join(values)
+    column = Column(whole, len(whole), None, 0, bytes(valid), len(valid))
+    if isinstance(values, list):
+        ends = [sum(map(len, values[:at])) for at in range(len(values) + 1)]
+        column.offsets = (ctypes.c_int64 * len(ends))(*ends)
+        column.offset_count = len(ends)
+    return column
+
+
+def appended_columns(schema, path, rows, columns):
+    """A table at `path` with the rows of columns."""
+    exported = (ctypes.c_char * 72)()
+    schema._export_to_c(ctypes.addressof(exported))
+    with Handle("writer", "writer_open", path.encode(), ctypes.byref(exported), None) as writer:
+        given = (Column * len(columns))(*columns)
+        call("writer_append_columns", writer, ctypes.c_uint64(rows), given, ctypes.c_size_t(len(columns)))
+        call("writer_close", writer)
+
+
+def appended(table, path, grown):
+    """A table at `path`, of the schema `grown`, with the rows of `table`."""
     schema = (ctypes.c_char * 72)()
-    table.schema._export_to_c(ctypes.addressof(schema))
+    grown._export_to_c(ctypes.addressof(schema))
     stream = stream_of(table)
     with Handle("writer", "writer_open", path.encode(), ctypes.byref(schema), None) as writer:
         call("writer_append_stream", writer, ctypes.byref(stream))

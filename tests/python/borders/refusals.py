@@ -32,8 +32,8 @@ def first(border, kind, name):
 
 # Of the ways that take values of Python, that append to tables, and that are over text.
 VALUES = "dicts|row|lists|NumPy in"
-APPENDS = f"{VALUES}|append|build|compact|JSON append|POST JSON|POST CSV|POST Arrow|connect|DoPut|pandas in|[CJ].* append|.* rows"
-PYARROW = "JSON (out|in|append|pyarrow)|CSV (out|in|to pyarrow|of pyarrow)|POST (JSON|CSV)|DoPut|DoGet|open.*|C (import|write|append)|pandas .*|Polars .*|Java .*|Clojure .*"
+APPENDS = f"{VALUES}|build|compact|JSON append|POST JSON|POST CSV|connect|pandas in|.* rows"
+PYARROW = "JSON (out|in|append|pyarrow)|CSV (out|in|to pyarrow|of pyarrow)|POST (JSON|CSV)|DoPut|DoGet|open.*|C (import|write|append|columns)|pandas .*|Polars .*|Java .*|Clojure .*"
 
 # The sets that have other values than nulls, also inside.
 VALUED = ("some", "nulls", "sliced", "chunks")
@@ -68,9 +68,9 @@ REFUSALS = [
     ),
     Refusal(
         "dicts|row|lists",
-        r"timestamp\[.*, (Europe|\+).*",
+        r"timestamp\[ns, (Europe|\+).*",
         "it has no time zone",
-        "NumPy's times have no zone, and a local time may be two instants or none",
+        "NumPy's times have no zone, and a local time may be two instants or none; those outside of Python's years are taken in UTC, as columns give them",
         ("extreme",),
     ),
     Refusal(
@@ -134,7 +134,7 @@ REFUSALS = [
         APPENDS,
         rf"{RUNS}|{DICTIONARIES}",
         "can't grow in a table",
-        "a growing table has no runs, and only dictionaries of text, bytes, numbers and times; Python's take both into columns of the values' type",
+        "a growing table has no runs, as a run that goes on would change committed rows; the values of its dictionaries are bytes in a row, by which their keys are found, and neither bits nor lists and structs, which would take buffers that no reader of the format knows. Both are appended to columns of their values' type",
     ),
     Refusal(
         VALUES,
@@ -151,21 +151,15 @@ REFUSALS = [
     ),
     Refusal(
         "(Java|Clojure) rows",
-        r"dictionary<int32, (fixed|int64|uint8|float64|decimal|date32|timestamp|duration).*",
-        "dictionary<int32",
-        "open: a single row takes dictionaries of text and bytes; those of other values are appended as a dataset",
-    ),
-    Refusal(
-        "(Java|Clojure) rows",
         NOT_SCALAR,
         "are appended as datasets",
         "a single row has no parts; lists, structs, maps and unions are appended as a dataset",
     ),
     Refusal(
-        "connect",
-        r".*arrow\..*|an unknown extension|.* (sorted|ordered)|.*not null>",
-        "the server takes schemas as text",
-        "text does not say it; the table can be made by `aw.writer`, and is served",
+        "C columns",
+        NOT_SCALAR,
+        "has no plain values",
+        "an array of C has values of one size, or text; lists, structs, maps and unions are appended as Arrow data",
     ),
     # ---- text ----
     Refusal(

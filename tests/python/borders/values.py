@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 # The days of the years that chrono has.
 CALENDAR = [int(np.datetime64(day, "D").astype("i8")) for day in ("-262143-01-01", "262142-12-31")]
@@ -34,6 +35,61 @@ def plain(scalar):
     if pa.types.is_interval(kind):
         return tuple(scalar.as_py())
     return time_of(scalar) if pa.types.is_temporal(kind) else scalar.as_py()
+
+
+def grown(kind):
+    """The type for a table: that of the values of runs, and of dictionaries of what can't be in those of tables."""
+    if pa.types.is_run_end_encoded(kind):
+        return grown(kind.value_type)
+    if pa.types.is_dictionary(kind) and (pa.types.is_boolean(kind.value_type) or pa.types.is_nested(kind.value_type)):
+        return grown(kind.value_type)
+    if pa.types.is_list(kind) and grown(kind.value_type) != kind.value_type:
+        return pa.list_(kind.value_field.with_type(grown(kind.value_type)))
+    return kind
+
+
+def storage(array):
+    """An array of what the values are stored as, without dictionaries, runs and extensions."""
+    if isinstance(array, pa.ExtensionArray):
+        return storage(array.storage)
+    if pa.types.is_dictionary(array.type) and not pa.types.is_nested(array.type.value_type):
+        if is_text(array.type.value_type):
+            # pyarrow decodes no dictionaries of views.
+            return pa.array(array.to_pylist(), array.type.value_type)
+        return storage(array.dictionary_decode())
+    return storage(pc.run_end_decode(array)) if pa.types.is_run_end_encoded(array.type) else array
+
+
+def as_in_c(chunks):
+    """The bytes of the values of arrays, a list of them for text and bytes, and which are valid; nothing if nested."""
+    parts = [as_in_memory(storage(chunk)) for chunk in chunks]
+    valid = [scalar.is_valid for chunk in chunks for scalar in storage(chunk)]
+    if any(isinstance(part, list) for part in parts):
+        return [text for part in parts for text in part], valid
+    return b"".join(parts), valid
+
+
+def as_in_memory(array):
+    kind = array.type
+    if pa.types.is_boolean(kind):
+        return bytes(bool(scalar.as_py()) for scalar in array)
+    if pa.types.is_null(kind) or pa.types.is_nested(kind) or pa.types.is_dictionary(kind):
+        return b""
+    if is_text(kind) or is_bytes(kind):
+        return [
+            text.encode() if isinstance(text, str) else text for text in (scalar.as_py() or b"" for scalar in array)
+        ]
+    whole = array.buffers()[1]
+    start, width = array.offset * kind.byte_width, kind.byte_width
+    return whole.to_pybytes()[start : start + len(array) * width] if whole is not None else b""
+
+
+def is_text(kind):
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+def is_bytes(kind):
+    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
 
 
 def time_of(scalar):

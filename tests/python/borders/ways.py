@@ -40,6 +40,13 @@ class Sample:
         """Of both columns, for whatever takes one."""
         return aw.from_arrow(self.table).schema
 
+    def grown(self):
+        """The schema of a table for the values: for runs and dictionaries that can't grow, that of their values."""
+        if self.is_foreign:
+            return self.schema()
+        field = self.table.schema.field("x")
+        return self.table.schema.set(1, field.with_type(values.grown(field.type)))
+
     def rows(self):
         """The plain values of ``x``."""
         if self.is_foreign:
@@ -66,8 +73,8 @@ class Sample:
             raise Refused("pyarrow: KeyError: it has no such type")
         return self.table
 
-    def same(self, found, is_text=False):
-        """That the Arrow data `found`, maybe read from text, are the values, of the same type."""
+    def same(self, found, is_text=False, schema=None):
+        """That the Arrow data `found`, maybe read from text, are the values, of the same type or that of `schema`."""
         if self.is_foreign:
             found = aw.from_arrow(found)
             assert found.dtypes[1] == self.kind.name, found.dtypes
@@ -75,7 +82,7 @@ class Sample:
         found = pa.table(found)
         found.validate(full=True)
         field = found.schema.field("x")
-        expected = self.table.schema.field("x")
+        expected = (schema or self.table.schema).field("x")
         if is_text and pa.types.is_dictionary(expected.type):
             # Text says nothing of an order: categories are numbered as they come.
             kind = expected.type
@@ -118,12 +125,12 @@ def columns_as_lists(sample):
 
 
 def appended_arrow(sample):
-    with aw.writer(sample.path("t"), sample.schema()) as writer:
+    with aw.writer(sample.path("t"), sample.grown()) as writer:
         writer.append(sample.table)
         writer.append(sample.table)
         writer.rollback()
         writer.append(sample.table)
-    sample.same(aw.open(sample.path("t")))
+    sample.same(aw.open(sample.path("t")), schema=sample.grown())
 
 
 def built_arrow(sample):
@@ -423,9 +430,9 @@ def appended_json(sample):
 # ---- the server ----
 
 
-def served_table(sample):
+def served_table(sample, schema=None):
     name = sample.place.new_name()
-    aw.writer(sample.place.served / name, sample.schema()).close()
+    aw.writer(sample.place.served / name, schema or sample.schema()).close()
     return name
 
 
@@ -438,11 +445,11 @@ def ask(method, url, body=None, **headers):
         raise Refused(f"{problem.code}: {problem.read().decode()}") from None
 
 
-def post(sample, body, media_type):
-    name = served_table(sample)
+def post(sample, body, media_type, schema=None):
+    name = served_table(sample, schema)
     url = f"{sample.place.server.url}/v1/tables/{name}/rows"
     ask("POST", url, body, content_type=media_type, Ack="visible")
-    sample.same(aw.open(sample.place.served / name))
+    sample.same(aw.open(sample.place.served / name), schema=schema)
     return url
 
 
@@ -457,7 +464,7 @@ def http_csv_in(sample):
 def http_arrow_in(sample):
     sink = io.BytesIO()
     aw.write(sample.table, sink, format="stream")
-    post(sample, sink.getvalue(), ARROW_STREAM)
+    post(sample, sink.getvalue(), ARROW_STREAM, sample.grown())
 
 
 def served_file(sample, format):
@@ -491,7 +498,7 @@ def connected(sample):
 def flight_put(sample):
     import pyarrow.flight as flight
 
-    name = served_table(sample)
+    name = served_table(sample, sample.grown())
     descriptor = flight.FlightDescriptor.for_path(name)
     table = sample.pyarrow()
     writer, answers = sample.place.flight.do_put(descriptor, table.schema)
@@ -507,7 +514,7 @@ def flight_put(sample):
             writer.close()
         except (flight.FlightError, pa.ArrowException) as problem:
             raise Refused(str(problem).partition(". gRPC client debug")[0]) from None
-    sample.same(aw.open(sample.place.served / name))
+    sample.same(aw.open(sample.place.served / name), schema=sample.grown())
 
 
 def flight_get(sample):
@@ -542,8 +549,16 @@ def c_write(sample):
 
 
 def c_append(sample):
-    in_c(lambda: c.appended(sample.pyarrow(), sample.path("t")))
-    sample.same(aw.open(sample.path("t")))
+    in_c(lambda: c.appended(sample.pyarrow(), sample.path("t"), sample.grown()))
+    sample.same(aw.open(sample.path("t")), schema=sample.grown())
+
+
+def c_columns(sample):
+    """Columns of C values, of all chunks."""
+    table = sample.pyarrow()
+    columns = [c.column_of(*values.as_in_c(table[name].chunks)) for name in ("n", "x")]
+    in_c(lambda: c.appended_columns(sample.grown(), sample.path("t"), table.num_rows, columns))
+    sample.same(aw.open(sample.path("t")), schema=sample.grown())
 
 
 LINE = {
@@ -592,7 +607,12 @@ BORDERS = [
     Border("Python", "lists", columns_as_lists, "columns as lists are appended to a `Builder`"),
     Border("Python", "inferred", inferred, "columns as lists, of which `aw.write` finds the type; values are compared"),
     Border("Python", "pylist", to_pylist, "`to_pylist`, and rows by iteration"),
-    Border("Arrow", "append", appended_arrow, "Arrow data is appended to a table"),
+    Border(
+        "Arrow",
+        "append",
+        appended_arrow,
+        "Arrow data is appended to a table; runs, and dictionaries that can't grow, to one of their values' type",
+    ),
     Border("Arrow", "build", built_arrow, "Arrow data is appended to a `Builder`"),
     Border("Arrow", "compact", compacted, "Arrow data is appended to a table of several segments, which are compacted"),
     Border("Arrow", "from_arrow", from_arrow, "`aw.from_arrow` of pyarrow's table and `to_arrow`"),
@@ -620,25 +640,26 @@ BORDERS = [
     Border("Text", "CSV of pyarrow", csv_from_pyarrow, "`read_csv(schema=)` of what pyarrow writes"),
     Border("Server", "POST JSON", http_json_in, "JSON lines are posted"),
     Border("Server", "POST CSV", http_csv_in, "CSV is posted"),
-    Border("Server", "POST Arrow", http_arrow_in, "an Arrow stream is posted"),
+    Border("Server", "POST Arrow", http_arrow_in, "an Arrow stream is posted, to a table as for `append`"),
     Border("Server", "GET Arrow", http_arrow_out, "a file is read as an Arrow stream"),
     Border("Server", "GET JSON", http_json_out, "a file is read as JSON lines: those of `cat --json`"),
     Border("Server", "GET CSV", http_csv_out, "a file is read as CSV: that of `cat --csv`"),
     Border("Server", "connect", connected, "`aw.connect`: a table is created, appended to, and read"),
-    Border("Server", "DoPut", flight_put, "Arrow Flight's `DoPut` by pyarrow"),
+    Border("Server", "DoPut", flight_put, "Arrow Flight's `DoPut` by pyarrow, to a table as for `append`"),
     Border("Server", "DoGet", flight_get, "Arrow Flight's `DoGet` by pyarrow"),
     Border("Server", "line protocol", line_protocol, "InfluxDB line protocol is posted"),
     Border("C", "C import", c_import, "`arrowwood_import_stream` and `arrowwood_dataset_stream`"),
     Border("C", "C write", c_write, "`arrowwood_open` of pyarrow's file and `arrowwood_write`, which pyarrow reads"),
-    Border("C", "C append", c_append, "`arrowwood_writer_append_stream`"),
+    Border("C", "C append", c_append, "`arrowwood_writer_append_stream`, to a table as for `append`"),
+    Border("C", "C columns", c_columns, "`arrowwood_writer_append_columns` of C's values, to a table as for `append`"),
     # These run in the tests of jvm/, with the files and refusals that samples.py writes.
     Border("Java, Clojure", "Java open", None, "pyarrow's file is opened, and its rows are read"),
     Border("Java, Clojure", "Java write", None, "`Dataset.write` of a file and a stream"),
-    Border("Java, Clojure", "Java append", None, "a dataset is appended to a table"),
+    Border("Java, Clojure", "Java append", None, "a dataset is appended to a table as for `append`"),
     Border("Java, Clojure", "Java rows", None, "rows of Java's values are appended to a table"),
     Border("Java, Clojure", "Clojure open", None, "pyarrow's file is opened, and its rows are read"),
     Border("Java, Clojure", "Clojure write", None, "`write` of a file and a stream"),
-    Border("Java, Clojure", "Clojure append", None, "a dataset is appended to a table"),
+    Border("Java, Clojure", "Clojure append", None, "a dataset is appended to a table as for `append`"),
     Border("Java, Clojure", "Clojure rows", None, "rows of Clojure's values are appended to a table"),
 ]
 

@@ -15,25 +15,25 @@
   (aw/write ds target)
   (aw/open target))
 
-(defn- appended [ds target rows]
-  (with-open [writer (aw/writer target (.schema (aw/java-dataset ds)))]
+(defn- appended [table target rows]
+  (with-open [writer (aw/writer target (.schema (aw/java-dataset table)))]
     (aw/append! writer rows)
     (aw/commit! writer))
   (aw/open target))
 
 (def ^:private ways
-  {"Clojure open" (fn [ds _] ds)
-   "Clojure write" written
-   "Clojure append" (fn [ds target] (appended ds target ds))
-   "Clojure rows" (fn [ds target] (appended ds target (seq ds)))})
+  {"Clojure open" (fn [ds _ _] ds)
+   "Clojure write" (fn [ds target _] (written ds target))
+   "Clojure append" (fn [ds target table] (appended table target ds))
+   "Clojure rows" (fn [ds target _] (appended ds target (seq ds)))})
 
 (defn- wrong
   "What is not as the page says, or nil."
-  [border way {:strs [type rows refused]} ds]
+  [border way {:strs [type rows refused]} ds table]
   (let [message (get refused border)
         target (io/file (programs/folder) "x")]
     (try
-      (let [found (by-rows (way ds target))]
+      (let [found (by-rows (way ds target table))]
         (cond
           message (str border ", " type ": taken, though listed as refused: " message)
           (not= rows found) (str border ", " type ": expected " rows ", got " found)))
@@ -49,7 +49,9 @@
         (is (< 150 (count expected)))
         (is (= [] (vec (for [[name sample] expected
                              [border way] ways
-                             :let [problem (wrong border way sample (aw/open (io/file folder name)))]
+                             :let [ds (aw/open (io/file folder name))
+                                   table (if-let [other (get sample "table")] (aw/open (io/file folder other)) ds)
+                                   problem (wrong border way sample ds table)]
                              :when problem]
                          problem))))))
     (is (nil? (println "test-jvm: there is no Python with Arrowwood here")))))

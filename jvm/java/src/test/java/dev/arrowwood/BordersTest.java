@@ -40,8 +40,11 @@ class BordersTest {
             Dataset dataset = Arrowwood.open(folder.resolve(name));
             take("Java open", sample, dataset, (given, target) -> given);
             take("Java write", sample, dataset, BordersTest::written);
-            take("Java append", sample, dataset, (given, target) -> appended(given, target, false));
-            take("Java rows", sample, dataset, (given, target) -> appended(given, target, true));
+            Dataset table = sample.has("table")
+                    ? Arrowwood.open(folder.resolve(sample.get("table").getAsString()))
+                    : dataset;
+            take("Java append", sample, dataset, (given, target) -> appended(given, target, table.schema()));
+            take("Java rows", sample, dataset, BordersTest::appendedByRow);
         }
         assertEquals(List.of(), wrong);
     }
@@ -53,13 +56,17 @@ class BordersTest {
         return Arrowwood.open(target);
     }
 
-    private static Dataset appended(Dataset given, Path target, boolean byRow) throws Exception {
+    private static Dataset appended(Dataset given, Path target, Schema schema) throws Exception {
+        try (TableWriter writer = TableWriter.open(target, schema)) {
+            writer.append(given);
+            writer.commit();
+        }
+        return Arrowwood.open(target);
+    }
+
+    private static Dataset appendedByRow(Dataset given, Path target) throws Exception {
         try (TableWriter writer = TableWriter.open(target, given.schema())) {
-            if (byRow) {
-                given.stream().forEach(row -> writer.appendRow(row.toArray()));
-            } else {
-                writer.append(given);
-            }
+            given.stream().forEach(row -> writer.appendRow(row.toArray()));
             writer.commit();
         }
         return Arrowwood.open(target);
