@@ -11,7 +11,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
-use datafusion::execution::{SendableRecordBatchStream, context::SQLOptions};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext, context::SQLOptions};
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::SessionConfig;
@@ -24,7 +24,8 @@ use crate::memory::QueryPool;
 use crate::most::Most;
 use crate::planners::bound;
 use crate::projections::kept_apart;
-use crate::served::served;
+use crate::served::{keeps_rows, served};
+use crate::sliced::{rows_at_once, sliced};
 use crate::stop::Stop;
 use crate::tables::{CATALOG, QueryCatalogs, SCHEMA};
 use crate::{constants, parameters, statement};
@@ -161,8 +162,15 @@ async fn begun(of: Asking, stop: &Stop) -> Result<SendableRecordBatchStream> {
         plan = LogicalPlanBuilder::from(plan).limit(0, usize::try_from(most).ok())?.build()?;
     }
     let physical = state.create_physical_plan(&plan).await?;
-    constants::check(&physical, state.config().batch_size(), &most)?;
-    execute_stream(served(physical, stop)?, state.task_ctx())
+    let mut config = state.config().clone();
+    let memory = query.memory.most();
+    if keeps_rows(&physical)? {
+        let rows = rows_at_once(&physical, config.batch_size(), memory)?;
+        config = config.with_batch_size(rows);
+    }
+    constants::check(&physical, config.batch_size(), &most)?;
+    let context = TaskContext::from(&state).with_session_config(config);
+    execute_stream(served(sliced(physical, memory)?, stop)?, Arc::new(context))
 }
 
 /// Aborts what a future does elsewhere when that is dropped.

@@ -78,6 +78,8 @@ mod scan;
 #[cfg(feature = "engine")]
 mod served;
 #[cfg(feature = "engine")]
+mod sliced;
+#[cfg(feature = "engine")]
 mod statement;
 mod statistics;
 mod stop;

@@ -128,6 +128,18 @@ impl Scan {
     pub(crate) fn served(&self, stop: Stop, is_counted: bool, is_whole: bool) -> Scan {
         Scan { stop, is_counted, is_whole, ..self.clone() }
     }
+
+    /// The bytes of a row: of the widest of some, each the mean of the first ones of a split.
+    pub(crate) fn width(&self) -> Result<u64> {
+        const FEW: u64 = 1 << 10;
+        let mut widest = 0;
+        for split in self.splits.iter() {
+            let first = split.head(FEW).map_err(external)?;
+            let rows = first.len().map_err(external)?.max(1);
+            widest = widest.max(first.nbytes().map_err(external)? / rows);
+        }
+        Ok(widest)
+    }
 }
 
 /// The column in whose order all rows are, if it is shown or has bounds. Other queries need not look at the ends of segments.
