@@ -48,6 +48,8 @@
 #![deny(unsafe_code)]
 
 #[cfg(feature = "engine")]
+mod apart;
+#[cfg(feature = "engine")]
 mod bounded;
 #[cfg(feature = "engine")]
 mod cluster;
@@ -64,6 +66,8 @@ mod follow;
 mod growth;
 #[cfg(feature = "engine")]
 mod joined;
+#[cfg(feature = "engine")]
+mod known;
 #[cfg(feature = "engine")]
 mod memory;
 #[cfg(feature = "engine")]
@@ -87,6 +91,8 @@ mod table;
 #[cfg(feature = "engine")]
 mod tables;
 
+#[cfg(feature = "engine")]
+pub use apart::{ProcessEngine, WORKER, work};
 #[cfg(feature = "engine")]
 pub use cluster::{Cluster, ClusterAnswer, PeerOptions, Worker, WorkerOptions};
 #[cfg(feature = "engine")]

@@ -37,6 +37,10 @@ impl SqlMemory for Most {
         self.0
     }
 
+    fn free(&self) -> usize {
+        self.0
+    }
+
     fn take(&self, _: usize) -> bool {
         true
     }
