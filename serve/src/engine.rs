@@ -82,6 +82,9 @@ pub trait SqlMemory: Send + Sync {
     /// The maximum number of bytes.
     fn most(&self) -> usize;
 
+    /// The number of bytes that nobody has taken now, of the memory of all queries.
+    fn free(&self) -> usize;
+
     /// Takes the given number of bytes; returns false if they are not free, or beyond the maximum.
     fn take(&self, bytes: usize) -> bool;
 

@@ -54,6 +54,11 @@ impl Memory {
         self.0.clone().acquire_many_owned(Memory::units(bytes)).await.map_err(closed)
     }
 
+    /// The number of bytes that nobody has a share of now.
+    pub fn free(&self) -> usize {
+        self.0.available_permits().saturating_mul(UNIT)
+    }
+
     fn units(bytes: usize) -> u32 {
         u32::try_from(bytes.div_ceil(UNIT).max(1)).unwrap_or(u32::MAX)
     }

@@ -201,6 +201,10 @@ impl SqlMemory for QueryMemory {
         self.most
     }
 
+    fn free(&self) -> usize {
+        self.all.free()
+    }
+
     fn take(&self, bytes: usize) -> bool {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(all) = taken.bytes.checked_add(bytes).filter(|all| *all <= self.most) else { return false };

@@ -9,6 +9,7 @@ use arrowwood::{Dataset, ErrorKind};
 use arrowwood_cli::{Cluster, Engine};
 use arrowwood_serve::{SqlEngine, SqlError, SqlMemory, SqlQuery, SqlTables, WorkerEngine};
 
+use crate::apart::ProcessEngine;
 use crate::cluster::{ask_cluster, worker_of};
 use crate::engine::QueryEngine;
 
@@ -17,18 +18,25 @@ const MEMORY: usize = 4 << 30;
 const NO_PARQUET: &str = "Parquet needs the command of the Python package: pip install 'arrowwood[parquet]'";
 
 /// The engine of the command `arrowwood-datafusion`.
-pub struct Command(Arc<QueryEngine>);
+pub struct Command {
+    engine: Arc<QueryEngine>,
+    /// For clients of a server.
+    server: Arc<ProcessEngine>,
+}
 
 impl Command {
-    /// The command with `engine`.
+    /// The command with `engine`, in a program that does [`work`](crate::work), too.
     pub fn new(engine: QueryEngine) -> Command {
-        Command(Arc::new(engine))
+        let engine = Arc::new(engine);
+        // The same program, though another may be in its place by now.
+        let server = Arc::new(ProcessEngine::new(engine.clone(), "/proc/self/exe"));
+        Command { engine, server }
     }
 
     fn ask(&self, text: &str, tables: Paths, most: Option<u64>) -> Result<Dataset, String> {
         let memory = Arc::new(Own(half_of_memory()));
         let query = SqlQuery { text: text.to_owned(), parameters: None, tables: Arc::new(tables), memory, most };
-        self.0.collect(query).map_err(|e| e.to_string())
+        self.engine.collect(query).map_err(|e| e.to_string())
     }
 }
 
@@ -42,7 +50,7 @@ impl Engine for Command {
     }
 
     fn server(&self) -> Option<Arc<dyn SqlEngine>> {
-        Some(self.0.clone())
+        Some(self.server.clone())
     }
 
     fn cluster(&self, query: &str, cluster: &Cluster) -> Result<Dataset, String> {
@@ -94,6 +102,10 @@ struct Own(usize);
 
 impl SqlMemory for Own {
     fn most(&self) -> usize {
+        self.0
+    }
+
+    fn free(&self) -> usize {
         self.0
     }
 

@@ -29,6 +29,33 @@ pub(crate) enum Memory {
     Own,
 }
 
+/// The values of dictionaries that were counted last, and the same in buffers that count for what they have: most batches have
+/// those of the one before.
+#[derive(Debug, Default)]
+pub(crate) struct Values(Vec<(ArrayRef, ArrayRef)>);
+
+impl Values {
+    /// More dictionaries than these are not kept.
+    const MOST: usize = 64;
+
+    fn counted(&mut self, values: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+        if values.get_buffer_memory_size() <= SLACK {
+            return Ok(values.clone());
+        }
+        let data = values.to_data();
+        if let Some((_, counted)) = self.0.iter().find(|(known, _)| known.to_data().ptr_eq(&data)) {
+            return Ok(counted.clone());
+        }
+        // All batches have the same: nothing of it is copied.
+        let counted = Memory::Mapped.column(values, &mut Values::default())?;
+        if self.0.len() == Values::MOST {
+            self.0.remove(0);
+        }
+        self.0.push((values.clone(), counted.clone()));
+        Ok(counted)
+    }
+}
+
 /// A buffer as an owner of bytes.
 struct Owner(Buffer);
 
@@ -43,15 +70,20 @@ impl Memory {
     ///
     /// The values of dictionaries, which all batches share, count whole in each.
     pub fn counted(self, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
-        let columns = batch.columns().iter().map(|column| self.column(column)).collect::<Result<Vec<_>, _>>()?;
+        self.counted_with(batch, &mut Values::default())
+    }
+
+    /// The same for one batch of many, whose dictionaries are known.
+    pub fn counted_with(self, batch: &RecordBatch, known: &mut Values) -> Result<RecordBatch, ArrowError> {
+        let columns = batch.columns().iter().map(|column| self.column(column, known)).collect::<Result<Vec<_>, _>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         RecordBatch::try_new_with_options(batch.schema(), columns, &options)
     }
 
-    fn column(self, array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    fn column(self, array: &ArrayRef, known: &mut Values) -> Result<ArrayRef, ArrowError> {
         macro_rules! of_keys {
             ($key:ty) => {
-                self.dictionary::<$key>(array)
+                self.dictionary::<$key>(array, known)
             };
         }
         Ok(downcast_primitive_array!(
@@ -72,7 +104,7 @@ impl Memory {
             }?,
             DataType::Struct(fields) => {
                 let array = array.as_struct();
-                let columns = array.columns().iter().map(|column| self.column(column)).collect::<Result<Vec<_>, _>>()?;
+                let columns = array.columns().iter().map(|column| self.column(column, known)).collect::<Result<Vec<_>, _>>()?;
                 let found = StructArray::try_new_with_length(fields.clone(), columns, self.nulls(array), array.len())?;
                 Arc::new(found) as ArrayRef
             }
@@ -126,9 +158,13 @@ impl Memory {
         Ok(Arc::new(made))
     }
 
-    fn dictionary<K: ArrowDictionaryKeyType>(self, array: &dyn Array) -> Result<ArrayRef, ArrowError> {
+    fn dictionary<K: ArrowDictionaryKeyType>(
+        self,
+        array: &dyn Array,
+        known: &mut Values,
+    ) -> Result<ArrayRef, ArrowError> {
         let array = array.as_dictionary::<K>();
-        Ok(Arc::new(DictionaryArray::try_new(self.primitive(array.keys())?, array.values().clone())?))
+        Ok(Arc::new(DictionaryArray::try_new(self.primitive(array.keys())?, known.counted(array.values())?)?))
     }
 }
 
@@ -198,6 +234,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn values_of_a_dictionary_count_for_what_they_have_and_are_known_to_the_next_batch() {
+        // As in a file that has more behind them.
+        let words = (0..ROWS).map(|n| Some(format!("the word number {n}"))).collect::<StringArray>();
+        let values: ArrayRef = Arc::new(words.slice(0, 500));
+        let keys = (0..1000).map(|n| n % 500).collect::<datafusion::arrow::array::Int32Array>();
+        let column = DictionaryArray::<Int32Type>::try_new(keys, values).unwrap();
+        let batch = RecordBatch::try_from_iter([("c", Arc::new(column) as ArrayRef)]).unwrap();
+        let mut known = Values::default();
+        for memory in [Memory::Mapped, Memory::Own, Memory::Own] {
+            let found = memory.counted_with(&batch, &mut known).unwrap();
+            assert_eq!(found, batch);
+            assert!(found.column(0).get_buffer_memory_size() < 40_000);
+        }
+        assert_eq!(known.0.len(), 1);
     }
 
     #[test]

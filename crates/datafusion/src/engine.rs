@@ -1,6 +1,9 @@
 //! [`QueryEngine`]: answers SQL that only reads, for a server's clients and for the command.
 
-use std::sync::Arc;
+use std::any::Any;
+use std::path::PathBuf;
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
 
 use arrowwood::{Dataset, ErrorKind};
 use arrowwood_serve::{SqlEngine, SqlError, SqlFuture, SqlPlan, SqlQuery, SqlRows};
@@ -11,7 +14,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
-use datafusion::execution::{SendableRecordBatchStream, context::SQLOptions};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext, context::SQLOptions};
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::SessionConfig;
@@ -20,21 +23,25 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
+use crate::known::{is_known, is_known_plan, names_known_tables};
 use crate::memory::QueryPool;
 use crate::most::Most;
 use crate::planners::bound;
 use crate::projections::kept_apart;
-use crate::served::served;
+use crate::served::{keeps_rows, served};
+use crate::sliced::{rows_at_once, sliced};
 use crate::stop::Stop;
 use crate::tables::{CATALOG, QueryCatalogs, SCHEMA};
 use crate::{constants, parameters, statement};
 
 /// Batches that are made before somebody takes them.
-const AHEAD: usize = 2;
+pub(crate) const AHEAD: usize = 2;
 /// The stack of a thread: each of the operators that a statement may have can take kilobytes.
 const STACK: usize = 32 << 20;
 /// How many times the memory of a query it may write to temporary files.
 const SPILLED: u64 = 8;
+/// The threads for blocking work of a process for queries.
+const BLOCKING: usize = 8;
 
 /// Queries by DataFusion, on threads of its own.
 ///
@@ -42,9 +49,25 @@ const SPILLED: u64 = 8;
 /// can be named in it, and no function reaches files.
 pub struct QueryEngine {
     runtime: Option<Runtime>,
-    /// What all queries have: functions and rules.
+    common: Common,
+}
+
+/// What all queries have.
+#[derive(Clone)]
+struct Common {
+    /// Functions and rules.
     state: SessionState,
     most: Arc<Most>,
+    /// Where temporary files are written, if not in the system's directory for them.
+    directory: Option<PathBuf>,
+}
+
+/// Which statements are answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    All,
+    /// Those whose memory and time are [known](crate::known) to be bounded.
+    Known,
 }
 
 impl QueryEngine {
@@ -53,8 +76,27 @@ impl QueryEngine {
     /// # Errors
     /// `Io` where threads can't be started.
     pub fn new() -> arrowwood::Result<QueryEngine> {
-        let threads = std::thread::available_parallelism().map_or(2, usize::from);
+        QueryEngine::with_threads(&mut Builder::new_multi_thread(), None)
+    }
+
+    /// The engine of a process for queries whose memory is limited by the system: all its threads have their stacks before
+    /// that. It writes temporary files to `directory`.
+    pub(crate) fn apart(directory: PathBuf) -> arrowwood::Result<QueryEngine> {
         let mut builder = Builder::new_multi_thread();
+        builder.max_blocking_threads(BLOCKING).thread_keep_alive(Duration::from_secs(u32::MAX.into()));
+        let engine = QueryEngine::with_threads(&mut builder, Some(directory))?;
+        let all = Arc::new(Barrier::new(BLOCKING));
+        let waits = (0..BLOCKING).map(|_| {
+            let all = all.clone();
+            engine.handle().spawn_blocking(move || all.wait())
+        });
+        let waits: Vec<_> = waits.collect();
+        engine.handle().block_on(futures::future::join_all(waits));
+        Ok(engine)
+    }
+
+    fn with_threads(builder: &mut Builder, directory: Option<PathBuf>) -> arrowwood::Result<QueryEngine> {
+        let threads = std::thread::available_parallelism().map_or(2, usize::from);
         builder.worker_threads(threads).thread_name("arrowwood-sql").thread_stack_size(STACK).enable_all();
         let runtime = builder.build();
         let runtime = runtime.map_err(|e| arrowwood::Error::new(ErrorKind::Io, format!("starting threads: {e}")))?;
@@ -67,7 +109,7 @@ impl QueryEngine {
         let most = Arc::default();
         bound(&mut builder, &most);
         kept_apart(&mut builder);
-        Ok(QueryEngine { runtime: Some(runtime), state: builder.build(), most })
+        Ok(QueryEngine { runtime: Some(runtime), common: Common { state: builder.build(), most, directory } })
     }
 
     /// The threads that queries run on, where tasks of other services of an engine may run too.
@@ -107,46 +149,60 @@ impl Drop for QueryEngine {
 }
 
 /// A session for one query, and its tables.
-fn session(state: &SessionState, query: &SqlQuery) -> Result<(SessionState, QueryCatalogs)> {
+fn session(common: &Common, query: &SqlQuery) -> Result<(SessionState, QueryCatalogs)> {
     let most = query.memory.most();
     let spilled = (most as u64).saturating_mul(SPILLED);
-    let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::OsTmpDirectory);
+    let mode = match &common.directory {
+        Some(directory) => DiskManagerMode::Directories(vec![directory.clone()]),
+        None => DiskManagerMode::OsTmpDirectory,
+    };
+    let disk = DiskManagerBuilder::default().with_mode(mode);
     let runtime = RuntimeEnvBuilder::new()
         .with_memory_pool(Arc::new(QueryPool::of(query.memory.clone())))
         .with_disk_manager_builder(disk.with_max_temp_directory_size(spilled))
         .build_arc()?;
-    let builder = SessionStateBuilder::new_from_existing(state.clone()).with_runtime_env(runtime);
+    let builder = SessionStateBuilder::new_from_existing(common.state.clone()).with_runtime_env(runtime);
     let tables = QueryCatalogs::of(query.tables.clone());
     Ok((builder.with_catalog_list(Arc::new(tables.clone())).build(), tables))
 }
 
-/// The plan of a statement that only reads.
-async fn logical(state: &SessionState, tables: &QueryCatalogs, query: &SqlQuery) -> Result<LogicalPlan> {
+/// The plan of a statement that only reads; `None` if it is not in `scope`.
+async fn logical(
+    state: &SessionState,
+    tables: &QueryCatalogs,
+    query: &SqlQuery,
+    scope: Scope,
+) -> Result<Option<LogicalPlan>> {
     statement::check_text(&query.text)?;
     let text = parameters::numbered(&query.text)?;
-    let plan = state.create_logical_plan(&text).await.map_err(|e| tables.error(e))?;
+    let parsed = state.sql_to_statement(&text, &state.config().options().sql_parser.dialect)?;
+    if scope == Scope::Known && !names_known_tables(&parsed) {
+        return Ok(None);
+    }
+    let plan = state.statement_to_plan(parsed).await.map_err(|e| tables.error(e))?;
     statement::check_plan(&plan)?;
     let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
     options.verify_plan(&plan)?;
-    Ok(plan)
+    Ok(if scope == Scope::All || is_known(&plan)? { Some(plan) } else { None })
 }
 
-async fn planned(state: SessionState, query: SqlQuery) -> Result<SqlPlan> {
-    let (state, tables) = session(&state, &query)?;
-    let plan = logical(&state, &tables, &query).await?;
+async fn planned(of: Asking) -> Result<Option<SqlPlan>> {
+    let Asking { common, query, scope } = of;
+    let (state, tables) = session(&common, &query)?;
+    let Some(plan) = logical(&state, &tables, &query, scope).await? else { return Ok(None) };
     let parameters = parameters::schema(&plan)?;
     let schema = match &query.parameters {
         Some(values) => state.create_physical_plan(&parameters::bound(plan, values)?).await?.schema(),
         None if parameters.fields().is_empty() => state.create_physical_plan(&plan).await?.schema(),
         None => Arc::new(plan.schema().as_arrow().clone()),
     };
-    Ok(SqlPlan { schema, parameters })
+    Ok(Some(SqlPlan { schema, parameters }))
 }
 
-async fn begun(of: Asking, stop: &Stop) -> Result<SendableRecordBatchStream> {
-    let Asking { state, query, most } = of;
-    let (state, tables) = session(&state, &query)?;
-    let mut plan = logical(&state, &tables, &query).await?;
+async fn begun(of: Asking, stop: &Stop) -> Result<Option<SendableRecordBatchStream>> {
+    let Asking { common, query, scope } = of;
+    let (state, tables) = session(&common, &query)?;
+    let Some(mut plan) = logical(&state, &tables, &query, scope).await? else { return Ok(None) };
     let count = parameters::schema(&plan)?.fields().len();
     match &query.parameters {
         Some(values) => plan = parameters::bound(plan, values)?,
@@ -161,8 +217,18 @@ async fn begun(of: Asking, stop: &Stop) -> Result<SendableRecordBatchStream> {
         plan = LogicalPlanBuilder::from(plan).limit(0, usize::try_from(most).ok())?.build()?;
     }
     let physical = state.create_physical_plan(&plan).await?;
-    constants::check(&physical, state.config().batch_size(), &most)?;
-    execute_stream(served(physical, stop)?, state.task_ctx())
+    if scope == Scope::Known && !is_known_plan(&physical)? {
+        return Ok(None);
+    }
+    let mut config = state.config().clone();
+    let most = query.memory.most();
+    if keeps_rows(&physical)? {
+        let rows = rows_at_once(&physical, config.batch_size(), most)?;
+        config = config.with_batch_size(rows);
+    }
+    constants::check(&physical, config.batch_size(), &common.most)?;
+    let context = TaskContext::from(&state).with_session_config(config);
+    execute_stream(served(sliced(physical, most)?, stop)?, Arc::new(context)).map(Some)
 }
 
 /// Aborts what a future does elsewhere when that is dropped.
@@ -178,33 +244,56 @@ impl Drop for Aborted {
     }
 }
 
-fn broken() -> SqlError {
+/// What a client is told where an answer has no end.
+pub(crate) fn broken() -> SqlError {
     SqlError::Engine("a task of the query broke off".into())
+}
+
+impl QueryEngine {
+    fn asking(&self, query: SqlQuery, scope: Scope) -> Asking {
+        self.common.most.set(query.memory.most());
+        Asking { common: self.common.clone(), query, scope }
+    }
+
+    /// What bounds results of functions.
+    pub(crate) fn most(&self) -> Arc<Most> {
+        self.common.most.clone()
+    }
+
+    async fn plan_in(&self, query: SqlQuery, scope: Scope) -> Result<Option<SqlPlan>, SqlError> {
+        let task = self.handle().spawn(planned(self.asking(query, scope)));
+        let _aborted = Aborted { task: task.abort_handle(), stop: Stop::default() };
+        task.await.map_err(|_| broken())?.map_err(|e| error_of(&e))
+    }
+
+    async fn run_in(&self, query: SqlQuery, scope: Scope) -> Result<Option<Box<dyn SqlRows>>, SqlError> {
+        let (schema, begun) = oneshot::channel();
+        let (sender, batches) = mpsc::channel(AHEAD);
+        let stop = Stop::default();
+        let task = self.handle().spawn(run(self.asking(query, scope), stop.clone(), Told { schema, sender }));
+        let held = Box::new(Aborted { task: task.abort_handle(), stop });
+        let schema = begun.await.map_err(|_| broken())??;
+        Ok(schema.map(|schema| Box::new(Answer::new(schema, batches, held)) as Box<dyn SqlRows>))
+    }
+
+    /// As [`SqlEngine::plan`]; `None` for statements whose memory and time are not known to be bounded.
+    pub(crate) async fn plan_known(&self, query: SqlQuery) -> Result<Option<SqlPlan>, SqlError> {
+        self.plan_in(query, Scope::Known).await
+    }
+
+    /// As [`SqlEngine::run`]; `None` for statements whose memory and time are not known to be bounded.
+    pub(crate) async fn run_known(&self, query: SqlQuery) -> Result<Option<Box<dyn SqlRows>>, SqlError> {
+        self.run_in(query, Scope::Known).await
+    }
 }
 
 impl SqlEngine for QueryEngine {
     fn plan(&self, query: SqlQuery) -> SqlFuture<'_, SqlPlan> {
-        self.most.set(query.memory.most());
-        let task = self.handle().spawn(planned(self.state.clone(), query));
-        let aborted = Aborted { task: task.abort_handle(), stop: Stop::default() };
-        Box::pin(async move {
-            let _aborted = aborted;
-            task.await.map_err(|_| broken())?.map_err(|e| error_of(&e))
-        })
+        Box::pin(async move { self.plan_in(query, Scope::All).await?.ok_or_else(broken) })
     }
 
     fn run(&self, query: SqlQuery) -> SqlFuture<'_, Box<dyn SqlRows>> {
-        self.most.set(query.memory.most());
-        let (schema, begun) = oneshot::channel();
-        let (sender, batches) = mpsc::channel(AHEAD);
-        let stop = Stop::default();
-        let of = Asking { state: self.state.clone(), query, most: self.most.clone() };
-        let task = self.handle().spawn(run(of, stop.clone(), Told { schema, sender }));
-        let aborted = Aborted { task: task.abort_handle(), stop };
-        Box::pin(async move {
-            let schema = begun.await.map_err(|_| broken())?.map_err(|e| error_of(&e))?;
-            Ok(Box::new(Answer { schema, batches, is_whole: false, _aborted: aborted }) as Box<dyn SqlRows>)
-        })
+        Box::pin(async move { self.run_in(query, Scope::All).await?.ok_or_else(broken) })
     }
 
     fn name(&self) -> (String, String) {
@@ -212,32 +301,36 @@ impl SqlEngine for QueryEngine {
     }
 }
 
-/// Where a query's columns are told, and then its batches; `None` is the end.
+/// Batches on their way; `None` is the end.
+pub(crate) type Batches = mpsc::Receiver<Result<Option<RecordBatch>, SqlError>>;
+
+/// Where a query's columns are told, unless it is left to others, and then its batches.
 struct Told {
-    schema: oneshot::Sender<Result<SchemaRef>>,
-    sender: mpsc::Sender<Result<Option<RecordBatch>>>,
+    schema: oneshot::Sender<Result<Option<SchemaRef>, SqlError>>,
+    sender: mpsc::Sender<Result<Option<RecordBatch>, SqlError>>,
 }
 
 /// A query, and what all queries have.
 struct Asking {
-    state: SessionState,
+    common: Common,
     query: SqlQuery,
-    most: Arc<Most>,
+    scope: Scope,
 }
 
 async fn run(of: Asking, stop: Stop, told: Told) {
     let Told { schema, sender } = told;
     // Whoever does not listen any more needs nothing.
     let mut stream = match begun(of, &stop).await {
-        Ok(stream) => stream,
-        Err(e) => return drop(schema.send(Err(e))),
+        Ok(Some(stream)) => stream,
+        Ok(None) => return drop(schema.send(Ok(None))),
+        Err(e) => return drop(schema.send(Err(error_of(&e)))),
     };
-    if schema.send(Ok(stream.schema())).is_err() {
+    if schema.send(Ok(Some(stream.schema()))).is_err() {
         return;
     }
     while let Some(batch) = stream.next().await {
         let is_last = batch.is_err();
-        if sender.send(batch.map(Some)).await.is_err() || is_last {
+        if sender.send(batch.map(Some).map_err(|e| error_of(&e))).await.is_err() || is_last {
             return;
         }
     }
@@ -245,20 +338,24 @@ async fn run(of: Asking, stop: Stop, told: Told) {
 }
 
 /// An answer under way.
-struct Answer {
+pub(crate) struct Answer {
     schema: SchemaRef,
-    batches: mpsc::Receiver<Result<Option<RecordBatch>>>,
+    batches: Batches,
     is_whole: bool,
-    _aborted: Aborted,
+    /// Ends the query when it is dropped.
+    _held: Box<dyn Any + Send>,
 }
 
 impl Answer {
+    pub fn new(schema: SchemaRef, batches: Batches, held: Box<dyn Any + Send>) -> Answer {
+        Answer { schema, batches, is_whole: false, _held: held }
+    }
+
     async fn step(&mut self) -> Result<Option<Dataset>, SqlError> {
         if self.is_whole {
             return Ok(None);
         }
-        let batch = self.batches.recv().await.ok_or_else(broken)?.map_err(|e| error_of(&e))?;
-        let Some(batch) = batch else {
+        let Some(batch) = self.batches.recv().await.ok_or_else(broken)?? else {
             self.is_whole = true;
             return Ok(None);
         };

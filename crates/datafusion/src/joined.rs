@@ -16,6 +16,9 @@ use datafusion::physical_expr::expressions::{BinaryExpr, Column};
 use crate::growth::{Growth, predicted};
 use crate::most::Most;
 
+/// The name of the function.
+pub(crate) const JOINED: &str = "||";
+
 /// Texts as one; null if one of them is.
 #[derive(Debug)]
 pub(crate) struct Joined {
@@ -54,7 +57,7 @@ fn common(arg_types: &[DataType]) -> Result<DataType> {
 
 impl ScalarUDFImpl for Joined {
     fn name(&self) -> &str {
-        "||"
+        JOINED
     }
 
     fn signature(&self) -> &Signature {
@@ -75,7 +78,7 @@ impl ScalarUDFImpl for Joined {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let _reserved = self.most.reserve(predicted(Growth::Sum, &args)?, "||")?;
+        let _reserved = self.most.reserve(predicted(Growth::Sum, &args)?, JOINED)?;
         let mut parts = args.args.into_iter();
         let first = parts.next().ok_or_else(|| DataFusionError::Plan("|| has two sides".into()))?;
         parts.try_fold(first, |left, right| two(left, right, args.number_rows))

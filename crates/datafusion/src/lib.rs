@@ -48,6 +48,8 @@
 #![deny(unsafe_code)]
 
 #[cfg(feature = "engine")]
+mod apart;
+#[cfg(feature = "engine")]
 mod bounded;
 #[cfg(feature = "engine")]
 mod cluster;
@@ -65,6 +67,8 @@ mod growth;
 #[cfg(feature = "engine")]
 mod joined;
 #[cfg(feature = "engine")]
+mod known;
+#[cfg(feature = "engine")]
 mod memory;
 #[cfg(feature = "engine")]
 mod most;
@@ -78,6 +82,8 @@ mod scan;
 #[cfg(feature = "engine")]
 mod served;
 #[cfg(feature = "engine")]
+mod sliced;
+#[cfg(feature = "engine")]
 mod statement;
 mod statistics;
 mod stop;
@@ -85,6 +91,8 @@ mod table;
 #[cfg(feature = "engine")]
 mod tables;
 
+#[cfg(feature = "engine")]
+pub use apart::{ProcessEngine, WORKER, work};
 #[cfg(feature = "engine")]
 pub use cluster::{Cluster, ClusterAnswer, PeerOptions, Worker, WorkerOptions};
 #[cfg(feature = "engine")]

@@ -3,10 +3,17 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use arrowwood_datafusion::{Command, QueryEngine};
+use arrowwood_datafusion::{Command, QueryEngine, WORKER, work};
 
 fn main() -> ExitCode {
     arrowwood::ignore_file_size_signal();
+    let mut words = std::env::args_os().skip(1);
+    // Not for people: the processes of queries that a server answers.
+    if let (Some(word), Some(directory), None) = (words.next(), words.next(), words.next())
+        && word == WORKER
+    {
+        return work(&directory);
+    }
     let engine = match QueryEngine::new() {
         Ok(engine) => engine,
         Err(e) => {

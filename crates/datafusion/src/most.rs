@@ -1,8 +1,10 @@
 //! [`Most`]: the memory for results of functions, which DataFusion's pool does not know: it has what sorts, joins and groups
 //! keep.
 
+use std::fmt;
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::error::{DataFusionError, Result};
 
@@ -17,6 +19,14 @@ pub(crate) struct Most {
     bytes: AtomicU64,
     /// What results that are being made will take.
     reserved: AtomicU64,
+    /// Where it does not depend on queries alone: gives more.
+    source: Mutex<Option<Arc<dyn Source>>>,
+}
+
+/// What gives a process more memory.
+pub(crate) trait Source: fmt::Debug + Send + Sync {
+    /// The most that the process may have, after so many more bytes were asked for. `None` if it does not get them.
+    fn more(&self, bytes: u64) -> Option<u64>;
 }
 
 /// The memory for a result, until it is made and the process has it.
@@ -32,7 +42,26 @@ impl Drop for Reserved<'_> {
 impl Most {
     /// That for queries of so many bytes.
     pub fn set(&self, bytes: usize) {
+        if self.source.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+            return;
+        }
         self.bytes.store(OWN.saturating_add((bytes as u64).saturating_mul(4)), Ordering::Relaxed);
+    }
+
+    /// So many bytes, and more from `source`, whatever queries may have.
+    pub fn begin(&self, bytes: u64, source: Arc<dyn Source>) {
+        self.bytes.store(bytes, Ordering::Relaxed);
+        *self.source.lock().unwrap_or_else(PoisonError::into_inner) = Some(source);
+    }
+
+    /// Asks for more. False if there is no more.
+    fn grow(&self, bytes: u64) -> bool {
+        let source = self.source.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let most = source.and_then(|source| source.more(bytes));
+        if let Some(most) = most {
+            self.bytes.store(most, Ordering::Relaxed);
+        }
+        most.is_some()
     }
 
     /// Reserves memory for a result, so that several at once don't take the same.
@@ -40,25 +69,40 @@ impl Most {
         if bytes < SMALL {
             return Ok(Reserved(&self.reserved, 0));
         }
+        let wanted = u64::try_from(bytes).unwrap_or(u64::MAX);
+        let mut reserved = self.try_reserve(wanted);
+        if let Err(left) = reserved
+            && self.grow(wanted - left)
+        {
+            reserved = self.try_reserve(wanted);
+        }
+        reserved.map_err(|left| {
+            DataFusionError::ResourcesExhausted(format!("{name} would make {bytes} bytes, and there are {left} left"))
+        })
+    }
+
+    /// Reserves so many bytes; or returns how many are left, which are fewer.
+    fn try_reserve(&self, wanted: u64) -> Result<Reserved<'_>, u64> {
         let most = self.bytes.load(Ordering::Relaxed);
         let has = own_memory().unwrap_or(0);
         let left = |reserved: u64| most.saturating_sub(has).saturating_sub(reserved);
-        let wanted = u64::try_from(bytes).unwrap_or(u64::MAX);
         let more = |reserved| (wanted <= left(reserved)).then(|| reserved + wanted);
         match self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
             Ok(_) => Ok(Reserved(&self.reserved, wanted)),
-            Err(reserved) => {
-                let message = format!("{name} would make {bytes} bytes, and there are {} left", left(reserved));
-                Err(DataFusionError::ResourcesExhausted(message))
-            }
+            Err(reserved) => Err(left(reserved)),
         }
     }
 }
 
 /// Bytes of memory that the process has beside files.
-fn own_memory() -> Option<u64> {
+pub(crate) fn own_memory() -> Option<u64> {
+    of_status("RssAnon:")
+}
+
+/// What the process has of a kind of memory, in bytes.
+pub(crate) fn of_status(kind: &str) -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(kind))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
@@ -77,5 +121,30 @@ mod tests {
         drop(first);
         drop(most.reserve(half, "repeat").unwrap());
         assert_eq!(most.reserved.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_source_is_asked_for_what_is_missing() {
+        #[derive(Debug)]
+        struct Few(AtomicU64);
+
+        impl Source for Few {
+            fn more(&self, bytes: u64) -> Option<u64> {
+                let all = self.0.load(Ordering::Relaxed) + bytes;
+                (all < 2 << 40).then(|| {
+                    self.0.store(all, Ordering::Relaxed);
+                    all
+                })
+            }
+        }
+
+        let most = Most::default();
+        most.begin(1 << 40, Arc::new(Few(AtomicU64::new(1 << 40))));
+        // What a query may have is nothing beside that.
+        most.set(0);
+        let first = most.reserve(1 << 40, "repeat").unwrap();
+        assert!(most.reserve(1 << 40, "repeat").is_err());
+        drop(first);
+        drop(most.reserve(1 << 40, "repeat").unwrap());
     }
 }

@@ -25,7 +25,7 @@ use datafusion::physical_plan::{
 use futures::stream::poll_fn;
 
 use crate::condition::{Condition, all};
-use crate::counted::Memory;
+use crate::counted::{Memory, Values};
 use crate::stop::Stop;
 use crate::{external, statistics};
 
@@ -127,6 +127,18 @@ impl Scan {
     /// batch has as many rows as are read at once.
     pub(crate) fn served(&self, stop: Stop, is_counted: bool, is_whole: bool) -> Scan {
         Scan { stop, is_counted, is_whole, ..self.clone() }
+    }
+
+    /// The bytes of a row: of the widest of some, each the mean of the first ones of a split.
+    pub(crate) fn width(&self) -> Result<u64> {
+        const FEW: u64 = 1 << 10;
+        let mut widest = 0;
+        for split in self.splits.iter() {
+            let first = split.head(FEW).map_err(external)?;
+            let rows = first.len().map_err(external)?.max(1);
+            widest = widest.max(first.nbytes().map_err(external)? / rows);
+        }
+        Ok(widest)
     }
 }
 
@@ -268,6 +280,7 @@ impl ExecutionPlan for Scan {
             schema: self.schema.clone(),
             is_copied: self.is_copied,
             counted: self.is_counted.then_some(Memory::Own),
+            values: Values::default(),
             is_partitioned: !self.snapshot.partitions().is_empty(),
             size: if self.is_whole { usize::MAX } else { context.session_config().batch_size().max(1) },
             left: self.fetch.unwrap_or(usize::MAX),
@@ -334,6 +347,8 @@ struct Batches {
     is_copied: bool,
     /// What the rows that were read are of, where that is counted.
     counted: Option<Memory>,
+    /// The dictionaries of the batches before.
+    values: Values,
     is_partitioned: bool,
     /// The most rows of a batch.
     size: usize,
@@ -401,7 +416,7 @@ impl Batches {
         }
         self.left -= batch.num_rows();
         let batch = match self.counted {
-            Some(memory) => memory.counted(&batch).map_err(|e| {
+            Some(memory) => memory.counted_with(&batch, &mut self.values).map_err(|e| {
                 let message = format!("making a batch that DataFusion can keep: {e}");
                 arrowwood::Error::new(arrowwood::ErrorKind::InvalidData, message)
             }),

@@ -193,7 +193,7 @@ ENDLESS = [
     "select count(*) from (select value as v, 1 as k from generate_series(1, 1000000)) a join "
     "(select value as v, 1 as k from generate_series(1, 1000000)) b on a.k = b.k and a.v > b.v + 3000000",
     'select count(*) from (select ts, price is not null as k from "ticks.arrow") a, (select ts, price is not null as k from "ticks.arrow") b, '
-    '(select price is not null as k, unnest(range(100000)) as m from "ticks.arrow") c where a.k = b.k and b.k = c.k and a.ts * b.ts + c.m < 0',
+    '(select price is not null as k, unnest(range(10000)) as m from "ticks.arrow") c where a.k = b.k and b.k = c.k and a.ts * b.ts + c.m < 0',
 ]
 
 

@@ -37,6 +37,10 @@ impl SqlMemory for Most {
         self.0
     }
 
+    fn free(&self) -> usize {
+        self.0
+    }
+
     fn take(&self, _: usize) -> bool {
         true
     }
@@ -203,4 +207,34 @@ fn constants_are_counted_together() {
     let many: Vec<_> = (0..1_500).map(|i| format!("repeat('x', {}) as a{i}", 900 + i % 100)).collect();
     let error = answer(&format!("select {} from t", many.join(", ")), None).map(|rows| rows.len().unwrap());
     assert!(matches!(error, Err(SqlError::Memory(_))), "{error:?}");
+}
+
+/// Of one batch that is more than the memory, and of batches that are made.
+#[test]
+fn rows_of_any_width_are_sorted() {
+    const ROWS: i64 = 1009;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("wide.arrow");
+    let text = |n: i64| format!("{}{:04}", "0".repeat(100_000), (n * 7919) % ROWS);
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS));
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..ROWS).map(text)));
+    write_file(&[RecordBatch::try_from_iter([("n", numbers), ("text", texts)]).unwrap()], &path);
+    let engine = QueryEngine::new().unwrap();
+    for text in [
+        "select (n * 7919) % 1009 as k, text from t order by text",
+        "select (n * 7919) % 1009 as k, text || 'x' as text from t order by text desc",
+        "select (n * 7919) % 1009 as k, repeat('x', 60000 + cast((n * 7919) % 1009 as int)) as text from t order by text",
+    ] {
+        let tables = Arc::new(One(open(&path).unwrap()));
+        let memory = Arc::new(Most(64 << 20));
+        let query = SqlQuery { text: text.into(), parameters: None, tables, memory, most: None };
+        let rows = engine.collect(query).unwrap_or_else(|e| panic!("{text}: {e}"));
+        let found: Vec<i64> =
+            rows.column("k").unwrap().values().map(|k| k.unwrap().to_string().parse().unwrap()).collect();
+        let mut expected: Vec<i64> = (0..ROWS).collect();
+        if text.ends_with("desc") {
+            expected.reverse();
+        }
+        assert_eq!(found, expected, "{text}");
+    }
 }

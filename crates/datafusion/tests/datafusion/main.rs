@@ -8,6 +8,7 @@ mod engine;
 mod hosts;
 mod live;
 mod plans;
+mod processes;
 mod random;
 mod support;
 mod tpch;

@@ -1,0 +1,248 @@
+//! What is told to the process of a query, and what it tells.
+
+use std::process::Child;
+use std::sync::{Arc, Mutex};
+
+use arrowwood_serve::{SqlError, SqlPlan, SqlTables};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::buffer::Buffer;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::ipc::reader::StreamDecoder;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::apart::frames::{Head, Kind, tell};
+use crate::apart::messages::{
+    AnswerMessage, AskedMessage, EndedMessage, ErrorMessage, PlannedMessage, QueryMessage, schema_of,
+};
+use crate::apart::processes::{Process, Processes, is_out_of_memory, lock, says_no_memory};
+use crate::apart::share::{Share, limit_of};
+use crate::apart::tables::told;
+use crate::engine::{broken, error_of};
+use crate::most::Most;
+
+/// Ends the process of a query when that is given up.
+#[derive(Default)]
+pub(crate) struct Leash(Mutex<Held>);
+
+#[derive(Default)]
+struct Held {
+    is_given_up: bool,
+    child: Option<Arc<Mutex<Child>>>,
+}
+
+impl Leash {
+    /// The process of the query. False if that was given up.
+    fn hold(&self, process: &Process) -> bool {
+        let mut held = lock(&self.0);
+        held.child = Some(process.child());
+        !held.is_given_up
+    }
+
+    /// The process has done its work. False if the query was given up before, and the process ended.
+    fn release(&self) -> bool {
+        let mut held = lock(&self.0);
+        held.child = None;
+        !held.is_given_up
+    }
+
+    fn give_up(&self) {
+        let mut held = lock(&self.0);
+        held.is_given_up = true;
+        if let Some(child) = &held.child {
+            // It may have ended.
+            let _ = lock(child).kill();
+        }
+    }
+}
+
+/// The query of a leash is wanted as long as this is not dropped.
+pub(crate) struct Wanted(pub Arc<Leash>);
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        self.0.give_up();
+    }
+}
+
+/// Where the answer goes.
+pub(crate) enum Told {
+    Plan(oneshot::Sender<Result<SqlPlan, SqlError>>),
+    Rows { schema: Option<oneshot::Sender<Result<SchemaRef, SqlError>>>, batches: mpsc::Sender<Batch> },
+}
+
+type Batch = Result<Option<RecordBatch>, SqlError>;
+
+impl Told {
+    /// An error, unless nobody listens.
+    fn fail(self, error: SqlError) {
+        match self {
+            Told::Plan(plan) => drop(plan.send(Err(error))),
+            Told::Rows { schema: Some(schema), .. } => drop(schema.send(Err(error))),
+            Told::Rows { schema: None, batches } => drop(batches.blocking_send(Err(error))),
+        }
+    }
+
+    fn end(self, plan: Option<SqlPlan>) {
+        match self {
+            Told::Plan(sender) => drop(sender.send(plan.ok_or_else(broken))),
+            Told::Rows { batches, .. } => drop(batches.blocking_send(Ok(None))),
+        }
+    }
+}
+
+/// A query for a process.
+pub(crate) struct Conversation {
+    pub query: QueryMessage,
+    pub tables: Arc<dyn SqlTables>,
+    pub share: Share,
+    pub leash: Arc<Leash>,
+    pub most: Arc<Most>,
+}
+
+/// What a process has told at the end of a query.
+struct Done {
+    /// Whether it answers others.
+    is_ready: bool,
+    plan: Option<SqlPlan>,
+}
+
+impl Conversation {
+    /// Has the query answered. Blocks until it is, or given up.
+    pub fn run(self, processes: &Processes, mut told: Told) {
+        let mut process = match processes.take() {
+            Ok(process) => process,
+            Err(e) => {
+                drop(self);
+                return told.fail(SqlError::Engine(format!("starting a process for a query: {e}")));
+            }
+        };
+        if !self.leash.hold(&process) {
+            return;
+        }
+        let done = match tell(&mut process.input, Kind::Query, &self.query) {
+            Ok(()) => {
+                processes.prepare();
+                self.listen(&mut process, &mut told)
+            }
+            Err(_) => Err(self.lost(&process)),
+        };
+        let is_wanted = self.leash.release();
+        // Whoever hears of the end may ask again at once: nothing of the query is left then.
+        if is_wanted && done.as_ref().is_ok_and(|done| done.is_ready) {
+            processes.give_back(process);
+        } else {
+            drop(process);
+        }
+        drop(self);
+        match done {
+            Ok(done) => told.end(done.plan),
+            Err(error) => told.fail(error),
+        }
+    }
+
+    /// Why a process tells nothing any more.
+    fn lost(&self, process: &Process) -> SqlError {
+        let (status, said) = process.end();
+        if is_out_of_memory(status, &said) {
+            return self.out_of_memory();
+        }
+        let status = status.map_or("without a status".to_owned(), |status| status.to_string());
+        SqlError::Engine(format!("the process of a query has ended ({status}): {said}"))
+    }
+
+    fn out_of_memory(&self) -> SqlError {
+        let limit = limit_of(self.share.bytes());
+        SqlError::Memory(format!("its process got {limit} bytes, and no more of what queries share"))
+    }
+
+    fn listen(&self, process: &mut Process, told: &mut Told) -> Result<Done, SqlError> {
+        let mut decoder = StreamDecoder::new();
+        let mut plan = None;
+        loop {
+            let Ok(Some(head)) = Head::read(&mut process.output) else { return Err(self.lost(process)) };
+            let _reserved = self.most.reserve(head.len.into(), "an answer").map_err(|e| error_of(&e))?;
+            match head.kind {
+                Kind::Asked => {
+                    let asked = head.message(&mut process.output).map_err(|_| self.lost(process))?;
+                    let answer = self.answer(&asked);
+                    tell(&mut process.input, Kind::Answer, &answer).map_err(|_| self.lost(process))?;
+                }
+                Kind::Planned => {
+                    let planned = head.message(&mut process.output).map_err(|_| self.lost(process))?;
+                    plan = Some(plan_of(&planned)?);
+                }
+                Kind::Rows => {
+                    let bytes = head.rows(&mut process.output).map_err(|_| self.lost(process))?;
+                    if !pass_rows(&mut decoder, bytes, told)? {
+                        return Ok(Done { is_ready: false, plan: None });
+                    }
+                }
+                Kind::Ended => {
+                    let ended: EndedMessage = head.message(&mut process.output).map_err(|_| self.lost(process))?;
+                    return match ended.error {
+                        Some(error) => Err(self.error(error, process)),
+                        None => Ok(Done { is_ready: ended.is_ready, plan }),
+                    };
+                }
+                Kind::Query | Kind::Answer => return Err(broken()),
+            }
+        }
+    }
+
+    /// The error of a query. A panic where the system has refused memory is none of the engine's.
+    fn error(&self, message: ErrorMessage, process: &Process) -> SqlError {
+        match message.error() {
+            SqlError::Engine(told) => {
+                let said = process.said();
+                if says_no_memory(&told) || says_no_memory(&said) {
+                    return self.out_of_memory();
+                }
+                SqlError::Engine(if said.is_empty() { told } else { format!("{told}: {said}") })
+            }
+            other => other,
+        }
+    }
+
+    /// What a process is told of the tables, and of memory.
+    fn answer(&self, asked: &AskedMessage) -> AnswerMessage {
+        if let Some(bytes) = asked.bytes {
+            return AnswerMessage { is_granted: self.share.grow(bytes), ..Default::default() };
+        }
+        let answered = match &asked.table {
+            None => self.tables.names().map(|names| AnswerMessage { names, ..Default::default() }),
+            Some(name) => self.tables.rows(name).and_then(|rows| {
+                let path = self.tables.path(name);
+                let rows = rows.map(|rows| told(&rows, path.as_deref())).transpose()?;
+                Ok(AnswerMessage { rows, ..Default::default() })
+            }),
+        };
+        answered.unwrap_or_else(|e| AnswerMessage { error: Some(ErrorMessage::of(&e)), ..Default::default() })
+    }
+}
+
+fn plan_of(planned: &PlannedMessage) -> Result<SqlPlan, SqlError> {
+    let schema = |bytes| schema_of(bytes).map_err(|e| error_of(&e));
+    Ok(SqlPlan { schema: schema(&planned.schema)?, parameters: schema(&planned.parameters)? })
+}
+
+/// Passes rows on. False if nobody listens.
+fn pass_rows(decoder: &mut StreamDecoder, mut bytes: Buffer, told: &mut Told) -> Result<bool, SqlError> {
+    let Told::Rows { schema, batches } = told else { return Err(broken()) };
+    // The first part is the columns.
+    if let Some(schema) = schema.take() {
+        let known = schema_of(&bytes).map_err(|e| error_of(&e))?;
+        if schema.send(Ok(known)).is_err() {
+            return Ok(false);
+        }
+    }
+    while !bytes.is_empty() {
+        let failed = |e| SqlError::Engine(format!("reading an answer: {e}"));
+        let batch = decoder.decode(&mut bytes).map_err(failed)?;
+        if let Some(batch) = batch
+            && batches.blocking_send(Ok(Some(batch))).is_err()
+        {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

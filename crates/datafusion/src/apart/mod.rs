@@ -1,0 +1,24 @@
+//! Queries by processes of their own, whose memory the system limits: for statements that are not [known](crate::known) to be
+//! bounded.
+//!
+//! ```text
+//! ProcessEngine ─▶ processes ─▶ conversation ─▶ frames ─┐
+//!                                                      pipes
+//!        worker ─▶ limits, QueryEngine ─▶ tables ─▶ frames ─┘
+//! ```
+//! The process is this program again. It is told the statement and how much memory it may take, asks for each table that the
+//! statement names, opens the same rows of it, and sends batches as an Arrow IPC stream. It ends with its standard input, which is
+//! the end of whoever started it.
+
+mod conversation;
+mod engine;
+mod frames;
+mod limits;
+mod messages;
+mod processes;
+mod share;
+mod tables;
+mod worker;
+
+pub use engine::ProcessEngine;
+pub use worker::{WORKER, work};

@@ -1,0 +1,68 @@
+//! [`Share`]: the memory of a process, of what all queries share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use arrowwood_serve::SqlMemory;
+
+/// The part of what is free that a process begins with: many may begin, and the first ones have more than enough.
+const PART: usize = 10;
+/// With less than this no process begins.
+const LEAST: usize = 1 << 20;
+/// Between looks whether others have given memory back.
+const PAUSE: Duration = Duration::from_millis(20);
+/// What a process takes beside what its query does.
+const OWN: u64 = 32 << 20;
+
+/// Bytes that are taken for as long as a process works on a query.
+pub(crate) struct Share {
+    memory: Arc<dyn SqlMemory>,
+    bytes: AtomicUsize,
+}
+
+/// The bytes that a process may have beyond those that it had before, if the steps of its query may keep `share`: as many again
+/// for what they do not keep.
+pub(crate) fn limit_of(share: u64) -> u64 {
+    share.saturating_mul(2).saturating_add(OWN)
+}
+
+impl Share {
+    /// Takes a part of what is free; waits for others if that is next to nothing.
+    pub async fn take(memory: Arc<dyn SqlMemory>) -> Share {
+        let most = memory.most();
+        loop {
+            let bytes = (memory.free() / PART).max(LEAST).min(most);
+            if memory.take(bytes) {
+                return Share { memory, bytes: AtomicUsize::new(bytes) };
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// The bytes that steps of the query may keep.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed) as u64
+    }
+
+    /// The most that they may be.
+    pub fn most(&self) -> u64 {
+        self.memory.most() as u64
+    }
+
+    /// Takes more. False if they are not free, or more than a query may have.
+    pub fn grow(&self, bytes: u64) -> bool {
+        let Ok(bytes) = usize::try_from(bytes) else { return false };
+        let is_taken = self.memory.take(bytes);
+        if is_taken {
+            self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+        is_taken
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.memory.give_back(*self.bytes.get_mut());
+    }
+}
