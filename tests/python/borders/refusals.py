@@ -285,9 +285,9 @@ REFUSALS = [
     Refusal("DoPut", r"utf8", "a message has at most 68157440 bytes", "a batch has at most 64 MiB", LARGE),
     Refusal(
         "DoPut",
-        r"int8|bool",
+        r"int8|bool|large_list.*|fixed_size_list.*",
         "Cannot write arrays larger than 2^31 - 1 in length",
-        "pyarrow sends no batch of so many rows",
+        "pyarrow sends no batch of so many rows or items",
         LARGE,
     ),
     Refusal(
