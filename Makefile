@@ -10,7 +10,7 @@ LINT := $(abspath $(TARGET))/lint
 DENY_VERSION := 0.20.2
 
 .PHONY: test-datafusion-rust demo test programs test-rust features c-prefix arrowwood-datafusion test-datafusion test-flight-sql test-datafusion-python test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-cluster bench-sql bench-streams bench-builders \
-  bench-paged bench-instructions bench-serve borders borders-page \
+  bench-paged bench-instructions bench-serve borders borders-large borders-page \
   view test-view bench-view interop campaigns chaos differential planted failing-calls live torture torture-serve check-all fuzz cargo-fuzz docs rustdoc wheel sources crates publish-crates dist smoke smoke-jars workflows \
   needs lint format lint-rust lint-python lint-web lint-clojure lint-java lint-deny msrv msrv-version clean
 
@@ -197,8 +197,11 @@ bench-instructions:
 	$(PYTHON) bench/instructions.py $(TARGET)/release/hot $(RECORD)
 
 # Each type over each way in and out, with all values of the matrix; `make borders-page` writes its page, docs/borders.md.
+# Values of more than 2 GiB take half an hour, 9 GiB of memory and 20 GB of disk: `make borders-large KINDS="int8 utf8"`.
 borders: $(VENV)/test.done
 	ARROWWOOD_ALL_BORDERS=1 $(BIN)/python -m pytest -q tests/python/test_border_matrix.py
+borders-large: $(VENV)/test.done
+	cd tests/python && $(abspath $(BIN))/python -m borders.large $(KINDS)
 borders-page: $(VENV)/test.done
 	cd tests/python && ../../$(BIN)/python -m borders.page ../../docs/borders.md
 

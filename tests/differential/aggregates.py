@@ -34,8 +34,7 @@ def supports(kind, function):
     if function in ("min", "max"):
         return kind.has_order
     if function == "n_unique":
-        # That of date64 is an internal error yet.
-        return kind.is_key and kind.plain.spec != "date64"
+        return kind.is_key
     return kind.is_number or function == "sum" and kind.plain.family == "duration"
 
 

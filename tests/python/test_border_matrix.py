@@ -1,8 +1,9 @@
 """The matrix of types and borders in its short form: every cell, with values and nulls of it. `make borders` runs it
-with all values, and `make borders-page` writes its page."""
+with all values, `make borders-large` has those of more than 2 GiB, and `make borders-page` writes the page of all."""
 
 import os
 import tempfile
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ pytest.importorskip("pyarrow.flight")
 
 from borders import page
 from borders.kinds import KINDS
+from borders.large import LARGE, WAYS, is_tried
 from borders.matrix import Place, check, names_of
 from borders.refusals import REFUSALS
 from borders.ways import BORDERS, is_here
@@ -40,12 +42,17 @@ def test_the_page_is_current():
     assert PAGE.read_text() == page.page(), "run `make borders-page`"
 
 
+@pytest.mark.parametrize("kind", LARGE, ids=repr)
+def test_large_values_are_the_same_from_any_row_on(kind):
+    assert kind.window(0, 27)[3:].equals(kind.window(3, 27))
+    assert kind.rows > kind.step and not kind.window(0, 9).equals(kind.window(9, 18))
+
+
 def test_each_refusal_is_of_some_cell():
+    large = [cell for cell in product(WAYS, LARGE) if is_tried(*cell)]
     used = {
-        id(it)
-        for border in BORDERS
-        for kind in KINDS
+        id(page.refusal_of(border, kind, name))
+        for border, kind in [*product(BORDERS, KINDS), *large]
         for name in kind.sets
-        for it in [page.refusal_of(border, kind, name)]
     }
     assert [it.message for it in REFUSALS if id(it) not in used] == []

@@ -1,10 +1,11 @@
 """The page of the matrix, docs/borders.md: made of the tables alone, which the tests hold against what happens."""
 
 import sys
-from itertools import groupby
+from itertools import groupby, product
 from pathlib import Path
 
 from .kinds import KINDS
+from .large import LARGE, WAYS, is_tried
 from .refusals import REFUSALS, refusal_of
 from .ways import BORDERS
 
@@ -23,6 +24,15 @@ message. [Below](#what-is-refused) is which, and why. {cells:,} cells: {good:,} 
 refused. Nothing is changed without a word.
 
 The types, in the order of the tables, where … stands for those between two of them: {types}.
+"""
+
+LARGE_HEAD = """\
+Types whose arrays have more rows, items or bytes than 31 bits count: rows of `int8` and `bool`, which has nulls, items of
+lists, entries of the dictionary, and bytes of all others. Those of `utf8` are in two batches, as its offsets have 32 bits, and
+views have many buffers. `make borders-large` runs each cell in a process of its own, and compares all values with those that
+were made. Ways that take values one by one, try three codecs or refuse all alike are tried with text alone, and none that
+makes an object of each of 2<sup>31</sup> rows. {cells:,} cells: {good:,} take all values, {bad:,} refuse them with a message;
+nothing is aborted, or wraps around.
 """
 
 
@@ -74,13 +84,31 @@ def group_tables():
         )
 
 
+def large_shown(border, kind):
+    if not is_tried(border, kind):
+        return ""
+    it = refusal_of(border, kind, "large")
+    return str(REFUSALS.index(it) + 1) if it else "✓"
+
+
+def large_table():
+    yield "## More than 2 GiB\n"
+    rows = [(border.name, [large_shown(border, kind) for kind in LARGE]) for border in WAYS]
+    cells = [cell for _, row in rows for cell in row if cell]
+    good = cells.count("✓")
+    yield LARGE_HEAD.format(cells=len(cells), good=good, bad=len(cells) - good)
+    # Neighbours that are alike are one line.
+    lines = [[", ".join(name for name, _ in alike), *cells] for cells, alike in groupby(rows, lambda row: row[1])]
+    yield table(["way", *(f"`{kind.name}`" for kind in LARGE)], lines)
+
+
 def refusals():
     yield "## What is refused\n"
     cells = {it: {} for it in REFUSALS}
-    for border in BORDERS:
-        for kind in KINDS:
-            for it in {refusal_of(border, kind, name) for name in kind.sets} - {None}:
-                cells[it].setdefault(border.name, []).append(kind.name)
+    large = [cell for cell in product(WAYS, LARGE) if is_tried(*cell)]
+    for border, kind in [*product(BORDERS, KINDS), *large]:
+        for it in {refusal_of(border, kind, name) for name in kind.sets} - {None}:
+            cells[it].setdefault(border.name, set()).add(kind.name)
     yield table(
         ["", "ways, and how many types", "message", "why"],
         [
@@ -100,7 +128,7 @@ def page():
     sets = len({name for kind in KINDS for name in kind.sets})
     types = ", ".join(f"`{kind.name}`" for kind in KINDS)
     head = HEAD.format(types=types, sets=sets, cells=good + part + bad, good=good, part=part, bad=bad)
-    return "\n".join([head, *group_tables(), *refusals()])
+    return "\n".join([head, *group_tables(), *large_table(), *refusals()])
 
 
 if __name__ == "__main__":

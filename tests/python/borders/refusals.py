@@ -37,6 +37,8 @@ PYARROW = "JSON (out|in|append|pyarrow)|CSV (out|in|to pyarrow|of pyarrow)|POST 
 
 # The sets that have other values than nulls, also inside.
 VALUED = ("some", "nulls", "sliced", "chunks")
+# That of large.py.
+LARGE = ("large",)
 
 RUNS = r".*run_end_encoded.*"
 DICTIONARIES = r"dictionary<int32, (bool|list.*|struct.*)>"
@@ -238,4 +240,55 @@ REFUSALS = [
         "the format has five types, and tags",
     ),
     Refusal("line protocol", r"float64", "is no value", "the format has no NaN", ("odd",)),
+    # ---- more than 2 GiB ----
+    Refusal(
+        "inferred",
+        r"(large_)?utf8",
+        "too many for int32; give less",
+        "text without a schema is utf8, in one batch for what is given at once, whose offsets have 32 bits",
+        LARGE,
+    ),
+    Refusal(
+        "dicts|lists|(NumPy|pandas) in",
+        r"utf8",
+        "too many for int32; give less",
+        "what is given at once is one batch, whose offsets have 32 bits; large_utf8 has more",
+        LARGE,
+    ),
+    Refusal(
+        "append|build|compact|open stream|C append",
+        r"dictionary<int32, large_utf8>",
+        "the dictionary is full",
+        "a dictionary that grows has at most 2^31 bytes",
+        LARGE,
+    ),
+    Refusal(
+        "connect",
+        r".*",
+        "in one commit, a server takes 67108864 at most; commit more often",
+        "a commit is one request, of at most 64 MiB",
+        LARGE,
+    ),
+    Refusal(
+        "POST Arrow",
+        r".*",
+        "a body has at most 67108864 bytes, also when it is unpacked; send several",
+        "a body has at most 64 MiB",
+        LARGE,
+    ),
+    Refusal("DoPut", r"utf8", "a message has at most 68157440 bytes", "a batch has at most 64 MiB", LARGE),
+    Refusal(
+        "DoPut",
+        r"int8|bool|large_list.*|fixed_size_list.*",
+        "Cannot write arrays larger than 2^31 - 1 in length",
+        "pyarrow sends no batch of so many rows or items",
+        LARGE,
+    ),
+    Refusal(
+        "DoPut",
+        r".*",
+        "Cannot send record batches exceeding 2GiB yet",
+        "pyarrow sends no batch of so many bytes",
+        LARGE,
+    ),
 ]

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import tempfile
+from functools import cached_property
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -31,10 +32,16 @@ class Refused(Exception):
 class Sample:
     """Values of a kind on their way over a border, and how they are compared."""
 
+    # Of the tables that are compacted.
+    segment_rows = 2
+
     def __init__(self, kind, name, place):
         self.kind, self.name, self.place = kind, name, place
-        self.table = kind.table(name)
         self.is_foreign = isinstance(kind, Foreign)
+
+    @cached_property
+    def table(self):
+        return self.kind.table(self.name)
 
     def schema(self):
         """Of both columns, for whatever takes one."""
@@ -46,6 +53,10 @@ class Sample:
             return self.schema()
         field = self.table.schema.field("x")
         return self.table.schema.set(1, field.with_type(values.grown(field.type)))
+
+    def field(self):
+        """The field of ``x`` in pyarrow."""
+        return self.table.schema.field("x")
 
     def rows(self):
         """The plain values of ``x``."""
@@ -82,12 +93,15 @@ class Sample:
         found = pa.table(found)
         found.validate(full=True)
         field = found.schema.field("x")
-        expected = (schema or self.table.schema).field("x")
+        expected = schema.field("x") if schema else self.field()
         if is_text and pa.types.is_dictionary(expected.type):
             # Text says nothing of an order: categories are numbered as they come.
             kind = expected.type
             expected = expected.with_type(pa.dictionary(kind.index_type, kind.value_type))
-        assert field.equals(expected, check_metadata=True), f"{field} is not that of {self.table.schema}"
+        assert field.equals(expected, check_metadata=True), f"{field} instead of {expected}"
+        self.same_values(found)
+
+    def same_values(self, found):
         found, wanted = ([values.plain(x) for x in values.scalars(table)] for table in (found, self.table))
         assert values.key(found) == values.key(wanted), f"{found} instead of {wanted}"
 
@@ -140,7 +154,7 @@ def built_arrow(sample):
 
 
 def compacted(sample):
-    with aw.writer(sample.path("t"), sample.schema(), segment_rows=2) as writer:
+    with aw.writer(sample.path("t"), sample.schema(), segment_rows=sample.segment_rows) as writer:
         writer.append(sample.table)
     aw.compact(sample.path("t"), rewrite=True)
     sample.same(aw.open(sample.path("t")))
@@ -322,9 +336,17 @@ def equal(found, wanted):
 
 def command(*arguments, given=None):
     """What the command prints, run in this process."""
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as source:
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as source:
         source.write(given or b"")
         source.seek(0)
+        run_command(arguments, source, out)
+        out.seek(0)
+        return out.read().decode()
+
+
+def run_command(arguments, source, out):
+    """Runs the command in this process, between two files."""
+    with tempfile.TemporaryFile() as told:
         kept = [os.dup(number) for number in range(3)]
         try:
             for number, file in enumerate((source, out, told)):
@@ -334,11 +356,9 @@ def command(*arguments, given=None):
             for number, file in enumerate(kept):
                 os.dup2(file, number)
                 os.close(file)
-        for file in (out, told):
-            file.seek(0)
+        told.seek(0)
         if code:
             raise Refused(told.read().decode().strip())
-        return out.read().decode()
 
 
 def printed(sample, format):
