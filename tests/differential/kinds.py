@@ -174,7 +174,7 @@ def leaf(dice):
     if group == 5:
         return decimal_name(dice)
     if group == 6:
-        return dice.choice(["bool", "date32", "date64", "null", "interval"])
+        return dice.choice(["bool", "bool", "bool", "date32", "date64", "null", "interval"])
     if group == 7:
         return dice.choice(["time32[s]", "time32[ms]", "time64[us]", "time64[ns]"])
     if group == 8:
