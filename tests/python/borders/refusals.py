@@ -136,7 +136,7 @@ REFUSALS = [
         APPENDS,
         rf"{RUNS}|{DICTIONARIES}",
         "can't grow in a table",
-        "a growing table has no runs, as a run that goes on would change committed rows; the values of its dictionaries are bytes in a row, by which their keys are found, and neither bits nor lists and structs, which would take buffers that no reader of the format knows. Both are appended to columns of their values' type",
+        "a run that goes on would change committed rows, and a dictionary's values are bytes in a row, by which their keys are found: bits, lists and structs are none, and each reader of the format refuses them. Both are appended to columns of their values' type",
     ),
     Refusal(
         VALUES,
