@@ -34,7 +34,8 @@ fn bytes_at_once(plan: &Arc<dyn ExecutionPlan>, most: usize) -> usize {
     (most / PART / partitions).max(LEAST)
 }
 
-/// How many rows a batch may have, at most `size`, so that those of the files that `plan` reads take no more than a sort may keep.
+/// How many rows a batch may have, at most `size`, so that those of the files that `plan` reads take no more than a sort may keep, nor
+/// what a condition leaves of them.
 pub(crate) fn rows_at_once(plan: &Arc<dyn ExecutionPlan>, size: usize, most: usize) -> Result<usize> {
     let mut rows = size;
     plan.apply(|node| {
