@@ -307,7 +307,9 @@ mod tests {
         };
         let one = Int64Array::from(vec![7]);
         assert!(refused(sent(runs(1 << 40, &one), None), "c: int").contains("rows"));
-        assert!(refused(sent(runs(1_000, &StringArray::from(vec![long])), None), "c: text").contains("column 'c'"));
+        assert!(
+            refused(sent(runs(1_000, &StringArray::from(vec![long.clone()])), None), "c: text").contains("column 'c'")
+        );
         // One list of many items, in runs or in a dictionary.
         let item = |data_type: DataType| Arc::new(Field::new("item", data_type, true));
         let list = |items: ArrayRef| -> ArrayRef {
@@ -321,6 +323,13 @@ mod tests {
         assert!(refused(sent(lists, None), "c: large_list<int64>").contains("column 'c'"));
         let few = decode(sent(runs(1_000, &one), None), BodyForm::Arrow, &schema("c: int"), &limits()).unwrap();
         assert_eq!(few.len().unwrap(), 1_000);
+        // Views of a dictionary, each of another part of the same text, which are entries of their own in the table's.
+        let mut views = arrow_array::builder::StringViewBuilder::new();
+        let block = views.append_block(long.into_bytes().into());
+        (0..100).for_each(|start| views.try_append_view(block, start, 99_000).unwrap());
+        let views: ArrayRef = Arc::new(views.finish());
+        let views = DictionaryArray::<Int8Type>::new(Int8Array::from_iter_values(0..100), views);
+        assert!(refused(sent(Arc::new(views), None), "c: category").contains("column 'c'"));
         let many: ArrayRef = Arc::new(BooleanArray::from(vec![true; 100_001]));
         assert!(refused(sent(many, None), "c: bool").contains("100001 rows"));
         let zeros: ArrayRef = Arc::new(Int64Array::from(vec![0; 90_000 * 2]));
