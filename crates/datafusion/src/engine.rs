@@ -28,7 +28,7 @@ use crate::memory::QueryPool;
 use crate::most::Most;
 use crate::planners::bound;
 use crate::projections::kept_apart;
-use crate::served::{keeps_rows, served};
+use crate::served::{passes_rows_on, served};
 use crate::sliced::{rows_at_once, sliced};
 use crate::stop::Stop;
 use crate::tables::{CATALOG, QueryCatalogs, SCHEMA};
@@ -222,7 +222,7 @@ async fn begun(of: Asking, stop: &Stop) -> Result<Option<SendableRecordBatchStre
     }
     let mut config = state.config().clone();
     let most = query.memory.most();
-    if keeps_rows(&physical)? {
+    if !passes_rows_on(&physical)? {
         let rows = rows_at_once(&physical, config.batch_size(), most)?;
         config = config.with_batch_size(rows);
     }

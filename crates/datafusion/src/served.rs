@@ -41,7 +41,7 @@ const PASSING: &[&str] =
 /// nothing. Joins make room for other tasks after each batch, as scans do. Rows of files in the memory of operators count
 /// at their size.
 pub(crate) fn served(plan: Arc<dyn ExecutionPlan>, stop: &Stop) -> Result<Arc<dyn ExecutionPlan>> {
-    let is_whole = !plan.exists(|node| Ok(!passes(node)))?;
+    let is_whole = passes_rows_on(&plan)?;
     let plan = stopped(plan, stop, is_whole)?;
     let cooperative = |node: Arc<dyn ExecutionPlan>| {
         if !node.name().contains("Join") && node.name() != "UnnestExec" {
@@ -69,6 +69,11 @@ pub(crate) fn stopped(plan: Arc<dyn ExecutionPlan>, stop: &Stop, is_whole: bool)
 /// Whether operators of the plan keep rows, and account of them.
 pub(crate) fn keeps_rows(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
     plan.exists(|node| Ok(!STREAMING.contains(&node.name())))
+}
+
+/// Whether all steps of a plan return rows as they come: nothing is made of them.
+pub(crate) fn passes_rows_on(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
+    Ok(!plan.exists(|node| Ok(!passes(node)))?)
 }
 
 /// Whether a step returns rows as they come, at most with fewer columns.
