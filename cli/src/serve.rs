@@ -43,7 +43,7 @@ pub(crate) struct Serve {
     /// Memory for received rows that are not yet committed, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().ingest_memory)]
     ingest_memory: usize,
-    /// Memory for all requests that look at rows (conditions, groups, statistics), in bytes.
+    /// Memory for all requests that look at rows (conditions, groups, statistics, SQL), in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().query_memory)]
     query_memory: usize,
     /// Seconds that the server works on one such request; 0 for no limit.
