@@ -3,6 +3,7 @@
 //!
 //! What is not listed here is not known. A value is small if its type says how many bytes it has; a text or a list is none.
 
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -17,11 +18,11 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    Expr as SqlExpr, FunctionArg, FunctionArgExpr, Statement as SqlStatement, TableFactor, UnaryOperator, Visit,
-    Visitor,
+    Expr as SqlExpr, FunctionArg, FunctionArgExpr, GroupByExpr, ObjectName, Query, Select, Statement as SqlStatement,
+    TableFactor, UnaryOperator, Visit, Visitor,
 };
 
-use crate::growth::FUNCTIONS;
+use crate::growth::{FUNCTIONS, Growth};
 use crate::joined::JOINED;
 
 /// Functions that make small values out of any, and take no memory for longer than for one of them.
@@ -164,8 +165,11 @@ const STEPS: &[&str] = &[
 
 // ---- statements ----
 
-/// Whether the arguments of functions in the place of tables, which are computed to plan the statement, are nothing but
-/// literals.
+/// The most mentions of tables of a `with` beyond the first one of each: a plan has all of them, and those in them again.
+const AGAIN: usize = 4;
+
+/// Whether a statement can be planned to find out whether it is known: its plan is not much larger than itself, and the arguments
+/// of functions in the place of tables, which are computed for that, are nothing but literals.
 pub(crate) fn names_known_tables(statement: &Statement) -> bool {
     match statement {
         Statement::Statement(statement) => names_known(statement),
@@ -176,10 +180,41 @@ pub(crate) fn names_known_tables(statement: &Statement) -> bool {
 }
 
 fn names_known(statement: &SqlStatement) -> bool {
-    struct Tables;
+    #[derive(Default)]
+    struct Tables {
+        /// Those of each `with`.
+        named: HashSet<String>,
+        mentions: HashMap<String, usize>,
+    }
 
     impl Visitor for Tables {
         type Break = ();
+
+        fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+            let tables = query.with.iter().flat_map(|with| &with.cte_tables);
+            self.named.extend(tables.map(|table| table.alias.name.value.to_lowercase()));
+            ControlFlow::Continue(())
+        }
+
+        fn pre_visit_relation(&mut self, name: &ObjectName) -> ControlFlow<()> {
+            *self.mentions.entry(name.to_string().trim_matches('"').to_lowercase()).or_default() += 1;
+            ControlFlow::Continue(())
+        }
+
+        fn pre_visit_expr(&mut self, expr: &SqlExpr) -> ControlFlow<()> {
+            // As many groupings as there are subsets of columns.
+            match expr {
+                SqlExpr::Cube(_) | SqlExpr::Rollup(_) | SqlExpr::GroupingSets(_) => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        }
+
+        fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
+            let modifiers = match &select.group_by {
+                GroupByExpr::All(modifiers) | GroupByExpr::Expressions(_, modifiers) => modifiers,
+            };
+            if modifiers.is_empty() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        }
 
         fn pre_visit_table_factor(&mut self, table: &TableFactor) -> ControlFlow<()> {
             let is_known = match table {
@@ -192,7 +227,10 @@ fn names_known(statement: &SqlStatement) -> bool {
         }
     }
 
-    statement.visit(&mut Tables).is_continue()
+    let mut tables = Tables::default();
+    let is_known = statement.visit(&mut tables).is_continue();
+    let again = tables.named.iter().filter_map(|name| tables.mentions.get(name)).map(|count| count.saturating_sub(1));
+    is_known && again.sum::<usize>() <= AGAIN
 }
 
 fn is_literal(argument: &FunctionArg) -> bool {
@@ -284,8 +322,7 @@ fn is_known_expression(expr: &Expr, schema: &DFSchema) -> Result<bool> {
         | Expr::InList(_)
         | Expr::Exists(_)
         | Expr::InSubquery(_)
-        | Expr::SetComparison(_)
-        | Expr::GroupingSet(_) => Ok(true),
+        | Expr::SetComparison(_) => Ok(true),
         Expr::BinaryExpr(binary) => Ok(is_known_operator(binary.op)),
         // Its value is written into each row.
         Expr::Case(_) | Expr::ScalarSubquery(_) => returns_small(),
@@ -293,7 +330,9 @@ fn is_known_expression(expr: &Expr, schema: &DFSchema) -> Result<bool> {
         Expr::TryCast(cast) => is_known_cast(&cast.expr, cast.field.data_type(), schema),
         Expr::ScalarFunction(call) => {
             let name = call.func.name();
-            let is_counted = name == JOINED || FUNCTIONS.iter().any(|(counted, _)| *counted == name);
+            // A pattern takes megabytes, and may be another one in each row.
+            let is_counted = |(counted, growth): &(&str, Growth)| *counted == name && *growth != Growth::Pattern;
+            let is_counted = name == JOINED || FUNCTIONS.iter().any(is_counted);
             if is_counted || SMALL.contains(&name) {
                 return Ok(true);
             }
@@ -304,7 +343,7 @@ fn is_known_expression(expr: &Expr, schema: &DFSchema) -> Result<bool> {
     }
 }
 
-/// Comparisons and arithmetic. A pattern takes megabytes, and may be another one in each row.
+/// Comparisons and arithmetic, and none by patterns.
 fn is_known_operator(operator: Operator) -> bool {
     use Operator::*;
     let is_comparison = matches!(operator, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom);

@@ -11,7 +11,9 @@ use datafusion::common::{internal_datafusion_err, internal_err};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{Column, Literal};
 use datafusion::physical_plan::coop::cooperative;
+use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
@@ -21,6 +23,7 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::counted::Memory;
+use crate::growth::width;
 use crate::scan::Scan;
 
 /// The part of its memory that a sort may keep of one batch: it counts batches twice, and merges several.
@@ -43,9 +46,21 @@ pub(crate) fn rows_at_once(plan: &Arc<dyn ExecutionPlan>, size: usize, most: usi
             let fitting = bytes_at_once(node, most) as u64 / scan.width()?.max(1);
             rows = rows.min(usize::try_from(fitting).unwrap_or(usize::MAX));
         }
+        if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
+            rows = rows.min(bytes_at_once(node, most) / computed_width(projection).max(1));
+        }
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(rows.max(1))
+}
+
+/// About how many bytes a row takes of what a projection computes. Texts are counted where they are made, and
+/// [constants](crate::constants) for themselves.
+fn computed_width(projection: &ProjectionExec) -> usize {
+    let schema = projection.schema();
+    let shown = projection.expr().iter().zip(schema.fields());
+    let computed = shown.filter(|(shown, _)| !shown.expr.is::<Column>() && !shown.expr.is::<Literal>());
+    computed.map(|(_, field)| usize::try_from(width(field.data_type())).unwrap_or(usize::MAX)).sum()
 }
 
 /// The plan with sorts that keep no more of a batch than a part of `most`.

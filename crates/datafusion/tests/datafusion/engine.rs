@@ -215,7 +215,7 @@ fn rows_of_any_width_are_sorted() {
     const ROWS: i64 = 1009;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("wide.arrow");
-    let text = |n: i64| format!("{}{:04}", "0".repeat(100_000), (n * 7919) % ROWS);
+    let text = |n: i64| format!("{}{:04}", "0".repeat(40_000), (n * 7919) % ROWS);
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS));
     let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..ROWS).map(text)));
     write_file(&[RecordBatch::try_from_iter([("n", numbers), ("text", texts)]).unwrap()], &path);
@@ -223,10 +223,10 @@ fn rows_of_any_width_are_sorted() {
     for text in [
         "select (n * 7919) % 1009 as k, text from t order by text",
         "select (n * 7919) % 1009 as k, text || 'x' as text from t order by text desc",
-        "select (n * 7919) % 1009 as k, repeat('x', 60000 + cast((n * 7919) % 1009 as int)) as text from t order by text",
+        "select (n * 7919) % 1009 as k, repeat('x', 40000 + cast((n * 7919) % 1009 as int)) as text from t order by text",
     ] {
         let tables = Arc::new(One(open(&path).unwrap()));
-        let memory = Arc::new(Most(64 << 20));
+        let memory = Arc::new(Most(32 << 20));
         let query = SqlQuery { text: text.into(), parameters: None, tables, memory, most: None };
         let rows = engine.collect(query).unwrap_or_else(|e| panic!("{text}: {e}"));
         let found: Vec<i64> =

@@ -8,7 +8,6 @@ mod engine;
 mod hosts;
 mod live;
 mod plans;
-mod processes;
 mod random;
 mod support;
 mod tpch;

@@ -17,7 +17,11 @@ use datafusion::arrow::datatypes::{Int32Type, Int64Type, SchemaRef};
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use tempfile::TempDir;
 
-use crate::support::*;
+#[allow(dead_code)]
+#[path = "../datafusion/support.rs"]
+mod support;
+
+use support::*;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_arrowwood-datafusion");
 
@@ -179,6 +183,10 @@ const APART: &[&str] = &[
     "select *, reverse(word) as back from ticks order by ts",
     "select *, reverse(word) as back from parts order by host, ts",
     "select *, reverse(word) as back from names order by ts",
+    "select regexp_replace(word, 'w(.)', 'x') as word from names where word ~ '1' order by ts",
+    "select symbol, count(*) as n from names group by rollup (symbol) order by symbol",
+    "with a as (select ts from names), b as (select x.ts from a x, a y where x.ts = y.ts), c as (select x.ts from b x, b y, a z \
+     where x.ts = y.ts and y.ts = z.ts) select count(*) as n from c x, c y, b z where x.ts = y.ts and y.ts = z.ts",
     "select host, count(distinct symbol) as n, array_agg(ts order by ts) as all from parts group by host order by host",
     "select a.ts, b.word from ticks a join names b on a.ts = b.ts order by a.ts",
     "select sum(a.ts + b.ts * c.ts) as n from ticks a, names b, names c where a.ts < 10",
@@ -211,6 +219,7 @@ const KNOWN: &[&str] = &[
     "explain select ts from ticks where ts > 5",
     "show tables",
     "describe ticks",
+    "with a as (select ts from names) select x.ts from a x, a y where x.ts = y.ts order by x.ts",
     "select 1 + 1 as two",
 ];
 
@@ -469,6 +478,20 @@ fn what_a_process_gets_no_memory_for_is_told_as_such() {
         let told = engines.answer(&engines.apart, &engines.query("select upper('a') as a")).unwrap();
         assert!(told.1.contains("| A |"), "{told:?}");
     }
+}
+
+/// A plan of a billion steps, of a statement of some hundred words.
+#[test]
+fn planning_ends_with_its_time() {
+    let folder = directory();
+    let server = Server::start(folder.path(), &["--query-timeout", "2"]);
+    let twice = |step: usize| format!(", t{step} as (select a.k from t{0} a join t{0} b on a.k = b.k)", step - 1);
+    let steps: String = (1..30).map(twice).collect();
+    let answer = server.ask(&format!("with t0 as (select 1 as k){steps} select count(*) from t29"));
+    assert!(answer.starts_with("HTTP/1.1 422"), "{answer}");
+    assert!(answer.contains("query_timeout") || answer.contains("query_memory"), "{answer}");
+    wait_until("its process ends", || children(server.process.id()).len() <= 2);
+    assert!(server.ask("select 1 + 1 as two").contains("\r\n2\n"));
 }
 
 #[test]
