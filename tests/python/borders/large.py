@@ -432,9 +432,10 @@ WAYS = [
 # What takes values one by one, tries three codecs, or refuses all alike, is tried with text alone, as it takes long.
 OF_TEXT = re.compile("dicts|row|lists|inferred|pylist|write stream|connect|POST Arrow|JSON .*|CSV .*")
 OF_OBJECTS = re.compile("(NumPy|pandas) in")
-# These make an object of each row that may be null, or copies of all entries, for which a cell has no memory.
+# These make an object of each row that may be null, or of each item, or copies of all entries, which takes too much.
 NO_ROOM = {
     "bool": re.compile("NumPy out|pandas out"),
+    "large_list<int8>": re.compile("NumPy out"),
     "dictionary<int32, large_utf8>": re.compile("pandas out"),
 }
 

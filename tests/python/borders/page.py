@@ -31,7 +31,7 @@ Types whose arrays have more rows, items or bytes than 31 bits count: rows of `i
 lists, entries of the dictionary, and bytes of all others. Those of `utf8` are in two batches, as its offsets have 32 bits, and
 views have many buffers. `make borders-large` runs each cell in a process of its own, and compares all values with those that
 were made. Ways that take values one by one, try three codecs or refuse all alike are tried with text alone, and none that
-makes an object of each of 2<sup>31</sup> rows. {cells:,} cells: {good:,} take all values, {bad:,} refuse them with a message;
+makes an object of each of 2<sup>31</sup> rows or items. {cells:,} cells: {good:,} take all values, {bad:,} refuse them with a message;
 nothing is aborted, or wraps around.
 """
 
