@@ -197,7 +197,7 @@ bench-instructions:
 	$(PYTHON) bench/instructions.py $(TARGET)/release/hot $(RECORD)
 
 # Each type over each way in and out, with all values of the matrix; `make borders-page` writes its page, docs/borders.md.
-# Values of more than 2 GiB take half an hour, 9 GiB of memory and 20 GB of disk: `make borders-large KINDS="int8 utf8"`.
+# Values of more than 2 GiB take up to an hour, 9 GiB of memory and 20 GB of disk: `make borders-large KINDS="int8 utf8"`.
 borders: $(VENV)/test.done
 	ARROWWOOD_ALL_BORDERS=1 $(BIN)/python -m pytest -q tests/python/test_border_matrix.py
 borders-large: $(VENV)/test.done
