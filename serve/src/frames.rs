@@ -8,6 +8,8 @@ use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, k
 
 /// Smaller buffers are copied together: sending each separately would take longer.
 const SMALL: usize = 8 << 10;
+/// The most bytes that are sent at once: HTTP/2 refuses more than 31 bits can count.
+const LARGE: usize = 1 << 30;
 /// The alignment of bodies and buffers.
 const ALIGNMENT: usize = 64;
 
@@ -85,7 +87,7 @@ pub(crate) fn frames(messages: Vec<EncodedMessage>, framing: Framing) -> Result<
                     small.extend_from_slice(&buffer);
                 } else {
                     frames.push(Bytes::from(std::mem::take(&mut small)));
-                    frames.push(Bytes::from_owner(Owner(buffer)));
+                    frames.extend(pieces(Bytes::from_owner(Owner(buffer)), LARGE));
                 }
                 small.resize(small.len() + (len.next_multiple_of(ALIGNMENT) - len), 0);
             }
@@ -96,12 +98,35 @@ pub(crate) fn frames(messages: Vec<EncodedMessage>, framing: Framing) -> Result<
     })
 }
 
+/// The bytes in pieces of at most `most`, in place.
+fn pieces(mut bytes: Bytes, most: usize) -> impl Iterator<Item = Bytes> {
+    std::iter::from_fn(move || {
+        let piece = bytes.split_to(bytes.len().min(most));
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use prost::Message;
 
     use super::*;
     use crate::flight::messages::FlightData;
+
+    /// A buffer of 2 GiB was never sent over HTTP/2.
+    #[test]
+    fn large_buffers_are_sent_in_pieces() {
+        let whole = Bytes::from((0..=255).collect::<Vec<u8>>());
+        for most in [1, 7, 128, 255, 256, 1000] {
+            let found: Vec<Bytes> = pieces(whole.clone(), most).collect();
+            assert_eq!(found.len(), 256_usize.div_ceil(most));
+            assert!(found.iter().all(|piece| piece.len() <= most));
+            assert_eq!(found.concat(), whole);
+            assert_eq!(found[0].as_ptr(), whole.as_ptr());
+        }
+        assert_eq!(pieces(Bytes::new(), 7).count(), 0);
+        assert!(LARGE <= i32::MAX as usize);
+    }
 
     #[test]
     fn data_that_goes_out_is_a_message() {

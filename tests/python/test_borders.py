@@ -1,6 +1,7 @@
 """Values that come from other libraries, or go to them: what their bug reports tell of."""
 
 import datetime as dt
+import decimal
 import io
 import json
 import subprocess
@@ -217,3 +218,31 @@ def test_values_of_a_producer_that_lies_are_refused():
         rows["x"].to_arrow()
     with pytest.raises(ValueError, match="column 'x': row"):
         aw.write(rows, io.BytesIO())
+
+
+# ---- dictionaries from files that align them to 8 bytes ----
+
+ENTRIES = {
+    "utf8_view": pa.array(["a", None, "longer than twelve bytes"], pa.string_view()),
+    "binary_view": pa.array([b"a", None, b"longer than twelve bytes"], pa.binary_view()),
+    "decimal128": pa.array([decimal.Decimal("1.50"), None, decimal.Decimal("2.50")], pa.decimal128(10, 2)),
+    "decimal256": pa.array([decimal.Decimal("1.50"), None, decimal.Decimal("2.50")], pa.decimal256(50, 2)),
+}
+
+
+@pytest.mark.parametrize("shift", range(4))
+@pytest.mark.parametrize("name", ENTRIES)
+def test_entries_aligned_to_eight_bytes_are_appended(tmp_path, name, shift):
+    """Values of 16 bytes at addresses of 8 were refused as misaligned where the dictionary has a null entry."""
+    x = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2], pa.uint16()), ENTRIES[name])
+    # The names of columns move the dictionary in the file.
+    table = pa.table({"c" * (1 + 8 * shift): [1, 2, 3], "x": x})
+    with pa.ipc.new_file(tmp_path / "x.arrow", table.schema) as file:
+        file.write_table(table)
+    ds = aw.open(tmp_path / "x.arrow")
+    with aw.writer(tmp_path / "t", ds.schema) as writer:
+        writer.append(ds)
+    assert aw.open(tmp_path / "t")["x"].to_pylist() == ENTRIES[name].to_pylist()
+    builder = aw.Builder(ds.schema)
+    builder.append(ds)
+    assert builder.finish()["x"].to_pylist() == ENTRIES[name].to_pylist()
