@@ -38,7 +38,7 @@ fn without_null_entries(array: &ArrayData) -> Result<ArrayData> {
     let invalid = |e: ArrowError| Error::invalid(e.to_string());
     if !matches!(array.data_type(), DataType::Dictionary(..)) {
         let children = array.child_data().iter().map(without_null_entries).collect::<Result<_>>()?;
-        return array.clone().into_builder().child_data(children).build().map_err(invalid);
+        return array.clone().into_builder().child_data(children).align_buffers(true).build().map_err(invalid);
     }
     let Some(values) = array.child_data().first() else { return Ok(array.clone()) };
     let entry_of = entry_of(array);
@@ -50,7 +50,9 @@ fn without_null_entries(array: &ArrayData) -> Result<ArrayData> {
     let mut bits = BooleanBufferBuilder::new(0);
     bits.append_n(array.offset(), false);
     bits.append_buffer(&valid.finish());
-    array.clone().into_builder().null_bit_buffer(Some(bits.finish().into_inner())).build().map_err(invalid)
+    let built = array.clone().into_builder().null_bit_buffer(Some(bits.finish().into_inner()));
+    // Buffers of files may be aligned for no type of 16 bytes.
+    built.align_buffers(true).build().map_err(invalid)
 }
 
 /// The type with lists instead of list views.
