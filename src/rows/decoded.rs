@@ -96,7 +96,8 @@ pub(super) fn decoded(array: &ArrayData, data_type: &DataType) -> Result<ArrayDa
 fn with_children(array: &ArrayData, data_type: &DataType, types: &[&DataType]) -> Result<ArrayData> {
     let children = array.child_data().iter().zip(types).map(|(child, own)| decoded(child, own));
     let built = array.clone().into_builder().data_type(data_type.clone()).child_data(children.collect::<Result<_>>()?);
-    built.build().map_err(broken)
+    // Buffers of files may be aligned for no type of 16 bytes.
+    built.align_buffers(true).build().map_err(broken)
 }
 
 /// Runs of text as keys of a dictionary, whose entries are the values of the runs.
@@ -107,7 +108,7 @@ fn run_numbers(array: &ArrayData, data_type: &DataType) -> Result<ArrayData> {
         keys.push(run_of(Unchecked::of(ends), array.offset() + row)? as i64);
     }
     let built = ArrayData::builder(data_type.clone()).len(array.len()).add_buffer(Buffer::from_vec(keys));
-    built.add_child_data(values.clone()).build().map_err(broken)
+    built.add_child_data(values.clone()).align_buffers(true).build().map_err(broken)
 }
 
 fn values_of_runs(array: &ArrayData, data_type: &DataType) -> Result<ArrayData> {

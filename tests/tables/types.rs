@@ -224,6 +224,50 @@ fn lists_and_text_are_appended_to_columns_that_store_them_otherwise() {
     }
 }
 
+/// Buffers of files are aligned to 8 bytes, and values of 16 bytes may lie between two multiples of those.
+#[test]
+fn values_that_lie_anywhere_in_a_file_are_appended() {
+    let views = StringViewArray::from(vec![Some("a text that is longer than twelve bytes"), None, Some("b")]);
+    let keys = Int32Array::from(vec![Some(0), Some(1), None, Some(2)]);
+    let encoded: ArrayRef = Arc::new(DictionaryArray::new(keys, Arc::new(views.clone())));
+    let ends = Int32Array::from(vec![1, 3, 4]);
+    let runs: ArrayRef = Arc::new(RunArray::<Int32Type>::try_new(&ends, &views).unwrap());
+    let wide = Decimal128Array::from(vec![Some(1), None, Some(-7)]).with_precision_and_scale(38, 2).unwrap();
+    let wide_runs = RunArray::<Int32Type>::try_new(&ends, &wide).unwrap();
+    let offsets = OffsetBuffer::new(ScalarBuffer::from(vec![0, 1, 1, 3, 4]));
+    let lists: ArrayRef = Arc::new(ListArray::new(item(&wide_runs), offsets, Arc::new(wide_runs), None));
+    let plain = Schema::new(vec![
+        Field::new("encoded", encoded.data_type().clone(), true),
+        Field::new("runs", DataType::Utf8View, true),
+        Field::new("lists", DataType::List(item(&wide)), true),
+    ]);
+    for length in 0..4 {
+        let schema = Schema::new(vec![
+            Field::new("encoded", encoded.data_type().clone(), true),
+            Field::new("runs", runs.data_type().clone(), true),
+            Field::new("lists", lists.data_type().clone(), true),
+        ]);
+        // Another length of the schema moves all that follows.
+        let schema: Arc<Schema> =
+            Arc::new(schema.with_metadata([("note".to_owned(), "8 bytes ".repeat(length))].into()));
+        let columns = vec![encoded.clone(), runs.clone(), lists.clone()];
+        let batch = RecordBatch::try_new(schema.clone(), columns).unwrap();
+        let options = arrow_ipc::writer::IpcWriteOptions::try_new(8, false, arrow_ipc::MetadataVersion::V5).unwrap();
+        let mut bytes = Vec::new();
+        let mut stream = arrow_ipc::writer::StreamWriter::try_new_with_options(&mut bytes, &schema, options).unwrap();
+        stream.write(&batch).unwrap();
+        stream.finish().unwrap();
+        drop(stream);
+        let given = arrowwood::Open::new().bytes(arrowwood::Bytes::from(bytes)).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("table");
+        let mut writer = Writer::open(&path, Some(Arc::new(plain.clone())), &unsynced(3)).unwrap();
+        writer.append_dataset(&given).unwrap();
+        writer.commit().unwrap();
+        assert_eq!(rows(&open(&path).unwrap()), rows(&Dataset::try_from(vec![batch]).unwrap()));
+    }
+}
+
 /// Numbers are appended to a dictionary of numbers as they are.
 #[test]
 fn numbers_are_encoded_by_the_table() {
