@@ -12,7 +12,7 @@ use std::sync::Arc;
 use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrowwood::{
-    Bytes, CsvOptions, Dataset, Format, Function, JsonOptions, Open, Result, Value, WriteOptions, Writer,
+    Aggregation, Bytes, CsvOptions, Dataset, Format, Function, JsonOptions, Open, Result, Value, WriteOptions, Writer,
     WriterOptions, col, read_csv_from, read_json_from, read_stream, write_to,
 };
 
@@ -51,6 +51,8 @@ const ALL: &[Named] = &[
         };
         reduce(1, mean)
     }),
+    ("count of 100,000 rows that are filtered", || of_filtered(|rows| rows.rows("rows"))),
+    ("first of 100,000 rows that are filtered", || of_filtered(|rows| rows.column("id", Function::First))),
     ("rows of 100,000 of which an expression is true", || {
         let condition = || ((col("price") + 1) * col("id")).gt(1e6) & (col("id") % 7).ne(3);
         reduce(1, move |dataset| dataset.filter(&condition())?.len())
@@ -127,6 +129,14 @@ fn take(batches: usize) -> Result<Path> {
 fn reduce(batches: usize, question: impl Fn(&Dataset) -> Result<u64> + 'static) -> Result<Path> {
     let dataset = opened(batches)?;
     Ok(Box::new(move || question(&dataset)))
+}
+
+/// An aggregate of the rows of which a condition is true, without keys.
+fn of_filtered(aggregate: impl for<'a> Fn(Aggregation<'a>) -> Aggregation<'a> + 'static) -> Result<Path> {
+    reduce(1, move |dataset| {
+        let rows = dataset.aggregate::<&str>(&[]).filter(col("price").gt(100.0));
+        aggregate(rows).finish()?.len()
+    })
 }
 
 /// `count` integers in some order, with `step` between them.
