@@ -149,6 +149,7 @@ const GIVEN_UP: &[(&str, &[&str], &str)] = &[
         &["symlink_metadata(path).is_ok_and(is_own)"],
         "what can't be removed only costs space",
     ),
+    ("crates/mapping/src/reserve.rs", &["MemoryRegion::sparse("], "whether there is memory is what is asked"),
     ("crates/mapping/src/store.rs", &["self.medium.tell("], "a witness of tests, whose errors the next call has"),
     ("crates/mapping/src/store.rs", &["metadata().is_ok_and(has)"], "the file is stamped once more"),
     ("crates/mapping/src/store.rs", &["self.medium.remove(&part)"], "what can't be removed only costs space"),

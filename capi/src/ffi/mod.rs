@@ -73,9 +73,7 @@ macro_rules! export_infallible {
 
 /// Runs the body of a function and reports its error. Catches panics.
 pub fn run(error: ErrorOut, work: impl FnOnce() -> Result<()>) -> i32 {
-    // The first call makes the reserve of memory.
-    arrowwood::is_memory_short();
-    let (code, os_error, message) = match catch_unwind(AssertUnwindSafe(work)) {
+    let (code, os_error, message) = match catch_unwind(AssertUnwindSafe(reserving(work))) {
         Ok(Ok(())) => return 0,
         Ok(Err(e)) => (code(&e), e.errno().unwrap_or(0), in_c(e.to_string())),
         Err(panic) => (INTERNAL, 0, panic_text(&*panic)),
@@ -701,6 +699,12 @@ impl<T: Filled> SizedPlace<'_, T> {
         // SAFETY: both structs have `known` bytes, which include those skipped; they are copied untyped.
         unsafe { std::ptr::copy_nonoverlapping(from, into, known - skipped) };
     }
+}
+
+/// The call, before which the reserve of memory is made if it is the first.
+fn reserving<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    arrowwood::is_memory_short();
+    work
 }
 
 #[cfg(test)]
