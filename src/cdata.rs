@@ -426,7 +426,11 @@ impl Producer {
 
 /// The code by which consumers tell a failure of the system, or of its memory, from data that is wrong.
 fn code_of(error: &Error) -> c_int {
-    error.errno().unwrap_or(if error.kind() == ErrorKind::Io { libc::EIO } else { libc::EINVAL })
+    error.errno().unwrap_or(match error.kind() {
+        _ if error.is_out_of_memory() => libc::ENOMEM,
+        ErrorKind::Io => libc::EIO,
+        _ => libc::EINVAL,
+    })
 }
 
 /// One batch as a C array.

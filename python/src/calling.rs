@@ -74,5 +74,7 @@ pub fn attach<T>(work: impl for<'py> FnOnce(Python<'py>) -> T) -> T {
 
 /// As [`arrowwood::guard`], for work that may call Python code.
 pub fn guard<T, E: From<arrowwood::mapping::Error>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    // Restores the reserve of memory, if a call before has spent it.
+    arrowwood::is_memory_short();
     calling(|| arrowwood::guard(work))
 }

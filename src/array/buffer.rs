@@ -17,7 +17,9 @@ use arrow_schema::{DataType, Fields, UnionMode};
 
 use super::fetch::{Fetch, ensure};
 use crate::error::{Error, Result};
-use crate::map::{GrowableBuffer, Mapping, UnmappedFile, free_memory, guard, is_memory_short, mappings_are_scarce};
+use crate::map::{
+    GrowableBuffer, Mapping, UnmappedFile, free_memory, guard, has_memory, is_memory_short, mappings_are_scarce,
+};
 use crate::types::{fixed_size, fixed_size_or_none, type_name};
 use crate::waits;
 
@@ -248,9 +250,15 @@ pub(crate) fn check_memory() -> Result<()> {
 
 /// Whether memory has room for as many bytes, as far as the system tells.
 pub(crate) fn has_room(bytes: u64) -> bool {
-    /// Bytes for which the question is not worth its time.
+    /// Bytes for which no question is worth its time.
+    const FEW: u64 = 1 << 20;
+    /// Bytes for which it is not worth to read files of the system.
     const LITTLE: u64 = 64 << 20;
-    bytes <= LITTLE || free_memory().is_none_or(|free| bytes <= free)
+    match bytes {
+        ..=FEW => true,
+        ..=LITTLE => has_memory(bytes as usize),
+        _ => free_memory().is_none_or(|free| bytes <= free),
+    }
 }
 
 /// Room for `len` values, which data may only claim, or for none of them; `of` says what they are.

@@ -3,7 +3,9 @@
 use std::io::{self, Read};
 
 use super::lines::failed;
+use crate::array::check_memory;
 use crate::error::{Error, Result};
+use crate::map::has_memory;
 
 /// The approximate bytes of a chunk.
 pub(super) const CHUNK: usize = 2 << 20;
@@ -18,6 +20,23 @@ pub(super) struct Chunk {
     pub lines: usize,
     /// Whether they begin with the header of the text; set by the reader of the header.
     pub is_first: bool,
+}
+
+impl Chunk {
+    /// Checks that there is memory for the rows of the chunk: parsers and builders make many small parts, which can't fail.
+    ///
+    /// # Errors
+    /// `Io` if there is not.
+    pub fn check_memory(&self) -> Result<()> {
+        /// What a byte of text may take, with the values of JSON that it is part of.
+        const EACH: usize = 16;
+        check_memory()?;
+        let len = self.bytes.len();
+        if has_memory(len.saturating_mul(EACH)) {
+            return Ok(());
+        }
+        Err(Error::no_memory(format!("no memory is left for the rows of {len} bytes of text")))
+    }
 }
 
 /// Finds the ends of records in a text.

@@ -17,7 +17,6 @@ use arrow_schema::SchemaRef;
 
 use super::belt::in_order;
 use super::chunks::Chunk;
-use crate::array::check_memory;
 use crate::error::Result;
 use crate::parallel;
 
@@ -142,7 +141,7 @@ pub(super) fn parse_all<G: Grammar>(
     passes: u64,
     target: &mut dyn TextTarget,
 ) -> Result<()> {
-    let work = |chunk: Chunk| check_memory().and_then(|()| grammar.rows(&chunk, schema));
+    let work = |chunk: Chunk| chunk.check_memory().and_then(|()| grammar.rows(&chunk, schema));
     let mut has_begun = false;
     in_order(chunks, ahead(), work, |batches: Vec<RecordBatch>| {
         if !has_begun {
@@ -162,7 +161,7 @@ pub(super) fn types_of_all<G: Grammar>(
     target: &mut dyn TextTarget,
 ) -> Result<G::Types> {
     let mut types = grammar.nothing();
-    let work = |chunk: Chunk| check_memory().and_then(|()| grammar.types(&chunk));
+    let work = |chunk: Chunk| chunk.check_memory().and_then(|()| grammar.types(&chunk));
     in_order(chunks, ahead(), work, |found| {
         grammar.merge(&mut types, found);
         target.tick(2)
@@ -215,7 +214,7 @@ fn see_all<G: Grammar>(
 ) -> Result<(G::Types, bool)> {
     let holds = AtomicBool::new(guess.is_some());
     let work = |chunk: Chunk| {
-        check_memory()?;
+        chunk.check_memory()?;
         let guess = guess.filter(|_| holds.load(Ordering::Relaxed));
         if let Some(typed) = guess.and_then(|guess| grammar.rows_of(&chunk, guess, sample)) {
             return Ok(ChunkSeen::Rows(typed));

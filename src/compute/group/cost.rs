@@ -5,10 +5,12 @@ use std::ops::Range;
 use super::state::StateKind;
 use crate::array::check_memory;
 use crate::error::{Error, Result};
-use crate::map::free_memory;
+use crate::map::{free_memory, has_memory};
 
-/// So many bytes are always there.
+/// So many bytes are there, unless the process may not have them.
 const LITTLE: u64 = 1 << 28;
+/// For so many bytes it is not worth to ask.
+const FEW_BYTES: u64 = 1 << 20;
 /// New groups for which there is always room.
 const FEW: u64 = 1 << 16;
 /// The bytes of a key: its cell, its place in a table, and in the result.
@@ -60,7 +62,9 @@ impl GroupCost {
             groups.saturating_mul(self.group).saturating_add(rows.saturating_mul(self.row)).saturating_add(sets)
         };
         let (taken, needed) = (bytes(groups, rows.start), bytes(groups.saturating_add(new), rows.end));
-        if self.most.is_none() && needed <= LITTLE {
+        let more = needed.saturating_sub(taken);
+        let is_little = needed <= LITTLE && (more <= FEW_BYTES || has_memory(more as usize));
+        if self.most.is_none() && is_little {
             return Ok(());
         }
         let most = self.most.or_else(|| free_memory().map(|free| free.saturating_add(taken)));

@@ -39,7 +39,6 @@ use super::columns::*;
 use super::lines::{Incoming, Parser};
 use super::once::*;
 use super::scalar::*;
-use crate::array::check_memory;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Reads all of `input` into record batches.
@@ -207,8 +206,8 @@ fn parse_in_line(
     target: &mut dyn TextTarget,
 ) -> Result<SchemaRef> {
     for chunk in chunks {
-        check_memory()?;
         let chunk = chunk?;
+        chunk.check_memory()?;
         let text = Text::of(&chunk, options);
         let mut rows = text.rows(table.width)?;
         while rows.next()? {

@@ -34,7 +34,6 @@ use super::chunks::{CHUNK, Chunk, Chunks, RecordEnds, read_all};
 use super::columns::{check_batch_rows, check_dictionary, given_schema, overridden};
 use super::lines::{Incoming, Parser, failed};
 use super::once::*;
-use crate::array::check_memory;
 use crate::error::{Error, Result};
 use crate::types::layout::children;
 
@@ -145,8 +144,8 @@ fn parse_in_line(
 ) -> Result<SchemaRef> {
     let mut columns = JsonColumns::new(schema, options).map_err(reading)?;
     for chunk in chunks {
-        check_memory()?;
         let chunk = chunk?;
+        chunk.check_memory()?;
         for line in Lines::of(&chunk.bytes, chunk.lines) {
             if line.and_then(|line| columns.push(line)).map_err(reading)? {
                 columns.filling.cut().map_err(reading)?;
