@@ -254,10 +254,10 @@ pub(crate) fn has_room(bytes: u64) -> bool {
     const FEW: u64 = 1 << 20;
     /// Bytes for which it is not worth to read files of the system.
     const LITTLE: u64 = 64 << 20;
-    match bytes {
-        ..=FEW => true,
-        ..=LITTLE => has_memory(bytes as usize),
-        _ => free_memory().is_none_or(|free| bytes <= free),
+    if bytes <= LITTLE {
+        bytes <= FEW || has_memory(bytes as usize)
+    } else {
+        free_memory().is_none_or(|free| bytes <= free)
     }
 }
 

@@ -25,11 +25,13 @@ mod value;
 mod widen;
 
 pub use buffer::Bytes;
+#[cfg(any(feature = "compute", feature = "text"))]
+pub(crate) use buffer::check_memory;
+#[cfg(feature = "write")]
+pub(crate) use buffer::room_for_bits;
 pub(crate) use buffer::{
     aligned, filled, fit_one_array, has_room, keys_suffice, nulls, room_for, settled, slice, to_array, touch,
 };
-#[cfg(feature = "write")]
-pub(crate) use buffer::{check_memory, room_for_bits};
 pub(crate) use checked::{CheckedOnce, CheckedUpTo, struct_of};
 #[doc(hidden)]
 pub use decimal::decimal_to_f64;
