@@ -154,6 +154,12 @@ impl Error {
         self.0.is_out_of_memory || self.0.errno == Some(libc::ENOMEM)
     }
 
+    /// Whether the operation may succeed for fewer rows at a time.
+    #[cfg(feature = "table")]
+    pub(crate) fn may_fit_fewer_rows(&self) -> bool {
+        self.kind() == ErrorKind::Unsupported || self.is_out_of_memory()
+    }
+
     /// Returns the operating system's error number, if it reported the error.
     pub fn errno(&self) -> Option<i32> {
         self.0.errno

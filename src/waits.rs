@@ -102,6 +102,11 @@ impl Call {
         CALL.with_borrow(|call| call.clone()).unwrap_or_default()
     }
 
+    /// A flag that ends its waits once it is set, for example by a handler of signals.
+    pub fn end_flag(&self) -> Arc<AtomicBool> {
+        self.0.clone()
+    }
+
     /// Works for it.
     pub fn run<T>(&self, work: impl FnOnce() -> T) -> T {
         /// Sets the call back, also after a panic.

@@ -13,7 +13,6 @@ use super::access::{Bits, Texts, fixed_values, fixed_width};
 use super::value::{run_of, value};
 use super::{Parts, Unchecked, Value, cells, filled, merge, room_for};
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::is_memory_short;
 use crate::types::{Role, fixed_size, has_bits, is_ordered, layout};
 
 /// A row: the number of its array, and its number there.
@@ -355,9 +354,7 @@ fn items(field: &FieldRef, values: &[&Unchecked], spans: &[ItemRange]) -> Result
             field.name()
         )));
     }
-    // There may be room for those of fewer rows, unless there is none for anything.
-    let fewer = |e: Error| if is_memory_short() { e } else { Error::unsupported(e.message()) };
-    let mut picks = room_for::<Pick>(len as u64, "items of lists").map_err(fewer)?;
+    let mut picks = room_for::<Pick>(len as u64, "items of lists")?;
     spans.iter().for_each(|(array, items)| picks.extend(items.clone().map(|item| (*array, item))));
     gather_inside(field, values, &picks)
 }

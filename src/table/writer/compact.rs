@@ -262,9 +262,9 @@ impl Group {
                     remove_merged(medium, path, others)?;
                     return Ok(self.starts.len() as u64);
                 }
-                // Text of more than 2 GiB, or dictionaries that don't merge: each stays separate.
+                // Text of more than 2 GiB, dictionaries that don't merge, or more than fits into memory: each stays separate.
                 Ok(_) => (),
-                Err(e) if e.kind() == ErrorKind::Unsupported => (),
+                Err(e) if e.may_fit_fewer_rows() => (),
                 Err(e) => return Err(e),
             }
         }

@@ -386,8 +386,8 @@ impl<P: FnMut(u64, u64)> SortedSegments<'_, P> {
 
     fn put_used(&mut self, segments: &[&Dataset], picks: &[Pick], first_row: u64) -> Result<u64> {
         let gathered = match gathered(segments, picks) {
-            // Text of more than 2 GiB, or dictionaries that don't merge.
-            Err(e) if e.kind() == ErrorKind::Unsupported && picks.len() > 1 => {
+            // Text of more than 2 GiB, dictionaries that don't merge, or more than fits into memory.
+            Err(e) if e.may_fit_fewer_rows() && picks.len() > 1 => {
                 let (front, back) = picks.split_at(picks.len() / 2);
                 let middle = self.put_used(segments, front, first_row)?;
                 return self.put_used(segments, back, middle);
