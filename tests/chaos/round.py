@@ -67,6 +67,8 @@ class Call:
     # Whether the table was there for certain when it began.
     existed: bool = False
     again: bool = False
+    # Whether another writer has opened the table since it began.
+    is_overtaken: bool = False
     is_unsent: bool = False
     other: bool = False
     first_was_certain: bool = False

@@ -189,6 +189,8 @@ class TableRound(Round):
                 self.wait_for([other])
             if other.has_writer and other.call is None and not other.is_dead:
                 self.wait_for_end(other)
+            if other.call:
+                other.call.is_overtaken = True
         hand.has_writer, hand.is_poisoned, hand.may_fail = True, False, self.is_full
         keep = call.arguments["options"].get("keep")
         hand.keeps = int(keep.split()[0]) if keep else None
@@ -307,14 +309,19 @@ class TableRound(Round):
         self.model.attempt(None)
         if hand.keeps:
             self.model.may_keep(hand.keeps)
-        return Call("close", "close", {}, self.done_close, self.failed_close)
+        return Call("close", "close", {}, self.done_close(len(self.model.commits) - 1), self.failed_close)
 
-    def done_close(self, hand, call, reply):
-        model = self.model
-        model.settle(len(model.commits) - 1)
-        model.pending = []
-        model.be_durable(model.low)
-        hand.has_writer = False
+    def done_close(self, index):
+        def done(hand, call, reply):
+            model = self.model
+            hand.has_writer = False
+            # If it was stopped where the lock was free already, another writer may have seen its commit, and gone on.
+            if not call.is_overtaken:
+                model.settle(index)
+                model.pending = []
+            model.be_durable(index)
+
+        return done
 
     def failed_close(self, hand, call, reply):
         # Closed or not, the process lets go of it.
