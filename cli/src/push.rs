@@ -2,11 +2,17 @@
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrowwood::{bytes_text, plural};
+use arrowwood::waits::Call;
+use arrowwood::{Error, Result, bytes_text, plural};
 use arrowwood_objects::{PushOptions, push};
 use clap::Args;
 use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use signal_hook::low_level::emulate_default_handler;
 
 use crate::shell::{Outcome, Progress, Stdout, named, print_json};
 
@@ -40,14 +46,47 @@ pub(crate) struct Push {
     url: String,
 }
 
+/// Signals that end this program, once the store was told that an upload has ended.
+struct Signals {
+    call: Call,
+    /// The number of the one that came; 0 if none did.
+    caught: Arc<AtomicUsize>,
+}
+
+impl Signals {
+    fn catch() -> Result<Signals> {
+        let (call, caught) = (Call::default(), Arc::new(AtomicUsize::new(0)));
+        let failed = |e: std::io::Error| Error::io("waiting for signals", &e);
+        for signal in [SIGINT, SIGTERM] {
+            // The second one ends it at once.
+            flag::register_conditional_default(signal, call.end_flag()).map_err(failed)?;
+            flag::register(signal, call.end_flag()).map_err(failed)?;
+            flag::register_usize(signal, caught.clone(), signal as usize).map_err(failed)?;
+        }
+        Ok(Signals { call, caught })
+    }
+
+    /// Ends the program as the signal would have done, if one came.
+    fn end(&self) {
+        let signal = self.caught.load(Ordering::Relaxed);
+        if signal != 0 {
+            let _ = emulate_default_handler(signal as i32);
+        }
+    }
+}
+
 impl Push {
     pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
         let name = named(&self.table);
         let mut progress = Progress::new(format!("pushing {name}"));
         let options =
             PushOptions { all: self.all, batch_rows: self.batch_rows, unseen: self.unseen, ..PushOptions::default() };
-        let pushed = push(&self.table, &self.url, &options, |done, total| progress.at(done, total))?;
+        let signals = Signals::catch()?;
+        let pushed =
+            signals.call.run(|| push(&self.table, &self.url, &options, |done, total| progress.at(done, total)));
         drop(progress);
+        signals.end();
+        let pushed = pushed?;
         if self.json {
             let facts = json!({
                 "table": self.table.to_string_lossy(), "rows": pushed.rows, "objects": pushed.objects,

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import signal
 import socket
 import subprocess
 import sys
@@ -18,6 +20,8 @@ import arrowwood as aw
 from waits import PATIENCE, wait_until
 
 ROWS = 5000
+# Rows of more bytes than a part of an upload has.
+IN_PARTS = 350_000
 
 
 def answers(url):
@@ -176,7 +180,7 @@ class Gate(BaseHTTPRequestHandler):
         pass
 
 
-@pytest.mark.parametrize("rows", [ROWS, 250_000], ids=["at once", "in parts"])
+@pytest.mark.parametrize("rows", [ROWS, IN_PARTS], ids=["at once", "in parts"])
 def test_of_two_pushes_at_once_one_makes_an_object(bucket, endpoint, tmp_path, rows):
     """The slower one, which began with fewer rows, replaced the longer object of the faster one."""
     table = table_of(tmp_path / "ticks", rows=rows)
@@ -190,6 +194,7 @@ def test_of_two_pushes_at_once_one_makes_an_object(bucket, endpoint, tmp_path, r
     slower = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=through)
     try:
         wait_until(lambda: Gate.held.is_set() or slower.poll() is not None, "the slower one makes its object")
+        assert len(uploads(endpoint, bucket)) == (rows == IN_PARTS)
         table_of(table, start=rows, rows=rows)
         faster = push(table, url)
         with aw.writer(table) as writer:
@@ -207,6 +212,37 @@ def test_of_two_pushes_at_once_one_makes_an_object(bucket, endpoint, tmp_path, r
     assert done["left"] == 2 * rows + 3000 - done["end"] < rows
     ds = aw.open(url)
     assert ds["n"].to_pylist() == list(range(done["end"]))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no signals")
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_a_push_that_is_ended_leaves_no_parts(bucket, endpoint, tmp_path, stop):
+    """What it had sent stayed in the bucket, where no listing shows it."""
+    gate = ThreadingHTTPServer(("127.0.0.1", 0), Gate)
+    gate.daemon_threads = True
+    Gate.store, Gate.held, Gate.opened = endpoint, threading.Event(), threading.Event()
+    threading.Thread(target=gate.serve_forever, daemon=True).start()
+    table = table_of(tmp_path / "ticks", rows=IN_PARTS)
+    command = [sys.executable, "-m", "arrowwood._cli", "push", str(table), f"s3://{bucket}/ticks"]
+    through = {**os.environ, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{gate.server_port}"}
+    pushing = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=through)
+    try:
+        wait_until(lambda: Gate.held.is_set() or pushing.poll() is not None, "all parts are sent")
+        assert len(uploads(endpoint, bucket)) == 1
+        pushing.send_signal(stop)
+        told = pushing.communicate(timeout=PATIENCE)
+    finally:
+        Gate.opened.set()
+        pushing.kill()
+        gate.shutdown()
+    assert pushing.returncode == -stop, told
+    assert uploads(endpoint, bucket) == []
+
+
+def uploads(endpoint, bucket):
+    """The uploads that have begun and not ended."""
+    with urllib.request.urlopen(f"{endpoint}/{bucket}?uploads=", timeout=PATIENCE) as answer:
+        return re.findall("<UploadId>([^<]+)</UploadId>", answer.read().decode())
 
 
 def test_another_table_of_the_same_columns_is_refused(bucket, tmp_path):

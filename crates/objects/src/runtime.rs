@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use arrowwood::mapping::forks;
 use arrowwood::{Error, ErrorKind, Result, waits};
@@ -37,6 +38,16 @@ impl Threads {
         let threads = Threads { runtime, permits: Arc::new(Semaphore::new(REQUESTS)) };
         *known = Some((forks(), threads.clone()));
         Ok(threads)
+    }
+
+    /// Waits for `work` for at most `wait`, whatever signals come.
+    pub(crate) fn finish(&self, work: impl Future<Output = ()> + Send + 'static, wait: Duration) {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        self.runtime.spawn(async move {
+            work.await;
+            let _ = sender.send(());
+        });
+        let _ = receiver.recv_timeout(wait);
     }
 
     /// Waits for `work`, which is dropped when a signal ends the wait. Works on the threads of another runtime, too.

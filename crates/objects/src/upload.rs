@@ -11,7 +11,7 @@ use futures_util::stream::FuturesUnordered;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutPayload};
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc};
 use tokio::time::timeout;
 
 use crate::failure::failed;
@@ -25,6 +25,12 @@ const BATCH: u64 = 480 << 10;
 const PART: usize = 8 << 20;
 /// Parts that are sent at the same time.
 const PARTS: usize = 4;
+
+/// For how long a store is waited for that is told of the end of an upload.
+const ABORT: Duration = Duration::from_secs(5);
+
+/// An upload in parts that has neither made its object nor been given up.
+type Begun = Arc<Mutex<Option<Box<dyn MultipartUpload>>>>;
 
 /// What became of an upload.
 pub(crate) enum Uploaded {
@@ -49,7 +55,8 @@ pub(crate) fn upload(
     let store = name.store(options.timeout)?;
     let target = Target { store, name: name.clone() };
     let (sender, receiver) = mpsc::channel(1);
-    let receive = receive(target, options.timeout, receiver);
+    let begun = Begun::default();
+    let receive = receive(target, options.timeout, receiver, begun.clone());
     std::thread::scope(|scope| {
         // On a thread of its own, which waits for those that send: the caller's may be one of a runtime, and must not.
         let writing = scope.spawn(|| {
@@ -60,6 +67,9 @@ pub(crate) fn upload(
             Ok(parts.bytes)
         });
         let sent = threads.wait(receive);
+        if sent.is_err() {
+            threads.finish(give_up(begun), ABORT);
+        }
         let broken = |_| Err(Error::new(ErrorKind::Internal, "a thread that writes has ended"));
         let written = writing.join().unwrap_or_else(broken);
         // That nobody receives has a cause.
@@ -120,7 +130,12 @@ enum Sent {
 }
 
 /// Sends parts as they come, and names the object when the last was received. Gives it up if there is none.
-async fn receive(target: Target, wait: Duration, mut parts: mpsc::Receiver<Option<Vec<u8>>>) -> Result<Sent> {
+async fn receive(
+    target: Target,
+    wait: Duration,
+    mut parts: mpsc::Receiver<Option<Vec<u8>>>,
+    begun: Begun,
+) -> Result<Sent> {
     let wait = wait + Duration::from_secs(PARTS as u64 * PART as u64 / SLOWEST);
     let late = |_| Error::new(ErrorKind::Io, format!("writing the object: the store did not answer within {wait:?}"));
     let is_bucket = target.name.is_listed();
@@ -133,7 +148,10 @@ async fn receive(target: Target, wait: Duration, mut parts: mpsc::Receiver<Optio
         return timeout(wait, target.put(first)).await.map_err(late)?.map_err(failed);
     }
     let path = target.path();
-    let mut upload = timeout(wait, target.store.put_multipart(&path)).await.map_err(late)?.map_err(failed)?;
+    let upload = timeout(wait, target.store.put_multipart(&path)).await.map_err(late)?.map_err(failed)?;
+    // It stays there if a signal ends this.
+    let mut begun = begun.lock().await;
+    let upload = begun.insert(upload);
     let done = async {
         let mut sending = FuturesUnordered::new();
         let mut next = Some(Some(first));
@@ -152,14 +170,22 @@ async fn receive(target: Target, wait: Duration, mut parts: mpsc::Receiver<Optio
         if next.is_none() {
             return Ok(Sent::GivenUp);
         }
-        timeout(wait, target.complete(&mut *upload)).await.map_err(late)?.map_err(failed)
+        timeout(wait, target.complete(&mut **upload)).await.map_err(late)?.map_err(failed)
     };
-    let done = done.await;
-    if !matches!(done, Ok(Sent::Whole)) {
+    let done = done.await?;
+    if !matches!(done, Sent::Whole) {
         // Stores remove what is left by their own rules, if this fails.
         let _ = timeout(wait, upload.abort()).await;
     }
-    done
+    *begun = None;
+    Ok(done)
+}
+
+/// Has the store remove the parts of an upload that has failed, or was ended by a signal.
+async fn give_up(begun: Begun) {
+    if let Some(mut upload) = begun.lock().await.take() {
+        let _ = upload.abort().await;
+    }
 }
 
 /// The place of an object that is made.
