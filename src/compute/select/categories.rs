@@ -78,14 +78,28 @@ impl Categories {
         value(&self.dictionaries[number as usize], key)
     }
 
+    /// The value as tests compare it: dates in milliseconds may be of the same day.
+    fn stored(&self, rank: usize) -> Result<Value<'_>> {
+        let (number, key) = self.ranks.origins[rank];
+        let dictionary = &self.dictionaries[number as usize];
+        match self.data_type {
+            DataType::Date64 if dictionary.is_valid(key) => {
+                let number = dictionary.buffer::<i64>(0).get(key).copied();
+                number.map(Value::Int).ok_or_else(|| Error::internal("a category outside of its dictionary"))
+            }
+            _ => value(dictionary, key),
+        }
+    }
+
     /// The test for values of column `name` that come before or behind `literal`, which must be one of the categories.
     fn test(&self, name: &str, operator: Operator, literal: &Literal) -> Result<Test> {
         let equal = Test::of(name, &self.data_type, Operator::Eq, literal)?;
-        let values = (0..self.bytes.len()).map(|rank| self.value(rank)).collect::<Result<Vec<_>>>()?;
+        let values = (0..self.bytes.len()).map(|rank| self.stored(rank)).collect::<Result<Vec<_>>>()?;
         if values.is_empty() {
             return Ok(Test::Unknown);
         }
         let Some(rank) = values.iter().position(|value| equal.holds(value)) else {
+            let values = (0..values.len()).map(|rank| self.value(rank)).collect::<Result<Vec<_>>>()?;
             return Err(Error::argument(format!(
                 "column '{name}': {literal} is none of its ordered categories {}",
                 shown(&values)
