@@ -38,6 +38,12 @@ def one(dice, rows):
     return [dice.choice(list(rows.kinds))]
 
 
+def one_of_numbers(dice, rows):
+    """Mostly one of numbers; the others are refused."""
+    numbers = [name for name, kind in rows.kinds.items() if kind.is_number]
+    return [dice.choice(numbers)] if numbers and dice.random() < 0.7 else one(dice, rows)
+
+
 def unsupported(*others):
     return Refused("Unsupported", *others)
 
@@ -288,7 +294,7 @@ class Count:
 
 @answer("sum")
 class Sum:
-    draw = one
+    draw = one_of_numbers
     ours = lambda ds, name: ds[name].sum()
 
     def twin(rows, name):
@@ -300,7 +306,7 @@ class Sum:
 
 @answer("mean")
 class Mean:
-    draw = one
+    draw = one_of_numbers
     ours = lambda ds, name: ds[name].mean()
     twin = lambda rows, name: (
         mean(rows.kinds[name], rows.present(name)) if rows.kinds[name].is_number else unsupported()
@@ -330,7 +336,7 @@ def extreme_of(rows, name, descends):
 
 @answer("var")
 class Var:
-    draw = one
+    draw = one_of_numbers
     ours = lambda ds, name: ds[name].var()
     twin = lambda rows, name: (
         variance(rows.kinds[name], rows.present(name)) if rows.kinds[name].is_number else unsupported()
@@ -339,7 +345,7 @@ class Var:
 
 @answer("std")
 class Std:
-    draw = one
+    draw = one_of_numbers
     ours = lambda ds, name: ds[name].std()
     twin = lambda rows, name: (
         deviation(rows.kinds[name], rows.present(name)) if rows.kinds[name].is_number else unsupported()
@@ -469,6 +475,38 @@ class FilterRows:
             return found
         dicts = rows.take(found).dicts()
         return dicts[:9] + dicts
+
+
+@answer("filter at a bound")
+class FilterAtBound:
+    """With each comparison, and where it does not hold, at a bound of some rows: there whole blocks are left out."""
+
+    def draw(dice, rows):
+        names = [it for it, kind in rows.kinds.items() if kind.plain.family in conditions.PLAINLY_ORDERED]
+        names = [it for it in names if rows.present(it) and not rows.kinds[it].has_ranks]
+        if not names:
+            return None
+        name, start = dice.choice(names), dice.randrange(len(rows))
+        some = [value for value in rows.columns[name][start : start + 4] if value is not None]
+        value = conditions.literal_of(rows.kinds[name].plain, dice.choice([min, max])(some), dice) if some else None
+        return [[name], name, value] if value else None
+
+    def ours(ds, names, name, value):
+        compared = [conditions.predicate(node) for node in comparisons(name, value)]
+        return [[len(ds.filter(it)), len(ds.filter(~it))] for it in compared]
+
+    def twin(rows, names, name, value):
+        answers = []
+        for node in comparisons(name, value):
+            found = [conditions.chosen(rows, it) for it in (node, ["not", node])]
+            if odd := next((it for it in found if isinstance(it, Refused | Any)), None):
+                return odd
+            answers.append([len(it) for it in found])
+        return answers
+
+
+def comparisons(name, value):
+    return [["compare", name, sign, value] for sign in conditions.OPERATORS]
 
 
 def names_in(node):

@@ -46,6 +46,10 @@ PATTERNS = [
 PARTS = ["year", "month", "day", "weekday", "hour", "minute", "second"]
 
 
+# Whose values Python orders likewise.
+PLAINLY_ORDERED = ("integer", "decimal", "text", "binary", "date", "time", "timestamp", "duration")
+
+
 class Overflow(Exception):
     """A value that does not fit an integer of 64 bits."""
 
@@ -61,10 +65,18 @@ def literal(kind, values, dice):
         return [kind.plain.spec, dice.choice(known)] if known else None
     kind = kind.plain
     own = dice.choice(values) if values and dice.random() < 0.7 else random_value(kind, dice)
+    if values and kind.family in PLAINLY_ORDERED and dice.random() < 0.35:
+        # Those at which blocks of rows are left out.
+        own = dice.choice([min, max])(values)
     if own is None:
         own = random_value(kind, dice)
     if kind.family in ("integer", "float", "decimal") and dice.random() < 0.4:
         return other_number(kind, own, dice)
+    return literal_of(kind, own, dice)
+
+
+def literal_of(kind, own, dice):
+    """A value of a column, or one near it; None if there is none of it."""
     if kind.family == "decimal" and abs(exact(kind, own)) >= 10**76:
         # Python's decimals have more digits than Arrow's.
         return ["int64", 0]
@@ -142,7 +154,7 @@ def text_condition(name, values, dice):
         return ["text", name, how, dice.choice(PATTERNS)]
     whole = dice.choice(values) if values else "a"
     start = dice.randrange(len(whole) + 1)
-    return ["text", name, how, dice.choice([whole[start:], whole[:start], whole[start : start + 3], "a", "."])]
+    return ["text", name, how, dice.choice([whole, whole[start:], whole[:start], whole[start : start + 3], "a", "."])]
 
 
 def computed_condition(rows, name, dice):
@@ -156,12 +168,24 @@ def computed_condition(rows, name, dice):
     if dice.random() < 0.3:
         other = computed(rows, dice) or expression
         return ["pair", expression, dice.choice(list(OPERATORS)), other]
-    value = (
-        ["int64", dice.randint(-9, 99)]
-        if dice.random() < 0.6
-        else ["float64", dice.choice([0.5, 2.0, -1.25, math.inf, 1e18])]
-    )
+    value = one_of_its_own(rows, expression, dice) if dice.random() < 0.6 else None
+    if value is None:
+        value = (
+            ["int64", dice.randint(-9, 99)]
+            if dice.random() < 0.6
+            else ["float64", dice.choice([0.5, 2.0, -1.25, math.inf, 1e18])]
+        )
     return ["computed", expression, dice.choice(list(OPERATORS)), value]
+
+
+def one_of_its_own(rows, expression, dice):
+    """A value that an expression has in some row; None if it has none."""
+    try:
+        kind, _, values = evaluate(rows, expression)
+    except Overflow:
+        return None
+    values = [value for value in values if value is not None]
+    return ["int64" if kind == "int64" else "float64", dice.choice(values)] if values else None
 
 
 def can_compute(kind):
@@ -185,6 +209,9 @@ def are_alike(a, b):
 def computed(rows, dice, depth=2):
     """An expression of the columns of numbers and times; None if there are none."""
     numbers = [name for name, kind in rows.kinds.items() if can_compute(kind)]
+    floats = [name for name in numbers if rows.kinds[name].plain.family == "float"]
+    if floats and dice.random() < 0.5:
+        numbers = floats
     times = [name for name, kind in rows.kinds.items() if kind.plain.family in ("date", "timestamp", "time")]
     times = [name for name in times if "/" not in (rows.kinds[name].plain.zone or "")]
     others = [name for name, kind in rows.kinds.items() if kind.plain.family in ("decimal", "bool")]
@@ -204,7 +231,7 @@ def computed(rows, dice, depth=2):
         return ["neg", inner()]
     if drawn < 0.62:
         return ["cast", inner(), dice.choice(["int64", "float64", "float32"])]
-    sign = dice.choice("++--**/%")
+    sign = dice.choice("++--**///%")
     if dice.random() < 0.45:
         value = ["value", "int64", dice.choice([0, 1, -1, 2, 3, 7, -7, 100])]
         if dice.random() < 0.4:

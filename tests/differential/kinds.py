@@ -166,15 +166,15 @@ def made(spec):
 
 def leaf(dice):
     """The name of a type that has no parts."""
-    group = dice.randrange(12)
+    group = dice.randrange(14)
     if group < 3:
         return dice.choice(list(INTEGERS))
     if group < 5:
-        return dice.choice([*FLOATS, "float64"])
+        return dice.choice([*FLOATS, "float32", "float64"])
     if group == 5:
         return decimal_name(dice)
     if group == 6:
-        return dice.choice(["bool", "bool", "bool", "date32", "date64", "null", "interval"])
+        return dice.choice(["date32", "date32", "date64", "date64", "null", "interval"])
     if group == 7:
         return dice.choice(["time32[s]", "time32[ms]", "time64[us]", "time64[ns]"])
     if group == 8:
@@ -182,7 +182,9 @@ def leaf(dice):
     if group == 9:
         zone = f", {dice.choice(ZONES)}" if dice.random() < 0.5 else ""
         return f"timestamp[{dice.choice(list(UNITS))}{zone}]"
-    if group == 10:
+    if group == 13:
+        return "bool"
+    if group in (10, 12):
         return dice.choice([*TEXTS, "utf8"])
     return dice.choice([*BINARIES, f"fixed_size_binary[{dice.choice([0, 1, 3, 16])}]"])
 
@@ -339,6 +341,13 @@ def random_float(kind, dice):
             return rounded(kind, dice.randint(-400, 400) / 8)
 
 
+def plain_float(kind, dice):
+    """One that has an integer, or nearly: a single other one would decide about a whole column."""
+    if kind.size > 16 and dice.random() < 0.1:
+        return dice.choice([2.0**63, 2.0**63, -(2.0**63), 2.0**53])
+    return rounded(kind, dice.gauss(0, 1000) if dice.random() < 0.5 else dice.randint(-400, 400) / 8)
+
+
 def random_time(kind, dice):
     """One that Python's classes hold, mostly; or any."""
     low, high = kind.bounds()
@@ -387,7 +396,8 @@ def random_values(kind, dice, rows):
     """Those of a column: any, or few different ones; without nulls, with some, or nothing else."""
     if rows == 0:
         return []
-    pool = [random_value(kind, dice) for _ in range(min(rows, dice.choice([1, 2, 4, 8, 16, 64])))]
+    draw = plain_float if kind.family == "float" and dice.random() < 0.3 else random_value
+    pool = [draw(kind, dice) for _ in range(min(rows, dice.choice([1, 2, 4, 8, 16, 64])))]
     nulls = dice.choice([0, 0, 0.1, 0.3, 0.5, 1 if dice.random() < 0.2 else 0.9])
     if nulls and kind.family != "union":
         return [None if dice.random() < nulls else value for value in dice.choices(pool, k=rows)]

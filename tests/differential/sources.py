@@ -26,7 +26,7 @@ PLACES = {
 
 # How many sets of data are large: they reach the ends of blocks, and take a hundred times as long. Others have rows for
 # more than a word of bits.
-LARGE, MIDDLE = 0.01, 0.06
+LARGE, MIDDLE = 0.01, 0.1
 
 # Those whose columns grow.
 GROWING = ("table", "partitions", "builder")

@@ -40,7 +40,10 @@ pub mod planted {
 
 
 # Kernels take blocks of rows at once. In the copy these are small, as few random cases have the rows of two whole ones.
-BLOCKS = "src/compute/frame.rs", ("BLOCK: usize = 1 << 16;", "BLOCK: usize = 1 << 8;")
+BLOCKS = [
+    ("src/compute/frame.rs", "BLOCK: usize = 1 << 16;", "BLOCK: usize = 1 << 7;"),
+    ("src/compute/group/aggregate.rs", "BLOCK: usize = 1 << 14;", "BLOCK: usize = 1 << 7;"),
+]
 
 
 def planted(name, bug, text):
@@ -62,10 +65,10 @@ def planted(name, bug, text):
 def planted_files():
     """The text of each file that has faults, and of the library, with its switch."""
     texts = {"src/lib.rs": (ROOT / "src/lib.rs").read_text() + SWITCH}
-    path, blocks = BLOCKS
-    texts[path] = (ROOT / path).read_text()
-    assert texts[path].count(blocks[0]) == 1, blocks
-    texts[path] = texts[path].replace(*blocks)
+    for path, large, small in BLOCKS:
+        texts[path] = (ROOT / path).read_text()
+        assert texts[path].count(large) == 1, large
+        texts[path] = texts[path].replace(large, small)
     for name, bug in bugs().items():
         text = texts.get(bug["file"]) or (ROOT / bug["file"]).read_text()
         texts[bug["file"]] = planted(name, bug, text)
