@@ -6,10 +6,10 @@ use std::sync::Arc;
 use arrow_array::types::Int8Type;
 use arrow_array::{
     Array, ArrayRef, BooleanArray, Date64Array, Decimal64Array, Decimal128Array, Decimal256Array, DictionaryArray,
-    Float64Array, Int8Array, Int64Array, RecordBatch, StringArray,
+    Float64Array, Int8Array, Int32Array, Int64Array, RecordBatch, StringArray,
 };
 use arrow_buffer::i256;
-use arrow_schema::DataType;
+use arrow_schema::{DataType, Field, Schema};
 use arrowwood::{Column, Dataset, ErrorKind, Format, Function, Open, Value, WriteOptions, col, open, write_to};
 
 use crate::samples::{dataset, samples};
@@ -397,6 +397,19 @@ fn days_of_milliseconds_are_counted_once_each() {
     let counted = dataset.aggregate::<&str>(&[]).named("n", &name, Function::NUnique).finish().unwrap();
     assert_eq!(cells(&counted), ["n=4"]);
     assert_eq!(dataset.column(&name).unwrap().n_unique().unwrap(), 4);
+}
+
+/// The first and the last category are not the least and the greatest number.
+#[test]
+fn categories_of_integers_are_counted_once_each() {
+    let keys = Int8Array::from(vec![Some(0), Some(1), Some(2), None, Some(1)]);
+    let sizes = DictionaryArray::try_new(keys, Arc::new(Int32Array::from(vec![1, 356, 67]))).unwrap();
+    let field = Field::new("size", sizes.data_type().clone(), true).with_dict_is_ordered(true);
+    let batch = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![Arc::new(sizes)]).unwrap();
+    let dataset = Dataset::try_from(vec![batch]).unwrap();
+    let counted = dataset.aggregate::<&str>(&[]).named("n", "size", Function::NUnique).finish().unwrap();
+    assert_eq!(cells(&counted), ["n=4"]);
+    assert_eq!(dataset.column("size").unwrap().n_unique().unwrap(), 4);
 }
 
 /// The float in the first row of a column.

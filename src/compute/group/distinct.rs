@@ -12,6 +12,7 @@ use super::state::{StateKind, is_integer};
 use crate::array::Value;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
+use crate::types::is_ordered;
 
 /// The most bits of all groups' sets for each row of a block: clearing and merging them takes less time than the rows.
 const SET_BITS_A_ROW: usize = 64;
@@ -88,12 +89,12 @@ impl GroupPlan {
     }
 }
 
-/// Whether a column's values are the integers that it stores: a true boolean of one byte is any but 0, and the values of
-/// date64 are days of milliseconds.
+/// Whether a column's values are the integers that it stores, in their order: a true boolean of one byte is any but 0, the
+/// values of date64 are days of milliseconds, and ordered categories have an order of their own.
 fn is_stored_as_shown(field: &Field) -> bool {
     let values = match field.data_type() {
         DataType::Dictionary(_, values) => values,
         other => other,
     };
-    field.extension_type_name() != Some("arrow.bool8") && *values != DataType::Date64
+    field.extension_type_name() != Some("arrow.bool8") && *values != DataType::Date64 && !is_ordered(field)
 }
