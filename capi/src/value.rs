@@ -279,7 +279,11 @@ export! {
 
     /// A value as text.
     fn arrowwood_value_text(value: In<CValueIn>, text: TextOut) {
-        text.put(with_value(value, |value| Ok(value.to_string()))?);
+        text.put(with_value(value, |shown| {
+            let Value::Timestamp(count, unit, _) = *shown else { return Ok(shown.to_string()) };
+            let zone = value.zone()?.map(self::text).transpose()?;
+            Ok(Value::Timestamp(count, unit, zone).to_string())
+        })?);
         Ok(())
     }
 }

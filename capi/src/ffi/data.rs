@@ -50,13 +50,23 @@ impl CValueIn {
 
     /// The bytes of text or bytes. Only inside of a guard: they may be those of a mapped file.
     pub fn bytes(&self) -> Result<&[u8]> {
+        self.bytes_at(0, "value.as.bytes")
+    }
+
+    /// The bytes of the zone of a timestamp; `None` without one.
+    pub fn zone(&self) -> Result<Option<&[u8]>> {
+        if self.0.words[1] == 0 { Ok(None) } else { self.bytes_at(1, "value.as.timestamp.zone").map(Some) }
+    }
+
+    /// The bytes whose address is a word of the value, a member of the name.
+    fn bytes_at(&self, word: usize, name: &str) -> Result<&[u8]> {
         let length = usize::try_from(self.0.length).unwrap_or(usize::MAX);
-        let first: *const u8 = std::ptr::with_exposed_provenance(self.0.words[0] as usize);
+        let first: *const u8 = std::ptr::with_exposed_provenance(self.0.words[word] as usize);
         if length == 0 {
             return Ok(&[]);
         }
-        let first = checked(first, "value.as.bytes")?;
-        check_count::<u8>(length, "value.as.bytes")?;
+        let first = checked(first, name)?;
+        check_count::<u8>(length, name)?;
         // SAFETY: `length` bytes by the caller's word, which don't change during the call.
         Ok(unsafe { std::slice::from_raw_parts(first.as_ptr(), length) })
     }

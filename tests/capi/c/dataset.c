@@ -79,6 +79,20 @@ static void check_cells(const arrowwood_dataset *dataset) {
   OK(arrowwood_value_text(&cells[2], &text, &error));
   CHECK(strncmp(text, "1970-01-01 00:00:03", 19) == 0);
   arrowwood_string_free(text);
+  arrowwood_value at = arrowwood_timestamp(3, ARROWWOOD_UNIT_SECOND);
+  OK(arrowwood_value_text(&at, &text, &error));
+  CHECK(strcmp(text, "1970-01-01 00:00:03") == 0);
+  arrowwood_string_free(text);
+  at.as.timestamp.zone = "+02:00";
+  at.length = 6;
+  OK(arrowwood_value_text(&at, &text, &error));
+  CHECK(strcmp(text, "1970-01-01 02:00:03+02:00") == 0);
+  arrowwood_string_free(text);
+  at.as.timestamp.zone = "Europe/Paris";
+  at.length = 12;
+  OK(arrowwood_value_text(&at, &text, &error));
+  CHECK(strcmp(text, "1970-01-01 00:00:03Z") == 0);
+  arrowwood_string_free(text);
   CHECK(cell(dataset, 2, 0).kind == ARROWWOOD_KIND_NULL);
   FAILS(ARROWWOOD_ERROR_ROW_OUT_OF_RANGE, "row 5 of a dataset of 5 rows",
         arrowwood_dataset_cells(dataset, 5, cells, 5, &error));
