@@ -23,7 +23,7 @@
    [clojure.string :as str])
   (:import
    (clojure.lang Counted IFn IFn$DDD IFn$LLL ILookup IReduce IReduceInit Indexed Seqable Sequential)
-   (dev.arrowwood Aggregate Aggregate$Function Arrowwood Arrowwood$CsvOptions Chunk ChunkOption Condition DoubleColumn Failure Failure$Closed Failure$RowOutOfRange Field Follow LongColumn ReadOption Report Report$Finding Row Schema TableStat TableWriter TableWriter$State Type Type$Bool Type$Floating Type$Int WriteOptions WriteOptions$Compression WriteOptions$Format WriterOptions WriterOptions$Late WriterOptions$Sync)
+   (dev.arrowwood Aggregate Aggregate$Function Arrowwood Arrowwood$CsvOptions Chunk ChunkOption Condition DoubleColumn Failure Failure$Closed Failure$InvalidArgument Failure$RowOutOfRange Field Follow LongColumn ReadOption Report Report$Finding Row Schema TableStat TableWriter TableWriter$State Type Type$Bool Type$Floating Type$Int WriteOptions WriteOptions$Compression WriteOptions$Format WriterOptions WriterOptions$Late WriterOptions$Sync)
    (java.io File Writer)
    (java.lang AutoCloseable Iterable)
    (java.lang.foreign Arena MemorySegment)
@@ -78,9 +78,16 @@
     (long i)
     (throw (Failure$RowOutOfRange. (str what " " (shown i) "; there are " size)))))
 
+(defn- counted
+  "The number of rows as `count` returns it, in 32 bits."
+  [^long size]
+  (if (<= size Integer/MAX_VALUE)
+    (int size)
+    (throw (Failure$InvalidArgument. (str size " rows are more than `count` can return; `rows` of the dataset returns them")))))
+
 (deftype-once Dataset [^dev.arrowwood.Dataset java name ^Arena arena keys]
   Counted
-  (count [_] (Math/toIntExact (.rows java)))
+  (count [_] (counted (.rows java)))
   Indexed
   (nth [_ i] (values/row @keys (.row java (long i))))
   (nth [_ i none] (if (and (<= 0 i) (< i (.rows java))) (values/row @keys (.row java (long i))) none))
@@ -173,7 +180,7 @@
 
 (deftype-once Column [^dev.arrowwood.Column java name]
   Counted
-  (count [_] (Math/toIntExact (.rows (.dataset java))))
+  (count [_] (counted (.rows (.dataset java))))
   Indexed
   (nth [_ i] (values/value (.get java (long i))))
   (nth [_ i none] (if (and (<= 0 i) (< i (.rows (.dataset java)))) (values/value (.get java (long i))) none))

@@ -157,3 +157,15 @@
                "a path" #(aw/open long-text) "a path with NUL" #(aw/open (str long-text \u0000)) "a path, many" #(aw/open many)
                "between" #(aw/between ds long-text long-text) "an index" #((ds :n) many) "a type of memory" #(aw/typed (aw/map (file)) many)}]
         (is (short? work) (str what ": " (some-> (message work) count)))))))
+
+(deftest numbers-are-said-as-they-were-given
+  (let [ds (aw/open (file))
+        csv (io/file (programs/folder) "many.csv")
+        _ (spit csv (apply str "n\n" (repeat 65536 "1\n")))
+        times #(apply aw/concat (repeat 256 %))
+        all (times (times (aw/read-csv csv)))]
+    (doseq [work [#(nth ds -1) #(aw/row ds -1) #(nth (ds :n) -1) #(aw/head ds -1) #(aw/sample ds -1 0)]]
+      (is (re-find #"-1" (message work)) (str work)))
+    (is (= 4294967296 (aw/rows all)))
+    (doseq [work [#(count all) #(count (all :n))]]
+      (is (re-find #"4294967296 rows .*`rows`" (message work))))))

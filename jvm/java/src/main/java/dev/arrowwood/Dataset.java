@@ -200,12 +200,14 @@ public final class Dataset implements Iterable<Row> {
      * @throws Failure.InvalidData if a value is damaged
      */
     public Row row(long row) {
+        Unsigned.row(row);
         List<Field> fields = schema().fields();
         return Native.call(call -> new Row(fields, cells(call, fields, row)));
     }
 
     /** One cell of a column of a type. */
     Object cell(long row, long column, Type type) {
+        Unsigned.row(row);
         return Native.call(call -> nested(call, row, new long[] {column}, type));
     }
 
@@ -467,6 +469,7 @@ public final class Dataset implements Iterable<Row> {
      * @return a dataset
      */
     public Dataset head(long rows) {
+        Unsigned.count("rows", rows);
         return slice(0, rows);
     }
 
@@ -477,6 +480,7 @@ public final class Dataset implements Iterable<Row> {
      * @return a dataset
      */
     public Dataset tail(long rows) {
+        Unsigned.count("rows", rows);
         return slice(Math.max(0, rows() - rows), rows);
     }
 
@@ -533,6 +537,7 @@ public final class Dataset implements Iterable<Row> {
      * @throws IllegalArgumentException if there are fewer rows
      */
     public Dataset sample(long rows, long seed) {
+        Unsigned.count("rows", rows);
         return derived((call, out) -> (int) Native.SAMPLE.invokeExact(handle, rows, seed, out, call.error));
     }
 
@@ -725,6 +730,8 @@ public final class Dataset implements Iterable<Row> {
      * @return lines of text
      */
     public String display(long rows, long width) {
+        Unsigned.count("rows", rows);
+        Unsigned.count("width", width);
         return Native.call(call -> {
             call.check((int) Native.DISPLAY.invokeExact(handle, rows, width, call.out, call.error));
             return call.takeText();

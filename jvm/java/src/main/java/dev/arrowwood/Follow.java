@@ -34,6 +34,9 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
     /** How long a thread waits inside the library, which doesn't notice interrupts. */
     private static final long STEP = 250;
 
+    /** The number that stands for the next row that is committed. */
+    private static final long NEXT = -1;
+
     /** Waits for virtual threads, whose carriers a call would hold. */
     private static final ExecutorService WAITERS = Executors.newCachedThreadPool(
             Thread.ofPlatform().daemon().name("arrowwood-follow-", 0).factory());
@@ -48,7 +51,7 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
 
     Follow(Dataset table, long start) {
         this.table = table;
-        this.start = start;
+        this.start = start == NEXT ? NEXT : Unsigned.row(start);
         MemorySegment handle = Native.retry(call -> {
             call.check((int) Native.FOLLOW.invokeExact(table.handle(), start, call.out, call.error));
             return call.out.get(ADDRESS, 0);

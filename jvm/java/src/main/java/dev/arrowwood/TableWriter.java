@@ -459,6 +459,7 @@ public final class TableWriter implements AutoCloseable {
      * @throws Failure.Io if it failed
      */
     public long dropBefore(long row) {
+        Unsigned.row(row);
         return counted(
                 (handle, call) -> (int) Native.WRITER_DROP_BEFORE.invokeExact(handle, row, call.out, call.error));
     }

@@ -32,6 +32,11 @@ public record WriteOptions(Format format, Compression compression, long maxRows)
         ZSTD
     }
 
+    /** Checks the options. */
+    public WriteOptions {
+        Unsigned.count("maxRows", maxRows);
+    }
+
     /** A file without compression. */
     public static final WriteOptions FILE = new WriteOptions(Format.FILE, Compression.NONE, 0);
 

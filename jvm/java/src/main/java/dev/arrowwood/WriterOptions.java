@@ -100,7 +100,7 @@ public final class WriterOptions {
         return new WriterOptions(new Values(
                 values.sync,
                 values.syncMillis,
-                rows,
+                Unsigned.count("segmentRows", rows),
                 values.dictionary,
                 values.sortedBy,
                 values.late,

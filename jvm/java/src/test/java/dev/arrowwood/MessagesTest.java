@@ -154,4 +154,38 @@ class MessagesTest {
                 () -> Arrowwood.open(words).stream(Short.class).toList());
         assertTrue(failure.getMessage().length() < 2_500);
     }
+
+    @Test
+    void negativeNumbersAreSaidAsTheyWereGiven() throws Exception {
+        Path table = folder.resolve("table");
+        try (TableWriter writer = TableWriter.open(table, Schema.parse("n: int32"))) {
+            writer.appendRow(1);
+            writer.commit();
+            Dataset ds = Arrowwood.open(table);
+            List<Executable> rows = List.of(
+                    () -> ds.row(-1),
+                    () -> ds.column("n").get(-1),
+                    () -> ds.column("n").asLong().get(-1),
+                    () -> ds.slice(-1, 1),
+                    () -> ds.follow(-15),
+                    () -> writer.dropBefore(-1));
+            for (Executable slip : rows) {
+                String message = assertThrows(Failure.RowOutOfRange.class, slip).getMessage();
+                assertTrue(message.contains("-1"), message);
+            }
+            List<Executable> counts = List.of(
+                    () -> ds.head(-1),
+                    () -> ds.tail(-1),
+                    () -> ds.sample(-1, 0),
+                    () -> ds.display(-1, 80),
+                    () -> ds.display(5, -1),
+                    () -> WriteOptions.FILE.withMaxRows(-1),
+                    () -> WriterOptions.DEFAULT.segmentRows(-1));
+            for (Executable slip : counts) {
+                String message =
+                        assertThrows(Failure.InvalidArgument.class, slip).getMessage();
+                assertTrue(message.contains("-1"), message);
+            }
+        }
+    }
 }
