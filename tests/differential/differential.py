@@ -33,6 +33,9 @@ def main():
     parser.add_argument("--datasets", type=int, help="how many sets of data, instead")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--json", metavar="FILE", help="write the counts of each type and operation")
+    parser.add_argument(
+        "--record", metavar="FILE", help="add them to those of the sets of data before; seed 0 begins anew"
+    )
     parser.add_argument("--no-shrink", action="store_true", help="print what is wrong as it was found")
     parser.add_argument("--keep-going", action="store_true", help="go on after what is wrong")
     parser.add_argument("--regressions", action="store_true", help="play these instead")
@@ -142,11 +145,29 @@ class Run:
                 {"seed": self.args.seed, "cases": self.cases, "seconds": round(seconds, 1), "counts": cells}
             )
             Path(self.args.json).write_text(text + "\n")
+        if self.args.record:
+            self.record(Path(self.args.record))
         for kind, seeds in self.wrong.items():
             print(f"wrong {len(seeds)} times: {kind}, seeds {seeds[:10]}")
         print(
             f"{self.cases} cases of {self.sets} sets of data in {seconds:.0f} s, {self.cases / seconds:.0f} a second; {len(self.wrong)} wrong"
         )
+
+    def record(self, path):
+        """Adds the counts to a file that has those of smaller seeds."""
+        known = {"datasets": 0, "cases": 0, "counts": {}}
+        if self.args.seed > 0:
+            known = json.loads(path.read_text())
+            if known["datasets"] != self.args.seed:
+                sys.exit(f"{path} has the sets of data before {known['datasets']}, not those before {self.args.seed}")
+        counts = {label: collections.Counter(known["counts"].get(label)) for label, _ in self.counts}
+        for (label, operation), number in self.counts.items():
+            counts[label][operation] += number
+        counts = known["counts"] | {label: dict(sorted(own.items())) for label, own in counts.items()}
+        known = {"datasets": known["datasets"] + self.sets, "cases": known["cases"] + self.cases}
+        lines = [f" {json.dumps(label)}: {json.dumps(own)}" for label, own in sorted(counts.items())]
+        head = json.dumps(known)[:-1]
+        path.write_text(head + ', "counts": {\n' + ",\n".join(lines) + "\n}}\n")
 
 
 def table(counts, across=14):
