@@ -343,6 +343,7 @@ impl<'a> Keys<'a> {
 ///
 /// # Errors
 /// As [`key`].
+#[inline]
 pub(crate) fn entry_of(array: &ArrayData) -> impl Fn(usize) -> Result<usize> {
     let keys = Keys::of(array);
     let len = array.child_data().first().map_or(0, ArrayData::len);

@@ -72,21 +72,24 @@ pub(super) fn keys_of(array: &ArrayData, rows: Range<usize>, entries: &mut Entri
     // Not of many values for a few rows: values without bytes may be any number.
     let is_worth_it = values.len() / 64 <= rows.len();
     let mut known: Vec<Option<u32>> = vec![None; if is_worth_it { values.len() } else { 0 }];
-    let entry_of = entry_of(array);
-    rows.map(|row| {
-        if array.nulls().is_some_and(|nulls| nulls.is_null(row)) {
-            return Ok(0);
+    let (entry_of, nulls) = (entry_of(array), array.nulls());
+    let mut keys = Vec::with_capacity(rows.len());
+    for row in rows {
+        if nulls.is_some_and(|nulls| nulls.is_null(row)) {
+            keys.push(0);
+            continue;
         }
         let number = entry_of(row)?;
         if let Some(Some(key)) = known.get(number) {
-            return Ok(*key);
+            keys.push(*key);
+            continue;
         }
         let value = bytes_at(values, number)?;
         let key = key_of(value.ok_or_else(|| Error::internal("a null entry of a dictionary that is straight"))?)?;
         if let Some(known) = known.get_mut(number) {
             *known = Some(key);
         }
-        Ok(key)
-    })
-    .collect()
+        keys.push(key);
+    }
+    Ok(keys)
 }
