@@ -40,7 +40,9 @@ impl Framing {
         match self {
             Framing::Stream => message.head(),
             Framing::Flight => flight_head(&message.metadata, message.body_len()).ok_or_else(|| {
-                Error::new(ErrorKind::Unsupported, "a row of 4 GiB does not fit into a message of gRPC")
+                let what = format!("{} bytes of a row or of a dictionary", message.body_len());
+                let limit = "are more than the 2 GiB of a message of gRPC; the server's GET has no such limit";
+                Error::new(ErrorKind::Unsupported, format!("{what} {limit}"))
             }),
         }
     }
@@ -55,11 +57,12 @@ impl Framing {
 }
 
 /// The bytes before the body of a `FlightData` in a gRPC frame: flag, length, the metadata as field 2, and the key of
-/// field 1000, which is the body. `None` if the length does not fit.
+/// field 1000, which is the body. `None` if it is longer than a message of protobuf may be: readers take such for no message.
 fn flight_head(metadata: &[u8], body: usize) -> Option<Vec<u8>> {
     let field = |number: u32, len: usize| key_len(number) + encoded_len_varint(len as u64) + len;
     let body_field = if body > 0 { field(1000, body) } else { 0 };
-    let len = u32::try_from(field(2, metadata.len()).checked_add(body_field)?).ok()?;
+    let len =
+        u32::try_from(field(2, metadata.len()).checked_add(body_field)?).ok().filter(|len| *len <= i32::MAX as u32)?;
     let mut head = Vec::with_capacity(metadata.len() + 32);
     head.put_u8(0);
     head.put_u32(len);
@@ -137,6 +140,6 @@ mod tests {
             let read = FlightData::decode(&frame[5..]).unwrap();
             assert_eq!((read.header.to_vec(), read.body.to_vec()), (metadata, body));
         }
-        assert!(flight_head(&[], u32::MAX as usize).is_none());
+        assert!(flight_head(&[], i32::MAX as usize).is_none());
     }
 }

@@ -291,4 +291,11 @@ REFUSALS = [
         "pyarrow sends no batch of so many bytes",
         LARGE,
     ),
+    Refusal(
+        "DoGet",
+        r"dictionary<int32, large_utf8>",
+        "are more than the 2 GiB of a message of gRPC",
+        "a message of protobuf has at most 2 GiB; pyarrow takes a longer one for the end",
+        LARGE,
+    ),
 ]
