@@ -469,7 +469,6 @@ public final class Dataset implements Iterable<Row> {
      * @return a dataset
      */
     public Dataset head(long rows) {
-        Unsigned.count("rows", rows);
         return slice(0, rows);
     }
 
@@ -480,7 +479,6 @@ public final class Dataset implements Iterable<Row> {
      * @return a dataset
      */
     public Dataset tail(long rows) {
-        Unsigned.count("rows", rows);
         return slice(Math.max(0, rows() - rows), rows);
     }
 

@@ -167,6 +167,8 @@ class MessagesTest {
                     () -> ds.column("n").get(-1),
                     () -> ds.column("n").asLong().get(-1),
                     () -> ds.slice(-1, 1),
+                    () -> ds.head(-1),
+                    () -> ds.tail(-1),
                     () -> ds.follow(-15),
                     () -> writer.dropBefore(-1));
             for (Executable slip : rows) {
@@ -174,8 +176,6 @@ class MessagesTest {
                 assertTrue(message.contains("-1"), message);
             }
             List<Executable> counts = List.of(
-                    () -> ds.head(-1),
-                    () -> ds.tail(-1),
                     () -> ds.sample(-1, 0),
                     () -> ds.display(-1, 80),
                     () -> ds.display(5, -1),
