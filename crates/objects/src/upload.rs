@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrowwood::{Dataset, Error, ErrorKind, PushedRows, Result, write_pushed};
+use arrowwood::{Dataset, Error, ErrorKind, PushedRows, Result, waits, write_pushed};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use object_store::local::LocalFileSystem;
@@ -26,8 +26,8 @@ const PART: usize = 8 << 20;
 /// Parts that are sent at the same time.
 const PARTS: usize = 4;
 
-/// For how long a store is waited for that is told of the end of an upload.
-const ABORT: Duration = Duration::from_secs(5);
+/// How long to wait for the store's answer when a signal ends an upload.
+const INTERRUPTED: Duration = Duration::from_secs(5);
 
 /// An upload in parts that has neither made its object nor been given up.
 type Begun = Arc<Mutex<Option<Box<dyn MultipartUpload>>>>;
@@ -67,8 +67,9 @@ pub(crate) fn upload(
             Ok(parts.bytes)
         });
         let sent = threads.wait(receive);
-        if sent.is_err() {
-            threads.finish(give_up(begun), ABORT);
+        if !matches!(sent, Ok(Sent::Whole)) {
+            let is_interrupted = waits::check().is_err();
+            threads.finish(give_up(begun), if is_interrupted { INTERRUPTED } else { options.timeout });
         }
         let broken = |_| Err(Error::new(ErrorKind::Internal, "a thread that writes has ended"));
         let written = writing.join().unwrap_or_else(broken);
@@ -129,7 +130,7 @@ enum Sent {
     GivenUp,
 }
 
-/// Sends parts as they come, and names the object when the last was received. Gives it up if there is none.
+/// Sends parts as they come, and names the object when the last was received. What has `begun` is to be given up otherwise.
 async fn receive(
     target: Target,
     wait: Duration,
@@ -149,7 +150,7 @@ async fn receive(
     }
     let path = target.path();
     let upload = timeout(wait, target.store.put_multipart(&path)).await.map_err(late)?.map_err(failed)?;
-    // It stays there if a signal ends this.
+    // It stays there unless its object is made, also if a signal ends this.
     let mut begun = begun.lock().await;
     let upload = begun.insert(upload);
     let done = async {
@@ -173,17 +174,16 @@ async fn receive(
         timeout(wait, target.complete(&mut **upload)).await.map_err(late)?.map_err(failed)
     };
     let done = done.await?;
-    if !matches!(done, Sent::Whole) {
-        // Stores remove what is left by their own rules, if this fails.
-        let _ = timeout(wait, upload.abort()).await;
+    if matches!(done, Sent::Whole) {
+        *begun = None;
     }
-    *begun = None;
     Ok(done)
 }
 
-/// Has the store remove the parts of an upload that has failed, or was ended by a signal.
+/// Has the store remove the parts of an upload that has failed, was given up, or was ended by a signal.
 async fn give_up(begun: Begun) {
     if let Some(mut upload) = begun.lock().await.take() {
+        // Stores remove what is left by their own rules, if this fails.
         let _ = upload.abort().await;
     }
 }
