@@ -210,7 +210,7 @@ fn segments_of_a_live_table_are_mapped_from_the_start() {
     writer.commit().unwrap();
     assert_eq!(many.column("n").unwrap().len().unwrap(), rows);
     many.column("n").unwrap().sum().unwrap();
-    // Those of the writer; a thread of it may close the one that it has synced last a moment later.
+    // Dropping the writer waits for its thread, which may close the last synced file after `sync` has returned.
     writer.sync().unwrap();
     drop(writer);
     let left = opened(&table);

@@ -58,7 +58,7 @@ impl CValueIn {
         if self.0.words[1] == 0 { Ok(None) } else { self.bytes_at(1, "value.as.timestamp.zone").map(Some) }
     }
 
-    /// The bytes whose address is a word of the value, a member of the name.
+    /// The bytes at the address in word `word`, which is the member `name` in C.
     fn bytes_at(&self, word: usize, name: &str) -> Result<&[u8]> {
         let length = usize::try_from(self.0.length).unwrap_or(usize::MAX);
         let first: *const u8 = std::ptr::with_exposed_provenance(self.0.words[word] as usize);
