@@ -386,8 +386,8 @@ impl Dataset {
         let mut places: Vec<Place> = Vec::new();
         for piece in self.pieces() {
             let missing = || Error::unsupported("rows in memory are in no file");
-            let path = piece.source.address().ok_or_else(missing)?.to_path_buf();
-            let start = piece.source.first_row().saturating_add(piece.start);
+            let path = piece.source.facts().address.ok_or_else(missing)?.to_path_buf();
+            let start = piece.source.facts().first_row.saturating_add(piece.start);
             let rows = piece.rows()?;
             let columns = piece.columns.to_vec();
             let text = |(field, value): (FieldRef, Value<'_>)| {

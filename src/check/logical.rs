@@ -30,7 +30,7 @@ impl Dataset {
             for (&column, field) in part.piece.columns.iter().zip(self.schema().fields()) {
                 check(&part.column(column)?).map_err(|e| {
                     let e = e.context(format_args!("batch {}, column '{}'", part.batch, field.name()));
-                    part.piece.source.path().map_or(e.clone(), |path| e.at(path))
+                    part.piece.source.facts().path.map_or(e.clone(), |path| e.at(path))
                 })?;
             }
         }

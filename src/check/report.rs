@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::array::Bytes;
-use crate::dataset::{Dataset, Source};
+use crate::dataset::{Batches, Dataset};
 use crate::directory::{exists, is_directory};
 use crate::error::{Error, ErrorKind, Finding, Findings, Result, if_sound};
 use crate::files::{arrow_files, expand, is_glob};

@@ -75,7 +75,7 @@ impl Dataset {
 
     /// Whether it holds other rows beside its own, such as those that it was filtered from.
     pub(crate) fn holds_others(&self) -> bool {
-        self.pieces.iter().any(|piece| piece.source.holds_others())
+        self.pieces.iter().any(|piece| piece.source.facts().holds_others)
     }
 
     /// The index of batches by row; the first call counts all rows.
@@ -89,8 +89,8 @@ impl Dataset {
     /// Runs `work` on the dataset, then checks that its files have not changed.
     #[inline]
     pub(crate) fn watched<T>(&self, when: ChangeCheck, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        let look = |when| self.pieces.iter().try_for_each(|piece| piece.look(when));
-        watched(when, look, work).map_err(|e| if e.is_bad_address() { self.lost().unwrap_or(e) } else { e })
+        let check = |when| self.pieces.iter().try_for_each(|piece| piece.check_unchanged(when));
+        watched(when, check, work).map_err(|e| if e.is_bad_address() { self.lost().unwrap_or(e) } else { e })
     }
 
     /// Explains a failed system call that was passed the dataset's bytes: the system only says that their address is bad.
@@ -169,13 +169,13 @@ impl Dataset {
         if self.origin.is_some() {
             return 0;
         }
-        self.pieces.first().map_or(0, |piece| piece.source.first_row() + piece.start)
+        self.pieces.first().map_or(0, |piece| piece.source.facts().first_row + piece.start)
     }
 
     /// The absolute path of the file or table directory that contains the rows. `None` for rows in memory, and for rows
     /// of several files.
     pub fn path(&self) -> Option<&Path> {
-        let mut paths = self.pieces.iter().map(|piece| piece.source.absolute_path());
+        let mut paths = self.pieces.iter().map(|piece| piece.source.facts().absolute_path);
         let first = paths.next()??;
         paths.all(|path| path == Some(first)).then_some(first)
     }
@@ -645,7 +645,7 @@ impl Dataset {
     }
 
     fn name(&self) -> String {
-        let path = self.pieces.first().and_then(|piece| piece.source.path());
+        let path = self.pieces.first().and_then(|piece| piece.source.facts().path);
         path.map_or_else(|| "a dataset in memory".into(), |path| path.display().to_string())
     }
 }
@@ -655,7 +655,7 @@ fn behind(piece: &Piece, within: u64) -> Result<Option<Location<'_>>> {
     if piece.rows.is_some_and(|rows| within >= rows) {
         return Ok(None);
     }
-    piece.source.behind(piece.start.saturating_add(within))
+    piece.source.view().map_or(Ok(None), |view| view.behind(piece.start.saturating_add(within)))
 }
 
 /// The first dataset's schema, with columns nullable if they are in any dataset.

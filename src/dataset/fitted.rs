@@ -1,22 +1,16 @@
 //! The rows of a source in a newer schema: for a partition whose schema is older than that of others.
 
-use std::any::Any;
-use std::ops::Range;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
+use super::adapter::Adapter;
+use super::constant::ConstantColumn;
 use super::dataset::Dataset;
 use super::fit::{Fit, FittedColumns};
-use super::pushed::PushedRows;
-use super::source::{Footprint, Piece, Plain, Source, Widths};
-#[cfg(feature = "compute")]
-use super::zone::Zones;
-use crate::array::Unchecked;
+use super::source::{Facts, Piece, Source};
 use crate::error::{Error, Result};
-use crate::map::ChangeCheck;
 
 /// The rows of a source in another schema.
 #[derive(Debug)]
@@ -52,149 +46,44 @@ impl Fitted {
     }
 }
 
-impl Source for Fitted {
+impl Adapter for Fitted {
     fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    fn walk(&self, until: u64) -> Result<u64> {
-        self.stored.walk(until)
+    fn stored(&self) -> &dyn Source {
+        self.stored.as_ref()
     }
 
-    fn num_batches(&self) -> Result<usize> {
-        self.stored.num_batches()
+    fn stored_column(&self, column: usize) -> Option<usize> {
+        self.fit.as_it_is(column)
     }
 
-    fn span(&self, batch: usize) -> Result<Option<Range<u64>>> {
-        self.stored.span(batch)
+    fn made(&self, batch: usize, column: usize) -> Result<&ArrayData> {
+        self.batch(batch)?.checked(column, |number| self.stored.checked(batch, number))
     }
 
-    fn locate(&self, row: u64) -> Result<Option<usize>> {
-        self.stored.locate(row)
+    /// None: dictionaries are converted batch by batch.
+    fn made_dictionary(&self, _column: usize) -> Option<&ArrayData> {
+        None
     }
 
-    fn locate_from_end(&self, back: u64) -> Result<Option<(usize, usize)>> {
-        self.stored.locate_from_end(back)
+    fn made_bytes(&self) -> u64 {
+        self.batches.get().into_iter().flatten().filter_map(OnceLock::get).map(FittedColumns::copied).sum()
     }
 
-    fn holds_others(&self) -> bool {
-        self.stored.holds_others()
+    /// None: `Dataset::with_constants` comes after `Dataset::fitted`.
+    fn constants(&self) -> &[ConstantColumn] {
+        &[]
     }
 
-    fn column(&self, batch: usize, column: usize) -> Result<&Unchecked> {
-        match self.fit.as_it_is(column) {
-            Some(number) => self.stored.column(batch, number),
-            None => self.checked(batch, column).map(Unchecked::of),
+    fn facts(&self) -> Facts<'_> {
+        let stored = self.stored.facts();
+        Facts {
+            sorted_by: stored.sorted_by.and_then(|column| self.column_from(column)),
+            late_by: stored.late_by.and_then(|column| self.column_from(column)),
+            ..stored
         }
-    }
-
-    fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData> {
-        match self.fit.as_it_is(column) {
-            Some(number) => self.stored.checked(batch, number),
-            None => self.batch(batch)?.checked(column, |number| self.stored.checked(batch, number)),
-        }
-    }
-
-    fn plain<'a>(
-        &'a self,
-        batch: usize,
-        rows: usize,
-        columns: Widths<'_>,
-        keep: bool,
-        into: &mut Vec<Option<Plain<'a>>>,
-    ) -> Result<()> {
-        let wanted: Vec<(Option<usize>, usize)> =
-            columns.map(|(column, width)| (self.fit.as_it_is(column), width)).collect();
-        // Runs are those of the source, since it finds all columns of a batch at once.
-        for run in wanted.chunk_by(|a, b| a.0.is_some() == b.0.is_some()) {
-            let mut stored = run.iter().filter_map(|&(column, width)| Some((column?, width)));
-            if run.first().is_some_and(|first| first.0.is_some()) {
-                self.stored.plain(batch, rows, &mut stored, keep, into)?;
-            } else {
-                into.extend(run.iter().map(|_| None));
-            }
-        }
-        Ok(())
-    }
-
-    fn dictionary(&self, column: usize) -> Result<Option<ArrayData>> {
-        match self.fit.as_it_is(column) {
-            Some(number) => self.stored.dictionary(number),
-            None => Ok(None),
-        }
-    }
-
-    fn footprint(&self) -> Footprint {
-        let made = self.batches.get().into_iter().flatten().filter_map(OnceLock::get);
-        let copied = made.map(FittedColumns::copied).sum();
-        [self.stored.footprint(), Footprint { mapped: 0, copied }].into_iter().sum()
-    }
-
-    fn look(&self, batches: Range<usize>, when: ChangeCheck) -> Result<()> {
-        self.stored.look(batches, when)
-    }
-
-    fn resident(&self) -> Result<u64> {
-        self.stored.resident()
-    }
-
-    fn path(&self) -> Option<&Path> {
-        self.stored.path()
-    }
-
-    fn absolute_path(&self) -> Option<&Path> {
-        self.stored.absolute_path()
-    }
-
-    fn version(&self) -> Option<String> {
-        self.stored.version()
-    }
-
-    fn address(&self) -> Option<&Path> {
-        self.stored.address()
-    }
-
-    fn files(&self) -> Vec<PathBuf> {
-        self.stored.files()
-    }
-
-    fn merges_files(&self) -> bool {
-        true
-    }
-
-    fn successor(&self, file: &Path) -> Result<Option<PathBuf>> {
-        self.stored.successor(file)
-    }
-
-    fn pushed_rows(&self) -> Option<&PushedRows> {
-        self.stored.pushed_rows()
-    }
-
-    fn first_row(&self) -> u64 {
-        self.stored.first_row()
-    }
-
-    fn sorted_by(&self) -> Option<usize> {
-        self.column_from(self.stored.sorted_by()?)
-    }
-
-    fn late_by(&self) -> Option<usize> {
-        self.column_from(self.stored.late_by()?)
-    }
-
-    #[cfg(feature = "compute")]
-    fn has_zones(&self, column: usize) -> bool {
-        self.fit.as_it_is(column).is_some_and(|number| self.stored.has_zones(number))
-    }
-
-    #[cfg(feature = "compute")]
-    fn zones(&self, batch: usize, column: usize) -> Result<Option<Zones>> {
-        // Zones are of the stored values.
-        self.fit.as_it_is(column).map_or(Ok(None), |number| self.stored.zones(batch, number))
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

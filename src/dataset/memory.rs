@@ -1,6 +1,5 @@
 //! Arrays in memory as a [`Dataset`].
 
-use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -8,10 +7,14 @@ use arrow_array::RecordBatch;
 use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
+use super::constant::ConstantColumn;
 use super::dataset::{Dataset, schema_difference};
-use super::source::{Footprint, Source};
+use super::source::{Batches, Facts, Footprint, Plain, Source, ViewSource, Widths};
+#[cfg(feature = "compute")]
+use super::zone::Zones;
 use crate::array::{CheckedOnce, Unchecked};
 use crate::error::{Error, ErrorKind, Result};
+use crate::map::ChangeCheck;
 
 /// Arrays in memory as a source.
 #[derive(Debug)]
@@ -39,7 +42,7 @@ impl Arrays {
     }
 }
 
-impl Source for Arrays {
+impl Batches for Arrays {
     fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -63,6 +66,10 @@ impl Source for Arrays {
         Ok((batch < self.ends.len()).then_some(batch))
     }
 
+    fn locate_from_end(&self, back: u64) -> Result<Option<(usize, usize)>> {
+        self.locate_by_len(back)
+    }
+
     fn column(&self, batch: usize, column: usize) -> Result<&Unchecked> {
         Ok(self.array(batch, column)?.unchecked())
     }
@@ -74,17 +81,77 @@ impl Source for Arrays {
         self.array(batch, column)?.checked(|| Ok(Vec::new())).map_err(given)
     }
 
+    fn prepare(&self, _columns: &[usize]) -> Result<()> {
+        Ok(())
+    }
+
     /// An explicit check is made whoever vouches for the arrays.
     fn check(&self, batch: usize, column: usize) -> Result<()> {
         self.column(batch, column)?.check(&[])
+    }
+
+    fn plain<'a>(
+        &'a self,
+        _batch: usize,
+        _rows: usize,
+        columns: Widths<'_>,
+        _keep: bool,
+        into: &mut Vec<Option<Plain<'a>>>,
+    ) -> Result<()> {
+        into.extend(columns.map(|_| None));
+        Ok(())
+    }
+
+    fn stored_value(&self, _batch: usize, _row: usize, _column: usize, _width: usize) -> Option<&[u8]> {
+        None
+    }
+
+    fn dictionary(&self, _column: usize) -> Result<Option<ArrayData>> {
+        Ok(None)
     }
 
     fn footprint(&self) -> Footprint {
         Footprint::default()
     }
 
-    fn as_any(&self) -> &dyn Any {
-        self
+    fn check_unchanged(&self, _batches: Range<usize>, _when: ChangeCheck) -> Result<()> {
+        Ok(())
+    }
+
+    fn resident(&self) -> Result<u64> {
+        Ok(0)
+    }
+}
+
+impl Source for Arrays {
+    fn facts(&self) -> Facts<'_> {
+        Facts::default()
+    }
+
+    fn constants(&self) -> &[ConstantColumn] {
+        &[]
+    }
+
+    fn view(&self) -> Option<&dyn ViewSource> {
+        None
+    }
+
+    fn adapted(&self) -> Option<&dyn Source> {
+        None
+    }
+
+    fn adapted_column(&self, _column: usize) -> Option<usize> {
+        None
+    }
+
+    #[cfg(feature = "compute")]
+    fn has_zones(&self, _column: usize) -> bool {
+        false
+    }
+
+    #[cfg(feature = "compute")]
+    fn zones(&self, _batch: usize, _column: usize) -> Result<Option<Zones>> {
+        Ok(None)
     }
 }
 

@@ -3,11 +3,12 @@
 //! In reading order: `constant` (columns with one value in all rows), `source` (the origin of rows), `dataset` (rows
 //! over pieces of sources), `column`, `row`, `each_row` (rows anywhere), `index` (finding the batch of a row), `key` (the comparable form of
 //! values), `order` (of a sorted column), `zone` (the smallest and largest values of a block), `memory` (arrays in
-//! memory as a source), `partition` (a source with constant columns), `fit` (converting columns of an older schema to a
-//! newer one), `fitted` (a source with such columns), `same` (whether rows are the same), `pushed` (the rows of an object
+//! memory as a source), `adapter` (a source with other columns than the one it wraps), `partition` (one with constant columns),
+//! `fit` (converting columns of an older schema to a newer one), `fitted` (an adapter with such columns), `same` (whether rows are the same), `pushed` (the rows of an object
 //! of a store), `version` (whether files were replaced). Knows no file format; uses `array`, `types`, `parallel`, `map`,
 //! `directory` and `error`.
 
+mod adapter;
 mod column;
 mod constant;
 #[allow(clippy::module_inception)]
@@ -43,7 +44,7 @@ pub use pushed::PushedRows;
 pub use row::Row;
 pub use same::{COMPARED_ROWS, same_end, same_rows};
 pub use source::Footprint;
-pub(crate) use source::{Location, Origin, Part, Piece, Plain, Source, Widths};
+pub(crate) use source::{Batches, Facts, Files, Location, Origin, Part, Piece, Plain, Source, ViewSource, Widths};
 pub(crate) use version::version_of_stream;
 #[cfg(feature = "compute")]
 pub(crate) use zone::Zones;

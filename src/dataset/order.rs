@@ -100,14 +100,14 @@ impl Dataset {
 
     /// The number of the column in all sources.
     pub(crate) fn late_column(&self) -> Option<usize> {
-        let number = self.pieces().first()?.source.late_by()?;
-        self.pieces().iter().all(|piece| piece.source.late_by() == Some(number)).then_some(number)
+        let number = self.pieces().first()?.source.facts().late_by?;
+        self.pieces().iter().all(|piece| piece.source.facts().late_by == Some(number)).then_some(number)
     }
 
     /// The rows of each path, if there are several, one after the other.
     #[doc(hidden)]
     pub fn tables(&self) -> Vec<Dataset> {
-        let runs = self.pieces().chunk_by(|a, b| a.source.path() == b.source.path());
+        let runs = self.pieces().chunk_by(|a, b| a.source.facts().path == b.source.facts().path);
         runs.map(|pieces| Dataset::of_pieces(self.schema().clone(), pieces.to_vec())).collect()
     }
 
@@ -151,11 +151,13 @@ impl Dataset {
     pub(crate) fn sorted_column(&self) -> Result<Dataset> {
         let unsorted = || Error::argument("between needs a table created with sorted_by, or a part of one");
         let first = self.pieces().first().ok_or_else(unsorted)?;
-        let number = first.source.sorted_by().ok_or_else(unsorted)?;
-        let mut next = first.source.first_row() + first.start;
+        let table = first.source.facts();
+        let number = table.sorted_by.ok_or_else(unsorted)?;
+        let mut next = table.first_row + first.start;
         for piece in self.pieces() {
-            let here = piece.source.first_row() + piece.start;
-            if piece.source.path() != first.source.path() || piece.source.sorted_by() != Some(number) || here != next {
+            let facts = piece.source.facts();
+            let here = facts.first_row + piece.start;
+            if facts.path != table.path || facts.sorted_by != Some(number) || here != next {
                 return Err(unsorted());
             }
             next = here + piece.rows.map_or_else(|| piece.source.walk(u64::MAX), Ok)?;

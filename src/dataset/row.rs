@@ -51,8 +51,8 @@ impl<'a> Row<'a> {
     /// `InvalidArgument` if there is no such column, `InvalidData` if the value is damaged, `FileChanged` if the file
     /// was overwritten. Text and nested values are in place: see [`guard`](crate::guard).
     pub fn get(&self, column: usize) -> Result<Value<'a>> {
-        let look = |when| self.at.piece.source.look(self.at.batch..self.at.batch + 1, when);
-        watched(ChangeCheck::Seldom, look, || self.read(column))
+        let check = |when| self.at.piece.source.check_unchanged(self.at.batch..self.at.batch + 1, when);
+        watched(ChangeCheck::Seldom, check, || self.read(column))
     }
 
     fn read(&self, column: usize) -> Result<Value<'a>> {

@@ -13,7 +13,7 @@ impl Dataset {
     #[doc(hidden)]
     pub fn pushed_rows(&self) -> Option<PushedRows> {
         let piece = self.pieces().first()?;
-        let pushed = piece.source.pushed_rows()?;
+        let pushed = piece.source.facts().pushed_rows?;
         Some(PushedRows { first_row: pushed.first_row.checked_add(piece.start)?, table: pushed.table.clone() })
     }
 }

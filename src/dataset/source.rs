@@ -1,4 +1,7 @@
 //! [`Source`]: the origin of a dataset's rows, and the pieces of sources that make up a dataset.
+//!
+//! A source has one trait for each of its roles: [`Batches`] (rows and arrays), [`Source`] (what is known of them), and [`ViewSource`]
+//! for a source that shows another dataset's rows. [`Facts`] tells about its rows as a whole, and [`Files`] about its files.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -17,8 +20,8 @@ use crate::array::{Unchecked, slice};
 use crate::error::Result;
 use crate::map::{ChangeCheck, guard, watched};
 
-/// The origin of rows: record batches of one schema, found and decoded on demand.
-pub(crate) trait Source: Debug + Send + Sync {
+/// Record batches of one schema, found and decoded on demand.
+pub(crate) trait Batches {
     fn schema(&self) -> &SchemaRef;
 
     /// Finds batches until one holds row `until` or there are no more; returns the number of known rows.
@@ -33,22 +36,7 @@ pub(crate) trait Source: Debug + Send + Sync {
     fn locate(&self, row: u64) -> Result<Option<usize>>;
 
     /// Batch and row inside it of the row `back` rows before the end; 1 is the last.
-    fn locate_from_end(&self, back: u64) -> Result<Option<(usize, usize)>> {
-        self.locate_by_len(back)
-    }
-
-    /// `locate_from_end`, counting all rows first.
-    fn locate_by_len(&self, back: u64) -> Result<Option<(usize, usize)>> {
-        let Some(row) = self.walk(u64::MAX)?.checked_sub(back) else { return Ok(None) };
-        let Some(batch) = self.locate(row)? else { return Ok(None) };
-        let start = self.span(batch)?.map_or(row, |span| span.start);
-        Ok(Some((batch, (row - start) as usize)))
-    }
-
-    /// Whether it holds rows of another source beside its own.
-    fn holds_others(&self) -> bool {
-        false
-    }
+    fn locate_from_end(&self, back: u64) -> Result<Option<(usize, usize)>>;
 
     /// A column of a batch, with unchecked values.
     fn column(&self, batch: usize, column: usize) -> Result<&Unchecked>;
@@ -57,40 +45,37 @@ pub(crate) trait Source: Debug + Send + Sync {
     fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData>;
 
     /// Tells that all values of these columns are about to be used.
-    fn prepare(&self, _columns: &[usize]) -> Result<()> {
-        Ok(())
-    }
+    fn prepare(&self, columns: &[usize]) -> Result<()>;
 
     /// Checks the values of a column of a batch.
-    fn check(&self, batch: usize, column: usize) -> Result<()> {
-        self.checked(batch, column).map(drop)
-    }
+    fn check(&self, batch: usize, column: usize) -> Result<()>;
 
-    /// The first `rows` values of fixed-width columns (given with their widths) of a batch, as bytes to copy; keys are
-    /// not checked. Nothing is decoded; `keep` caches their offsets. `None` if a column's values are not in place: use
+    /// Finds the first `rows` values of fixed-width columns (given with their widths) of a batch, as bytes to copy; keys are
+    /// not checked. Nothing is decoded; `keep` caches their offsets. Pushes `None` if a column's values are not in place: use
     /// `checked`.
     fn plain<'a>(
         &'a self,
-        _batch: usize,
-        _rows: usize,
+        batch: usize,
+        rows: usize,
         columns: Widths<'_>,
-        _keep: bool,
+        keep: bool,
         into: &mut Vec<Option<Plain<'a>>>,
-    ) -> Result<()> {
-        into.extend(columns.map(|_| None));
-        Ok(())
+    ) -> Result<()>;
+
+    /// `locate_from_end` for batches that know where rows are from the start: counts all rows first.
+    fn locate_by_len(&self, back: u64) -> Result<Option<(usize, usize)>> {
+        let Some(row) = self.walk(u64::MAX)?.checked_sub(back) else { return Ok(None) };
+        let Some(batch) = self.locate(row)? else { return Ok(None) };
+        let start = self.span(batch)?.map_or(row, |span| span.start);
+        Ok(Some((batch, (row - start) as usize)))
     }
 
     /// The bytes of row `row` of a column of a primitive type, in which no value is null: found as by `plain`, without
     /// making arrays. `None` if they are not known so: use `column`.
-    fn stored_value(&self, _batch: usize, _row: usize, _column: usize, _width: usize) -> Option<&[u8]> {
-        None
-    }
+    fn stored_value(&self, batch: usize, row: usize, column: usize, width: usize) -> Option<&[u8]>;
 
     /// The dictionary of a column's keys, checked as by `checked`, if all batches are known to share it.
-    fn dictionary(&self, _column: usize) -> Result<Option<ArrayData>> {
-        Ok(None)
-    }
+    fn dictionary(&self, column: usize) -> Result<Option<ArrayData>>;
 
     fn footprint(&self) -> Footprint;
 
@@ -98,72 +83,46 @@ pub(crate) trait Source: Debug + Send + Sync {
     ///
     /// # Errors
     /// `FileChanged`.
-    fn look(&self, _batches: Range<usize>, _when: ChangeCheck) -> Result<()> {
-        Ok(())
-    }
+    fn check_unchanged(&self, batches: Range<usize>, when: ChangeCheck) -> Result<()>;
 
     /// Mapped bytes that are in physical memory now.
-    fn resident(&self) -> Result<u64> {
-        Ok(0)
-    }
+    fn resident(&self) -> Result<u64>;
+}
 
-    fn path(&self) -> Option<&Path> {
-        None
-    }
+/// The origin of a dataset's rows: batches, and what is known of them.
+///
+/// Nothing has a default, as a default in a source that wraps another one hides what that one knows.
+pub(crate) trait Source: Batches + Any + Debug + Send + Sync {
+    fn facts(&self) -> Facts<'_>;
 
-    /// Absolute: independent of later changes of the working directory.
-    fn absolute_path(&self) -> Option<&Path> {
-        self.path()
-    }
+    /// The columns with one value in all rows, which are the last ones. Each cell that is read asks.
+    fn constants(&self) -> &[ConstantColumn];
 
-    /// What tells the content of the file or table from another one at the same path; `None` if it can't be told.
-    fn version(&self) -> Option<String> {
-        None
-    }
+    /// The source as a view of another dataset, if it is one.
+    fn view(&self) -> Option<&dyn ViewSource>;
 
-    /// What opens it from anywhere: the absolute path, or a URL, with what is secret in it.
-    fn address(&self) -> Option<&Path> {
-        self.absolute_path()
-    }
+    /// The source whose rows this one shows with other columns.
+    fn adapted(&self) -> Option<&dyn Source>;
 
-    /// The files of the source, if there are several or `path` is a directory.
-    fn files(&self) -> Vec<PathBuf> {
-        Vec::new()
-    }
+    /// The number of a column in [`adapted`](Source::adapted), if it is passed on as it is.
+    fn adapted_column(&self, column: usize) -> Option<usize>;
 
-    /// Whether its files may be merged, those of a table, so that one has the rows of several.
-    fn merges_files(&self) -> bool {
-        false
-    }
+    /// Whether batches may have zones of column `column`; opens no file.
+    #[cfg(feature = "compute")]
+    fn has_zones(&self, column: usize) -> bool;
 
-    /// The file that has the rows of one of `files` that is there no more, if one may have them.
-    fn successor(&self, _file: &Path) -> Result<Option<PathBuf>> {
-        Ok(None)
-    }
+    /// The zones of column `column` in batch `batch`, if there are any.
+    ///
+    /// # Errors
+    /// `InvalidData` if they can't be those of the column.
+    #[cfg(feature = "compute")]
+    fn zones(&self, batch: usize, column: usize) -> Result<Option<Zones>>;
+}
 
-    /// The number of the source's first row in its table.
-    fn first_row(&self) -> u64 {
-        0
-    }
-
-    /// Which rows of which table it has, where it is an object that was pushed to a store.
-    fn pushed_rows(&self) -> Option<&PushedRows> {
-        None
-    }
-
-    /// The location of row `row`, if the source is a view of another dataset.
-    fn behind(&self, _row: u64) -> Result<Option<Location<'_>>> {
-        Ok(None)
-    }
-
-    /// The columns with one value in all rows, which are the last ones.
-    fn constants(&self) -> &[ConstantColumn] {
-        &[]
-    }
-
+impl dyn Source {
     /// The column `column`, if it has one value in all rows. Its arrays are as long as a batch, so they are only for those
     /// who need one.
-    fn constant(&self, column: usize) -> Option<&ConstantColumn> {
+    pub(crate) fn constant(&self, column: usize) -> Option<&ConstantColumn> {
         let constants = self.constants();
         // Most sources have none, and each cell that is read asks.
         if constants.is_empty() {
@@ -173,47 +132,76 @@ pub(crate) trait Source: Debug + Send + Sync {
         constants.get(column.checked_sub(stored)?)
     }
 
-    /// The rows `rows` as a source, if the source would otherwise gather more rows than these.
-    fn cut(&self, _rows: Range<u64>) -> Option<Arc<dyn Source>> {
-        None
+    /// The source as one of type `T`, which it is or whose rows it shows with other columns.
+    pub(crate) fn find<T: Source>(&self) -> Option<&T> {
+        let own: &dyn Any = self;
+        own.downcast_ref().or_else(|| self.adapted()?.find())
     }
+}
 
-    /// For a view: the pieces of the underlying dataset, and the numbers of the rows `rows`, which must exist, there.
-    #[cfg(feature = "compute")]
-    fn resolve(&self, _rows: &mut dyn Iterator<Item = u64>) -> Option<(&[Piece], Vec<u64>)> {
-        None
-    }
-
+/// What is known of a source's rows as a whole.
+///
+/// An adapter writes `Facts { sorted_by: …, ..stored.facts() }`: passing on is the default, and leaving out is written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Facts<'a> {
+    /// The path as it was given.
+    pub path: Option<&'a Path>,
+    /// The path, independent of later changes of the working directory.
+    pub absolute_path: Option<&'a Path>,
+    /// What opens it from anywhere: the absolute path, or a URL, with what is secret in it.
+    pub address: Option<&'a Path>,
+    pub files: Option<&'a dyn Files>,
+    /// The number of the first row in its table.
+    pub first_row: u64,
+    /// Which rows of which table it has, if it is an object that was pushed to a store.
+    pub pushed_rows: Option<&'a PushedRows>,
     /// The column whose values never decrease.
-    fn sorted_by(&self) -> Option<usize> {
-        None
-    }
-
+    pub sorted_by: Option<usize>,
     /// The column that would be sorted, if late rows were refused.
-    fn late_by(&self) -> Option<usize> {
-        None
-    }
+    pub late_by: Option<usize>,
+    /// Whether the source keeps rows of another one in memory beside its own.
+    pub holds_others: bool,
+}
 
-    /// Whether batches may have zones of column `column`; opens no file.
+impl<'a> Facts<'a> {
+    /// Facts of rows in files at `path`, which opens from anywhere as `absolute`, if that is known.
+    pub(crate) fn new(path: Option<&'a Path>, absolute: Option<&'a Path>) -> Facts<'a> {
+        let absolute_path = absolute.or(path);
+        Facts { path, absolute_path, address: absolute_path, ..Facts::default() }
+    }
+}
+
+/// The files of a source.
+pub(crate) trait Files: Debug {
+    /// The files, if there are several or the source's path is a directory.
+    fn list(&self) -> Vec<PathBuf>;
+
+    /// What tells their content from another one at the same path; `None` if it can't be told.
+    fn version(&self) -> Option<String>;
+
+    /// Whether the files may be merged, as a table's files are, so that one has the rows of several.
+    fn are_merged(&self) -> bool;
+
+    /// The file that has the rows of `file`, one of the files that is there no more, if one may have them.
+    fn successor(&self, file: &Path) -> Result<Option<PathBuf>>;
+}
+
+/// A source that shows rows of another dataset.
+pub(crate) trait ViewSource {
+    /// The location of row `row` in the other dataset.
+    fn behind(&self, row: u64) -> Result<Option<Location<'_>>>;
+
+    /// The rows `rows` as a source, if the view would otherwise gather more rows than these.
+    fn cut(&self, rows: Range<u64>) -> Option<Arc<dyn Source>>;
+
+    /// The pieces of the other dataset, and the numbers of the rows `rows`, which must exist, there. `None` if the view
+    /// doesn't gather rows.
     #[cfg(feature = "compute")]
-    fn has_zones(&self, _column: usize) -> bool {
-        false
-    }
-
-    /// The zones of column `column` in batch `batch`, if there are any.
-    ///
-    /// # Errors
-    /// `InvalidData` if they can't be those of the column.
-    #[cfg(feature = "compute")]
-    fn zones(&self, _batch: usize, _column: usize) -> Result<Option<Zones>> {
-        Ok(None)
-    }
-
-    fn as_any(&self) -> &dyn Any;
+    fn resolve(&self, rows: &mut dyn Iterator<Item = u64>) -> Option<(&[Piece], Vec<u64>)>;
 }
 
 /// The origin of a dataset of several partitions, to which more may be added.
-pub(crate) trait Origin: Debug + Send + Sync {
+pub(crate) trait Origin: Any + Debug + Send + Sync {
     /// Whether [`refresh`](Origin::refresh) would find nothing new.
     fn is_newest(&self) -> bool;
 
@@ -222,8 +210,6 @@ pub(crate) trait Origin: Debug + Send + Sync {
 
     /// The schema of all columns.
     fn schema(&self) -> &SchemaRef;
-
-    fn as_any(&self) -> &dyn Any;
 }
 
 /// The location of a row: the batch in a piece's source, and the row's number in it.
@@ -322,19 +308,19 @@ impl Piece {
         debug_assert!(rows.start <= rows.end, "rows in order");
         let start = self.start + rows.start;
         let len = rows.end - rows.start;
-        match self.source.cut(start..start + len) {
+        match self.source.view().and_then(|view| view.cut(start..start + len)) {
             Some(source) => Piece { source, columns: self.columns.clone(), start: 0, rows: None },
             None => Piece { start, rows: Some(len), ..self.clone() },
         }
     }
 
-    /// [`Source::look`] for the piece's part of its source.
-    pub(super) fn look(&self, when: ChangeCheck) -> Result<()> {
-        let Some(rows) = self.rows else { return self.source.look(0..usize::MAX, when) };
+    /// [`Batches::check_unchanged`] for the piece's part of its source.
+    pub(super) fn check_unchanged(&self, when: ChangeCheck) -> Result<()> {
+        let Some(rows) = self.rows else { return self.source.check_unchanged(0..usize::MAX, when) };
         // If a batch is not found, all of them are checked.
         let first = self.source.locate(self.start).ok().flatten().unwrap_or(0);
         let last = self.source.locate(self.start.saturating_add(rows).saturating_sub(1)).ok().flatten();
-        self.source.look(first..last.map_or(usize::MAX, |last| last + 1), when)
+        self.source.check_unchanged(first..last.map_or(usize::MAX, |last| last + 1), when)
     }
 
     /// Part number `number`; if there is none, the number of parts.
@@ -396,7 +382,7 @@ impl Piece {
 impl<'a> Part<'a> {
     /// Runs `work` on the part, then checks that its file has not changed.
     pub(crate) fn watched<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        watched(ChangeCheck::Now, |when| self.piece.source.look(self.batch..self.batch + 1, when), work)
+        watched(ChangeCheck::Now, |when| self.piece.source.check_unchanged(self.batch..self.batch + 1, when), work)
     }
 
     /// The part's columns, with checked values.

@@ -14,7 +14,8 @@ impl Dataset {
     pub fn versions(&self) -> Vec<(PathBuf, String)> {
         let mut versions = BTreeMap::new();
         for piece in self.pieces() {
-            if let (Some(path), Some(version)) = (piece.source.absolute_path(), piece.source.version()) {
+            let facts = piece.source.facts();
+            if let (Some(path), Some(version)) = (facts.absolute_path, facts.files.and_then(|files| files.version())) {
                 versions.insert(path.to_path_buf(), version);
             }
         }

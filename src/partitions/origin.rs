@@ -492,15 +492,12 @@ impl Origin for Partitions {
     fn schema(&self) -> &SchemaRef {
         &self.schema
     }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
 }
 
 /// The partitions of a whole partitioned dataset.
 pub(super) fn partitions_of(dataset: &Dataset) -> Option<&Partitions> {
-    dataset.origin()?.as_any().downcast_ref()
+    let origin: &dyn Any = dataset.origin()?.as_ref();
+    origin.downcast_ref()
 }
 
 impl Dataset {

@@ -27,8 +27,8 @@ pub use builder::Builder;
 pub(crate) use children::member_numbers;
 pub(crate) use entries::Entries;
 pub(crate) use plan::{
-    ALIGNMENT, Extent, Growth, MOST_COUNTED, Plan, PlanDictionary, PlanNode, PlanZones, Region, Storage, ZONE, ZoneMap,
-    has_zones,
+    ALIGNMENT, BufferGrowth, Extent, MOST_COUNTED, Plan, PlanDictionary, PlanNode, PlanZones, Region, Storage, ZONE,
+    ZoneMap, has_zones,
 };
 pub(crate) use row::{check_values, find_keys, has_room, put_row, row_needs};
 pub(crate) use sink::{Mark, RowSink};

@@ -439,7 +439,7 @@ pub(crate) struct Extent {
 
 /// How the length of a buffer follows from a counter, for all counters alike.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Growth {
+pub(crate) struct BufferGrowth {
     pub region: usize,
     pub counter: usize,
     pub unit: GrowthUnit,
@@ -456,14 +456,14 @@ pub(crate) enum GrowthUnit {
     Zones { rows: u32 },
 }
 
-impl Growth {
+impl BufferGrowth {
     /// Returns the number of whole bytes of the buffer, and that of the bits behind them, less than 8.
     #[inline]
     pub fn end(&self, counters: &[u64]) -> (u64, u32) {
         self.end_at(counters[self.counter])
     }
 
-    /// As [`Growth::end`], for one value of the counter.
+    /// As [`BufferGrowth::end`], for one value of the counter.
     #[inline]
     pub fn end_at(&self, count: u64) -> (u64, u32) {
         match self.unit {
@@ -476,13 +476,13 @@ impl Growth {
 
 impl Plan {
     /// Returns how each buffer grows that can have bytes, in the order of the buffers.
-    pub fn growth(&self) -> Vec<Growth> {
+    pub fn growth(&self) -> Vec<BufferGrowth> {
         let mut found = Vec::with_capacity(self.regions);
         self.columns.iter().for_each(|column| column.growth((0, 1), &mut found));
         self.dictionaries.iter().for_each(|entry| entry.values.growth((entry.entries, 1), &mut found));
-        let bytes = |region, counter| Growth { region, counter, unit: GrowthUnit::Bytes { each: 1, first: 0 } };
+        let bytes = |region, counter| BufferGrowth { region, counter, unit: GrowthUnit::Bytes { each: 1, first: 0 } };
         found.push(bytes(self.names.region, self.names.bytes));
-        let zones = |map: &PlanZones| Growth {
+        let zones = |map: &PlanZones| BufferGrowth {
             region: map.region,
             counter: 0,
             unit: GrowthUnit::Zones { rows: map.rows as u32 },
@@ -673,10 +673,10 @@ impl PlanNode {
     }
 
     /// Adds how the node's buffers grow, of which counter `rows.0` counts `rows.1` rows each.
-    fn growth(&self, rows: (usize, u64), found: &mut Vec<Growth>) {
+    fn growth(&self, rows: (usize, u64), found: &mut Vec<BufferGrowth>) {
         let (counter, each) = rows;
         let mut add = |number: usize, counter, unit| {
-            found.push(Growth { region: self.region + number, counter, unit });
+            found.push(BufferGrowth { region: self.region + number, counter, unit });
         };
         let bytes = |width: usize| GrowthUnit::Bytes { each: each * width as u64, first: 0 };
         // The first offset is 0, and is not written.

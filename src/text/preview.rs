@@ -133,7 +133,8 @@ impl<'a> Preview<'a> {
     }
 
     fn origin(&self) -> String {
-        let mut paths: Vec<&Path> = self.dataset.pieces().iter().filter_map(|piece| piece.source.path()).collect();
+        let mut paths: Vec<&Path> =
+            self.dataset.pieces().iter().filter_map(|piece| piece.source.facts().path).collect();
         paths.dedup();
         match &paths[..] {
             [] => String::new(),

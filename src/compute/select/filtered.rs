@@ -1,7 +1,6 @@
 //! The rows found by a condition. Their numbers are known; the first use of a column copies it for all of them, on all
 //! threads. Aggregations read the rows in place.
 
-use std::any::Any;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -12,7 +11,11 @@ use super::row_set::RowSet;
 use super::take::{BATCH, Picked};
 use crate::array::{Unchecked, bytes_of, merge};
 use crate::compute::frame::{ANYWHERE, BLOCK, Frame};
-use crate::dataset::{Dataset, Footprint, Location, Piece, Source};
+#[cfg(feature = "compute")]
+use crate::dataset::Zones;
+use crate::dataset::{
+    Batches, ConstantColumn, Dataset, Facts, Footprint, Location, Piece, Plain, Source, ViewSource, Widths,
+};
 use crate::error::{Error, Result};
 use crate::map::ChangeCheck;
 use crate::parallel;
@@ -93,7 +96,7 @@ impl FilteredRows {
     }
 }
 
-impl Source for FilteredRows {
+impl Batches for FilteredRows {
     fn schema(&self) -> &SchemaRef {
         self.dataset.schema()
     }
@@ -116,8 +119,8 @@ impl Source for FilteredRows {
         Ok((batch < self.batches.len()).then_some(batch))
     }
 
-    fn holds_others(&self) -> bool {
-        true
+    fn locate_from_end(&self, back: u64) -> Result<Option<(usize, usize)>> {
+        self.locate_by_len(back)
     }
 
     fn column(&self, batch: usize, column: usize) -> Result<&Unchecked> {
@@ -134,28 +137,96 @@ impl Source for FilteredRows {
         self.copy(columns)
     }
 
-    fn behind(&self, row: u64) -> Result<Option<Location<'_>>> {
-        let Some(row) = self.rows.get(row) else { return Ok(None) };
-        self.dataset.location(row)
+    fn check(&self, batch: usize, column: usize) -> Result<()> {
+        self.checked(batch, column).map(drop)
+    }
+
+    fn plain<'a>(
+        &'a self,
+        _batch: usize,
+        _rows: usize,
+        columns: Widths<'_>,
+        _keep: bool,
+        into: &mut Vec<Option<Plain<'a>>>,
+    ) -> Result<()> {
+        into.extend(columns.map(|_| None));
+        Ok(())
+    }
+
+    fn stored_value(&self, _batch: usize, _row: usize, _column: usize, _width: usize) -> Option<&[u8]> {
+        None
+    }
+
+    fn dictionary(&self, _column: usize) -> Result<Option<ArrayData>> {
+        Ok(None)
     }
 
     fn footprint(&self) -> Footprint {
         Footprint::default()
     }
 
-    fn look(&self, _batches: Range<usize>, when: ChangeCheck) -> Result<()> {
+    fn check_unchanged(&self, _batches: Range<usize>, when: ChangeCheck) -> Result<()> {
         self.dataset.watched(when, || Ok(()))
     }
 
-    fn as_any(&self) -> &dyn Any {
-        self
+    fn resident(&self) -> Result<u64> {
+        Ok(0)
+    }
+}
+
+impl Source for FilteredRows {
+    fn facts(&self) -> Facts<'_> {
+        Facts { holds_others: true, ..Facts::default() }
+    }
+
+    fn constants(&self) -> &[ConstantColumn] {
+        &[]
+    }
+
+    fn view(&self) -> Option<&dyn ViewSource> {
+        Some(self)
+    }
+
+    fn adapted(&self) -> Option<&dyn Source> {
+        None
+    }
+
+    fn adapted_column(&self, _column: usize) -> Option<usize> {
+        None
+    }
+
+    #[cfg(feature = "compute")]
+    fn has_zones(&self, _column: usize) -> bool {
+        false
+    }
+
+    #[cfg(feature = "compute")]
+    fn zones(&self, _batch: usize, _column: usize) -> Result<Option<Zones>> {
+        Ok(None)
+    }
+}
+
+impl ViewSource for FilteredRows {
+    fn behind(&self, row: u64) -> Result<Option<Location<'_>>> {
+        let Some(row) = self.rows.get(row) else { return Ok(None) };
+        self.dataset.location(row)
+    }
+
+    /// None: columns are copied for all rows at once, and a cut would copy its own.
+    fn cut(&self, _rows: Range<u64>) -> Option<Arc<dyn Source>> {
+        None
+    }
+
+    /// None: rows that were copied are not gathered again.
+    fn resolve(&self, _rows: &mut dyn Iterator<Item = u64>) -> Option<(&[Piece], Vec<u64>)> {
+        None
     }
 }
 
 /// If `dataset` is all rows found by a condition: the searched rows, with the columns of `dataset`, and the set of found ones.
 pub(in crate::compute) fn behind_filter(dataset: &Dataset) -> Option<(Dataset, Arc<RowSet>)> {
     let [Piece { source, columns, start: 0, rows: None }] = dataset.pieces() else { return None };
-    let FilteredRows { dataset: base, rows, .. } = source.as_any().downcast_ref()?;
+    let FilteredRows { dataset: base, rows, .. } = source.find()?;
     let narrow = |piece: &Piece| {
         let columns = columns.iter().map(|&column| piece.columns[column]).collect();
         Piece { columns, ..piece.clone() }

@@ -25,6 +25,11 @@ pub(super) fn rows_that_fit(dataset: &Dataset, order: &Order, most: usize) -> Re
     rows_within(MOST, dataset, order, most)
 }
 
+/// Whether the piece is of a view that gathers its rows batch by batch.
+pub(super) fn gathers(piece: &Piece) -> bool {
+    piece.source.view().is_some_and(|view| view.resolve(&mut std::iter::empty()).is_some())
+}
+
 fn rows_within(limit: u64, dataset: &Dataset, order: &Order, most: usize) -> Result<usize> {
     let fields = dataset.schema().fields().iter().enumerate();
     let narrow: Vec<usize> =
@@ -32,8 +37,7 @@ fn rows_within(limit: u64, dataset: &Dataset, order: &Order, most: usize) -> Res
     if narrow.is_empty() {
         return Ok(most);
     }
-    let is_view = |piece: &&Piece| piece.source.resolve(&mut std::iter::empty()).is_some();
-    if let Some(view) = dataset.pieces().iter().find(is_view) {
+    if let Some(view) = dataset.pieces().iter().find(|piece| gathers(piece)) {
         // Its batches fit, and looking at its arrays would gather all of them.
         let first = view.source.span(0)?.map_or(most as u64, |rows| rows.end - rows.start);
         return Ok(usize::try_from(first).map_or(most, |first| first.clamp(1, most)));

@@ -43,7 +43,8 @@ impl Dataset {
         let mut dataset = self.clone();
         loop {
             let [Piece { source, columns, start, .. }] = dataset.pieces() else { return Ok((dataset, rows)) };
-            let Some((base, found)) = source.resolve(&mut rows.iter().map(|row| start.saturating_add(*row))) else {
+            let mut shown = rows.iter().map(|row| start.saturating_add(*row));
+            let Some((base, numbers)) = source.view().and_then(|view| view.resolve(&mut shown)) else {
                 return Ok((dataset, rows));
             };
             let narrow = |piece: &Piece| {
@@ -52,7 +53,7 @@ impl Dataset {
             };
             let pieces = base.iter().map(narrow).collect();
             dataset = Dataset::of_pieces(dataset.schema().clone(), pieces);
-            rows = found;
+            rows = numbers;
         }
     }
 

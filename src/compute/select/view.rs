@@ -1,19 +1,22 @@
 //! A view of another dataset's rows by their numbers. Nothing is copied until a column is used: single rows are read in
 //! place, and a batch of a column is gathered on first use, and cached.
 
-use std::any::Any;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, SchemaRef};
 
-use super::fitting::rows_that_fit;
+use super::fitting::{gathers, rows_that_fit};
 use super::order::{Order, numbers_of};
 use super::take::Picked;
 use crate::array::{Unchecked, merge};
 use crate::compute::frame::{BLOCK, Frame};
-use crate::dataset::{Dataset, Footprint, Location, Piece, Source};
+#[cfg(feature = "compute")]
+use crate::dataset::Zones;
+use crate::dataset::{
+    Batches, ConstantColumn, Dataset, Facts, Footprint, Location, Piece, Plain, Source, ViewSource, Widths,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::ChangeCheck;
 
@@ -59,9 +62,7 @@ impl Dataset {
     #[doc(hidden)]
     pub fn view_rows(&self) -> Result<Option<(Dataset, Vec<u64>)>> {
         match self.pieces() {
-            [only] if only.source.resolve(&mut std::iter::empty()).is_some() => {
-                self.behind(numbers_of(0..self.len()?)?).map(Some)
-            }
+            [only] if gathers(only) => self.behind(numbers_of(0..self.len()?)?).map(Some),
             _ => Ok(None),
         }
     }
@@ -154,7 +155,7 @@ impl ReorderedView {
     }
 }
 
-impl Source for ReorderedView {
+impl Batches for ReorderedView {
     fn schema(&self) -> &SchemaRef {
         self.dataset.schema()
     }
@@ -178,6 +179,10 @@ impl Source for ReorderedView {
         Ok((row < self.len()).then_some(row as usize / rows))
     }
 
+    fn locate_from_end(&self, back: u64) -> Result<Option<(usize, usize)>> {
+        self.locate_by_len(back)
+    }
+
     fn column(&self, batch: usize, column: usize) -> Result<&Unchecked> {
         self.checked(batch, column).map(Unchecked::of)
     }
@@ -194,6 +199,80 @@ impl Source for ReorderedView {
         }
     }
 
+    fn prepare(&self, _columns: &[usize]) -> Result<()> {
+        Ok(())
+    }
+
+    fn check(&self, batch: usize, column: usize) -> Result<()> {
+        self.checked(batch, column).map(drop)
+    }
+
+    fn plain<'a>(
+        &'a self,
+        _batch: usize,
+        _rows: usize,
+        columns: Widths<'_>,
+        _keep: bool,
+        into: &mut Vec<Option<Plain<'a>>>,
+    ) -> Result<()> {
+        into.extend(columns.map(|_| None));
+        Ok(())
+    }
+
+    fn stored_value(&self, _batch: usize, _row: usize, _column: usize, _width: usize) -> Option<&[u8]> {
+        None
+    }
+
+    fn dictionary(&self, _column: usize) -> Result<Option<ArrayData>> {
+        Ok(None)
+    }
+
+    fn footprint(&self) -> Footprint {
+        self.dataset.footprint()
+    }
+
+    fn check_unchanged(&self, _batches: Range<usize>, when: ChangeCheck) -> Result<()> {
+        self.dataset.watched(when, || Ok(()))
+    }
+
+    fn resident(&self) -> Result<u64> {
+        self.dataset.resident()
+    }
+}
+
+impl Source for ReorderedView {
+    fn facts(&self) -> Facts<'_> {
+        Facts::default()
+    }
+
+    fn constants(&self) -> &[ConstantColumn] {
+        &[]
+    }
+
+    fn view(&self) -> Option<&dyn ViewSource> {
+        Some(self)
+    }
+
+    fn adapted(&self) -> Option<&dyn Source> {
+        None
+    }
+
+    fn adapted_column(&self, _column: usize) -> Option<usize> {
+        None
+    }
+
+    #[cfg(feature = "compute")]
+    fn has_zones(&self, _column: usize) -> bool {
+        false
+    }
+
+    #[cfg(feature = "compute")]
+    fn zones(&self, _batch: usize, _column: usize) -> Result<Option<Zones>> {
+        Ok(None)
+    }
+}
+
+impl ViewSource for ReorderedView {
     fn behind(&self, row: u64) -> Result<Option<Location<'_>>> {
         let Some(row) = self.number(row) else { return Ok(None) };
         self.dataset.location(row)
@@ -212,21 +291,5 @@ impl Source for ReorderedView {
     fn resolve(&self, rows: &mut dyn Iterator<Item = u64>) -> Option<(&[Piece], Vec<u64>)> {
         let numbers = rows.map(|row| self.number(row)).collect::<Option<_>>()?;
         Some((self.dataset.pieces(), numbers))
-    }
-
-    fn footprint(&self) -> Footprint {
-        self.dataset.footprint()
-    }
-
-    fn look(&self, _batches: Range<usize>, when: ChangeCheck) -> Result<()> {
-        self.dataset.watched(when, || Ok(()))
-    }
-
-    fn resident(&self) -> Result<u64> {
-        self.dataset.resident()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::data::ReadOptions;
 use super::source::Ipc;
 use crate::array::Bytes;
-use crate::dataset::{Dataset, Source};
+use crate::dataset::{Dataset, Files};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{
     BatchHeader, Compression, DictionaryHeader, IpcSchema, Kind, MessageFrame, MessageHeader, Node, Window, roles_of,
@@ -116,18 +116,18 @@ impl Dataset {
         // have rows of which messages were visited already.
         let mut ahead = FilesAhead::default();
         for source in self.sources() {
-            if source.merges_files() {
-                ahead.open(source.as_ref())?;
+            let files = source.facts().files;
+            if let Some(files) = files.filter(|files| files.are_merged()) {
+                ahead.open(files)?;
                 continue;
             }
-            let files = source.files();
-            let visited = match source.as_any().downcast_ref::<Ipc>() {
+            let visited = match (source.find::<Ipc>(), files) {
                 _ if ahead.visit(&mut visit)?.is_break() => return Ok(()),
-                Some(ipc) => each_message_of(ipc, &mut visit)?,
-                None if files.is_empty() => {
+                (Some(ipc), _) => each_message_of(ipc, &mut visit)?,
+                (None, Some(files)) => each_message_in(&files.list(), &mut visit)?,
+                (None, None) => {
                     return Err(Error::new(ErrorKind::Unsupported, "arrays in memory have no messages"));
                 }
-                None => each_message_in(&files, &mut visit)?,
             };
             if visited.is_break() {
                 return Ok(());
@@ -160,17 +160,17 @@ struct FilesAhead(Vec<(PathBuf, Ipc)>);
 
 impl FilesAhead {
     /// Opens the files of a source: in place of those that were merged, the file that has their rows now.
-    fn open(&mut self, source: &dyn Source) -> Result<()> {
-        source.files().iter().try_for_each(|file| self.open_one(source, file))
+    fn open(&mut self, files: &dyn Files) -> Result<()> {
+        files.list().iter().try_for_each(|file| self.open_one(files, file))
     }
 
-    fn open_one(&mut self, source: &dyn Source, file: &Path) -> Result<()> {
+    fn open_one(&mut self, files: &dyn Files, file: &Path) -> Result<()> {
         let mut path = file.to_path_buf();
         let mut tries = 0;
         let ipc = loop {
             match open_file(&path) {
                 Err(e) if e.kind() == ErrorKind::NotFound && tries < MERGES => {
-                    path = source.successor(file)?.ok_or(e)?;
+                    path = files.successor(file)?.ok_or(e)?;
                     tries += 1;
                 }
                 opened => break opened?,

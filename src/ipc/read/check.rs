@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use super::source::Ipc;
 use crate::array::{Unchecked, check_null_counts};
-use crate::dataset::Source;
+use crate::dataset::Batches;
 use crate::error::{Error, Findings, Result, if_sound};
 use crate::ipc::framing::{
     BatchHeader, DictionaryHeader, FlatTable, Footer, FooterBlocks, IpcSchema, Kind, MessageHeader, NextMessage, Node,

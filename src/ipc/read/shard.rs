@@ -3,7 +3,6 @@
 //! A process may have some thousands of open files and 65,530 mappings. Opening a shard reads its schema and the headers
 //! of its batches, and closes it again; the first use of its values opens and maps it, and closes only the file.
 
-use std::any::Any;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -14,7 +13,11 @@ use arrow_schema::SchemaRef;
 use super::data::ReadOptions;
 use super::source::Ipc;
 use crate::array::{Bytes, Unchecked};
-use crate::dataset::{Footprint, Plain, Source, Widths, version_of_stream};
+#[cfg(feature = "compute")]
+use crate::dataset::Zones;
+use crate::dataset::{
+    Batches, ConstantColumn, Facts, Files, Footprint, Plain, Source, ViewSource, Widths, version_of_stream,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{KnownSchema, probe_segment};
 use crate::map::{ChangeCheck, FileState, Mapping, Mode, UnmappedFile};
@@ -123,7 +126,7 @@ fn few_ends(ipc: &Ipc) -> Result<Option<Vec<u64>>> {
     Ok(Some(ends))
 }
 
-impl Source for Shard {
+impl Batches for Shard {
     fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -171,6 +174,14 @@ impl Source for Shard {
         self.ipc()?.checked(batch, column)
     }
 
+    fn prepare(&self, columns: &[usize]) -> Result<()> {
+        self.ipc()?.prepare(columns)
+    }
+
+    fn check(&self, batch: usize, column: usize) -> Result<()> {
+        self.ipc()?.check(batch, column)
+    }
+
     fn stored_value(&self, batch: usize, row: usize, column: usize, width: usize) -> Option<&[u8]> {
         self.ipc().ok()?.stored_value(batch, row, column, width)
     }
@@ -194,31 +205,61 @@ impl Source for Shard {
         self.ipc.get().map_or(Footprint { mapped: self.state.size(), copied: 0 }, |ipc| ipc.footprint())
     }
 
-    fn look(&self, batches: Range<usize>, when: ChangeCheck) -> Result<()> {
-        self.ipc.get().map_or(Ok(()), |ipc| ipc.look(batches, when))
+    fn check_unchanged(&self, batches: Range<usize>, when: ChangeCheck) -> Result<()> {
+        self.ipc.get().map_or(Ok(()), |ipc| ipc.check_unchanged(batches, when))
     }
 
     fn resident(&self) -> Result<u64> {
         self.ipc()?.resident()
     }
+}
 
-    fn path(&self) -> Option<&Path> {
-        Some(&self.path)
+impl Source for Shard {
+    fn facts(&self) -> Facts<'_> {
+        Facts { files: Some(self), ..Facts::new(Some(&self.path), self.absolute.as_deref()) }
     }
 
-    fn absolute_path(&self) -> Option<&Path> {
-        self.absolute.as_deref().or(self.path())
+    fn constants(&self) -> &[ConstantColumn] {
+        &[]
+    }
+
+    fn view(&self) -> Option<&dyn ViewSource> {
+        None
+    }
+
+    fn adapted(&self) -> Option<&dyn Source> {
+        None
+    }
+
+    fn adapted_column(&self, _column: usize) -> Option<usize> {
+        None
+    }
+
+    #[cfg(feature = "compute")]
+    fn has_zones(&self, _column: usize) -> bool {
+        false
+    }
+
+    #[cfg(feature = "compute")]
+    fn zones(&self, _batch: usize, _column: usize) -> Result<Option<Zones>> {
+        Ok(None)
+    }
+}
+
+impl Files for Shard {
+    fn list(&self) -> Vec<PathBuf> {
+        self.facts().absolute_path.map(Path::to_path_buf).into_iter().collect()
     }
 
     fn version(&self) -> Option<String> {
         Some(if self.is_file { self.state.version() } else { version_of_stream(self.state.size()) })
     }
 
-    fn files(&self) -> Vec<PathBuf> {
-        self.absolute_path().map(Path::to_path_buf).into_iter().collect()
+    fn are_merged(&self) -> bool {
+        false
     }
 
-    fn as_any(&self) -> &dyn Any {
-        self
+    fn successor(&self, _file: &Path) -> Result<Option<PathBuf>> {
+        Ok(None)
     }
 }

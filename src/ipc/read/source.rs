@@ -7,10 +7,9 @@
 //! Opening reads the footer, or the first message. The walk, message by message of a stream or block by block of a
 //! file, goes only as far as a call needs, and its results are kept.
 
-use std::any::Any;
 use std::borrow::Cow;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
@@ -24,7 +23,11 @@ use super::dictionary::{DictionaryBatch, DictionarySet, Epoch, Link, Resolver};
 use super::plain::{PlainBatch, ValueOffsets};
 use crate::append_vec::AppendVec;
 use crate::array::{Bytes, CheckedOnce, Unchecked};
-use crate::dataset::{Dataset, Footprint, Plain, PushedRows, Source, Widths, version_of_stream};
+#[cfg(feature = "compute")]
+use crate::dataset::Zones;
+use crate::dataset::{
+    Batches, ConstantColumn, Dataset, Facts, Files, Footprint, Plain, Source, ViewSource, Widths, version_of_stream,
+};
 use crate::error::{Error, Result};
 use crate::ipc::framing::{
     DictionaryHeader, Footer, Kind, KnownSchema, MessageFrame, MessageHeader, NextMessage, Node, Window, find, rows_of,
@@ -433,7 +436,7 @@ impl Ipc {
     }
 }
 
-impl Source for Ipc {
+impl Batches for Ipc {
     fn schema(&self) -> &SchemaRef {
         &self.data.schema.schema
     }
@@ -490,6 +493,14 @@ impl Source for Ipc {
         array.checked(dictionaries).map_err(|e| self.data.column_error(e, batch, column))
     }
 
+    fn prepare(&self, _columns: &[usize]) -> Result<()> {
+        Ok(())
+    }
+
+    fn check(&self, batch: usize, column: usize) -> Result<()> {
+        self.checked(batch, column).map(drop)
+    }
+
     fn plain<'a>(
         &'a self,
         batch: usize,
@@ -544,24 +555,57 @@ impl Source for Ipc {
         }
     }
 
-    fn look(&self, _batches: Range<usize>, when: ChangeCheck) -> Result<()> {
+    fn check_unchanged(&self, _batches: Range<usize>, when: ChangeCheck) -> Result<()> {
         self.data.look_at(when)
     }
 
     fn resident(&self) -> Result<u64> {
         self.data.mapped_file().map_or(Ok(0), |mapping| Ok(mapping.resident()? as u64))
     }
+}
 
-    fn path(&self) -> Option<&Path> {
-        self.data.path.as_deref()
+impl Source for Ipc {
+    fn facts(&self) -> Facts<'_> {
+        let facts = Facts::new(self.data.path.as_deref(), self.data.absolute.as_deref());
+        Facts {
+            address: self.data.address.as_deref().or(facts.address),
+            files: Some(self),
+            pushed_rows: self.data.footer.as_ref().and_then(|footer| footer.table.as_ref()),
+            ..facts
+        }
     }
 
-    fn pushed_rows(&self) -> Option<&PushedRows> {
-        self.data.footer.as_ref()?.table.as_ref()
+    fn constants(&self) -> &[ConstantColumn] {
+        &[]
     }
 
-    fn absolute_path(&self) -> Option<&Path> {
-        self.data.absolute.as_deref().or(self.path())
+    fn view(&self) -> Option<&dyn ViewSource> {
+        None
+    }
+
+    fn adapted(&self) -> Option<&dyn Source> {
+        None
+    }
+
+    fn adapted_column(&self, _column: usize) -> Option<usize> {
+        None
+    }
+
+    #[cfg(feature = "compute")]
+    fn has_zones(&self, _column: usize) -> bool {
+        false
+    }
+
+    #[cfg(feature = "compute")]
+    fn zones(&self, _batch: usize, _column: usize) -> Result<Option<Zones>> {
+        Ok(None)
+    }
+}
+
+impl Files for Ipc {
+    /// None: the path is the file's.
+    fn list(&self) -> Vec<PathBuf> {
+        Vec::new()
     }
 
     fn version(&self) -> Option<String> {
@@ -569,12 +613,12 @@ impl Source for Ipc {
         Some(if self.is_file() { state.version() } else { version_of_stream(state.size()) })
     }
 
-    fn address(&self) -> Option<&Path> {
-        self.data.address.as_deref().or(self.absolute_path())
+    fn are_merged(&self) -> bool {
+        false
     }
 
-    fn as_any(&self) -> &dyn Any {
-        self
+    fn successor(&self, _file: &Path) -> Result<Option<PathBuf>> {
+        Ok(None)
     }
 }
 
@@ -586,7 +630,7 @@ impl Dataset {
     /// Those of [`Dataset::len`].
     pub fn left(&self) -> Result<Vec<String>> {
         self.len()?;
-        let sources = self.sources().filter_map(|source| source.as_any().downcast_ref::<Ipc>());
+        let sources = self.sources().filter_map(|source| source.find::<Ipc>());
         Ok(sources.filter_map(|ipc| ipc.left.get().cloned()).collect())
     }
 }

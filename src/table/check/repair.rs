@@ -26,7 +26,7 @@ use super::footer_check::has_witness;
 use super::looked::{Looked, TableCheck};
 use super::segments::{look_at_all, schema_of, trusted};
 use crate::array::{Bytes, Unchecked, to_array};
-use crate::dataset::{Dataset, Source, order};
+use crate::dataset::{Batches, Dataset, order};
 use crate::directory::{FileId, exists, is_directory};
 use crate::error::{Error, Findings, Result, if_sound};
 use crate::ipc::{Ipc, ReadOptions, WriteOptions, zeros};

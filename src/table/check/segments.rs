@@ -14,7 +14,7 @@ use arrow_schema::SchemaRef;
 use super::footer_check::{self, FooterCheck, FooterError, first_difference};
 use super::looked::{Looked, TableCheck};
 use crate::array::{Bytes, slice};
-use crate::dataset::{Fit, Source, order};
+use crate::dataset::{Batches, Fit, order};
 use crate::error::{Error, ErrorKind, Finding, Findings, Result, if_sound};
 use crate::ipc::{Ipc, IpcSchema, ReadOptions, Sound};
 use crate::map::{Mapping, Mode};

@@ -12,7 +12,7 @@
 
 use crate::error::{Error, Result};
 use crate::map::{ByteRun, ByteRunEnd, Store};
-use crate::rows::{Growth, Plan};
+use crate::rows::{BufferGrowth, Plan};
 use crate::table::format::Header;
 use crate::table::protocol::log::appended;
 
@@ -66,7 +66,7 @@ struct WrittenBytes {
 /// A buffer whose length follows from a counter.
 #[derive(Clone, Copy, Debug)]
 struct CountedBuffer {
-    growth: Growth,
+    growth: BufferGrowth,
     /// Where it begins in the file.
     offset: u64,
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::durable::{OnDisk, open_mapping, open_newest};
 use super::segment::Segment;
 use crate::array::Bytes;
-use crate::dataset::Source;
+use crate::dataset::Batches;
 use crate::directory::{FileId, NamesTime, exists, is_directory};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{Ipc, ReadOptions};

@@ -9,8 +9,8 @@
 
 use arrow_data::ArrayData;
 
+use super::live::segment_of;
 use super::segment::Segment;
-use super::table::segment_of;
 use crate::array::{Bytes, Parts, slice};
 use crate::dataset::{Column, Part};
 use crate::error::Result;
@@ -81,9 +81,11 @@ const PAGE: usize = 64 << 10;
 
 /// The values of the part's segment, and its rows; `None` if they are not fixed-width, or have nulls.
 fn place<'a>(part: &Part<'a>) -> Result<Option<(ColumnPlace<'a>, u64)>> {
-    let Some((segment, rows)) = segment_of(part.piece.source.as_ref(), part.batch)? else { return Ok(None) };
-    let number = part.piece.columns[0];
-    let array = part.checked(number)?;
+    let column = part.piece.columns[0];
+    let Some((segment, number, rows)) = segment_of(part.piece.source.as_ref(), part.batch, column)? else {
+        return Ok(None);
+    };
+    let array = part.checked(column)?;
     let Some(node) = segment.plan.columns.get(number) else { return Ok(None) };
     let Storage::Fixed { width } = node.kind else { return Ok(None) };
     let offset = segment.header.regions[node.region + 1].offset as usize;

@@ -1,9 +1,10 @@
 //! [`follow`]: new rows of a table, as they are committed.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::history::held;
+use super::history::{Entry, History};
 use super::segment::Segment;
 use super::table::{can_grow, check_goes_on, close_files, has_sealed, let_go, reopened, still_there, watched};
 use super::waker::FollowWaker;
@@ -190,7 +191,7 @@ impl Follow {
 
     fn out_of_range(&self, message: String) -> Error {
         let error = Error::new(ErrorKind::RowOutOfRange, message);
-        match self.dataset.pieces().first().and_then(|piece| piece.source.path()) {
+        match self.dataset.pieces().first().and_then(|piece| piece.source.facts().path) {
             Some(path) => error.at(path),
             None => error,
         }
@@ -266,7 +267,7 @@ impl Follow {
     pub(crate) fn wake_up(&mut self) -> Result<Option<WakeUp>> {
         guard(|| {
             let Some((segment, page, sequence)) = watched(&self.dataset) else {
-                let source = self.dataset.pieces().last().and_then(|piece| piece.source.path());
+                let source = self.dataset.pieces().last().and_then(|piece| piece.source.facts().path);
                 return Ok(source.map(|folder| WakeUp::Names(folder.to_path_buf())));
             };
             if !self.bed.as_ref().is_some_and(|bed| bed.is_of_file(&segment.mapping)) && mappings_are_scarce() {
@@ -320,6 +321,30 @@ impl Iterator for Follow {
     fn next(&mut self) -> Option<Result<Dataset>> {
         self.poll(self.timeout.unwrap_or(Duration::MAX)).transpose()
     }
+}
+
+/// Returns the first of `rows`, with their segments opened, so that they can be read whatever happens to the files. All
+/// rows, or those of as many segments as can safely be open at once.
+///
+/// # Errors
+/// `NotFound` if the rows were dropped before.
+fn held(rows: &Dataset) -> Result<Dataset> {
+    const MOST: usize = 1024;
+    let mut count = 0;
+    for piece in rows.pieces() {
+        let Some(history) = piece.source.find::<History>() else { break };
+        let start = history.start() + piece.start;
+        let end = start.saturating_add(piece.rows()?);
+        let inside = |entry: &&Arc<Entry>| entry.first_row < end && entry.first_row + entry.rows > start;
+        for entry in history.entries().filter(inside) {
+            if count == MOST {
+                return rows.slice(0, entry.first_row - start);
+            }
+            entry.open(&history.table)?;
+            count += 1;
+        }
+    }
+    Ok(rows.clone())
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! The sealed segments of a table as a source of batches, opened when their rows are first needed.
 
-use std::any::Any;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +17,9 @@ use crate::dataset::Zone;
 #[cfg(feature = "compute")]
 use crate::dataset::Zones;
 use crate::dataset::order::has_order;
-use crate::dataset::{Dataset, Fit, FittedColumns, Footprint, Source};
+use crate::dataset::{
+    Batches, ConstantColumn, Facts, Files, Fit, FittedColumns, Footprint, Plain, Source, ViewSource, Widths,
+};
 use crate::directory::{FileId, exists};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{Ipc, ReadOptions};
@@ -99,14 +100,14 @@ impl Table {
         if self.is_in_place()? { Ok(start.map(|start| chain::path(&self.folder, start))) } else { Err(self.replaced()) }
     }
 
-    /// The column whose values never decrease.
-    pub fn sorted_by(&self) -> Option<usize> {
-        self.settings.order().map(|column| column as usize)
-    }
-
-    /// The column by which rows may be late.
-    pub fn late_by(&self) -> Option<usize> {
-        self.settings.sorted_by.filter(|_| self.settings.is_late).map(|column| column as usize)
+    /// What is known of all rows of the table.
+    pub fn facts(&self) -> Facts<'_> {
+        let late_by = self.settings.sorted_by.filter(|_| self.settings.is_late);
+        Facts {
+            sorted_by: self.settings.order().map(|column| column as usize),
+            late_by: late_by.map(|column| column as usize),
+            ..Facts::new(Some(&self.folder), None)
+        }
     }
 
     /// Whether segments may have zones for a column.
@@ -565,7 +566,7 @@ impl History {
     }
 }
 
-impl Source for History {
+impl Batches for History {
     fn schema(&self) -> &SchemaRef {
         &self.table.schema
     }
@@ -604,6 +605,34 @@ impl Source for History {
         self.entry(batch)?.checked(&self.table, column)
     }
 
+    fn prepare(&self, _columns: &[usize]) -> Result<()> {
+        Ok(())
+    }
+
+    fn check(&self, batch: usize, column: usize) -> Result<()> {
+        self.checked(batch, column).map(drop)
+    }
+
+    fn plain<'a>(
+        &'a self,
+        _batch: usize,
+        _rows: usize,
+        columns: Widths<'_>,
+        _keep: bool,
+        into: &mut Vec<Option<Plain<'a>>>,
+    ) -> Result<()> {
+        into.extend(columns.map(|_| None));
+        Ok(())
+    }
+
+    fn stored_value(&self, _batch: usize, _row: usize, _column: usize, _width: usize) -> Option<&[u8]> {
+        None
+    }
+
+    fn dictionary(&self, _column: usize) -> Result<Option<ArrayData>> {
+        Ok(None)
+    }
+
     fn footprint(&self) -> Footprint {
         let of = |entry: &Arc<Entry>| match entry.file() {
             Some(Opened::Growable(snapshot)) => {
@@ -621,12 +650,12 @@ impl Source for History {
         self.entries().flat_map(|entry| [of(entry), fitted(entry)]).sum()
     }
 
-    fn look(&self, batches: Range<usize>, when: ChangeCheck) -> Result<()> {
+    fn check_unchanged(&self, batches: Range<usize>, when: ChangeCheck) -> Result<()> {
         let mut entries = (batches.start..batches.end.min(self.len)).filter_map(|number| self.get(number));
         entries.try_for_each(|entry| match entry.file() {
             Some(Opened::Growable(snapshot)) => snapshot.segment.look(when),
-            Some(Opened::Dense(ipc)) => ipc.look(0..usize::MAX, when),
-            Some(Opened::Within(within)) => within.ipc.look(0..usize::MAX, when),
+            Some(Opened::Dense(ipc)) => ipc.check_unchanged(0..usize::MAX, when),
+            Some(Opened::Within(within)) => within.ipc.check_unchanged(0..usize::MAX, when),
             None => Ok(()),
         })
     }
@@ -640,37 +669,27 @@ impl Source for History {
         };
         self.entries().map(of).sum()
     }
+}
 
-    fn path(&self) -> Option<&Path> {
-        Some(&self.table.folder)
+impl Source for History {
+    fn facts(&self) -> Facts<'_> {
+        Facts { files: Some(self), first_row: self.start(), ..self.table.facts() }
     }
 
-    fn version(&self) -> Option<String> {
-        self.table.folder_id?.lasting().map(|made| format!("table {made}"))
+    fn constants(&self) -> &[ConstantColumn] {
+        &[]
     }
 
-    fn files(&self) -> Vec<PathBuf> {
-        self.entries().map(|entry| chain::path(&self.table.folder, entry.first_row)).collect()
+    fn view(&self) -> Option<&dyn ViewSource> {
+        None
     }
 
-    fn merges_files(&self) -> bool {
-        true
+    fn adapted(&self) -> Option<&dyn Source> {
+        None
     }
 
-    fn successor(&self, file: &Path) -> Result<Option<PathBuf>> {
-        self.table.successor(file)
-    }
-
-    fn first_row(&self) -> u64 {
-        self.start()
-    }
-
-    fn sorted_by(&self) -> Option<usize> {
-        self.table.sorted_by()
-    }
-
-    fn late_by(&self) -> Option<usize> {
-        self.table.late_by()
+    fn adapted_column(&self, _column: usize) -> Option<usize> {
+        None
     }
 
     #[cfg(feature = "compute")]
@@ -696,34 +715,24 @@ impl Source for History {
             }
         }
     }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
 }
 
-/// Returns the first of `rows`, with their segments opened, so that they can be read whatever happens to the files. All
-/// rows, or those of as many segments as can safely be open at once.
-///
-/// # Errors
-/// `NotFound` if the rows were dropped before.
-pub(super) fn held(rows: &Dataset) -> Result<Dataset> {
-    const MOST: usize = 1024;
-    let mut count = 0;
-    for piece in rows.pieces() {
-        let Some(history) = piece.source.as_any().downcast_ref::<History>() else { break };
-        let start = history.start() + piece.start;
-        let end = start.saturating_add(piece.rows()?);
-        let inside = |entry: &&Arc<Entry>| entry.first_row < end && entry.first_row + entry.rows > start;
-        for entry in history.entries().filter(inside) {
-            if count == MOST {
-                return rows.slice(0, entry.first_row - start);
-            }
-            entry.open(&history.table)?;
-            count += 1;
-        }
+impl Files for History {
+    fn list(&self) -> Vec<PathBuf> {
+        self.entries().map(|entry| chain::path(&self.table.folder, entry.first_row)).collect()
     }
-    Ok(rows.clone())
+
+    fn version(&self) -> Option<String> {
+        self.table.folder_id?.lasting().map(|made| format!("table {made}"))
+    }
+
+    fn are_merged(&self) -> bool {
+        true
+    }
+
+    fn successor(&self, file: &Path) -> Result<Option<PathBuf>> {
+        self.table.successor(file)
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! In reading order: `segment` (one file), `durable` (recovery after a crash), `page_cache` (whether
 //! commits of this boot are there), `chain` (the segments of a table),
-//! `history` (sealed segments as a source), `table` (with the live one), `contiguous` (columns over several segments),
+//! `history` (sealed segments as a source), `live` (the live one), `table` (both), `contiguous` (columns over several segments),
 //! `stat`, `segment_stat`, `waker`, `follow`, `incremental` (aggregations of growing tables). Uses `format` and `protocol`.
 
 pub(super) mod chain;
@@ -12,6 +12,7 @@ mod follow;
 mod history;
 #[cfg(feature = "compute")]
 mod incremental;
+mod live;
 mod page_cache;
 mod recount;
 pub(super) mod segment;

@@ -11,7 +11,7 @@ use super::chain::{Chain, repeated};
 use super::durable::open_segment;
 use super::history::settings_of;
 use super::segment::Segment;
-use crate::dataset::Source;
+use crate::dataset::Batches;
 use crate::directory::is_directory;
 use crate::error::{Error, Result};
 use crate::ipc::ReadOptions;

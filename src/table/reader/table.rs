@@ -6,39 +6,24 @@
 //!                  └──▶ Live { segment, commit }             one for each refresh that finds a newer commit
 //! ```
 
-use std::any::Any;
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow_data::ArrayData;
-use arrow_schema::{FieldRef, Schema, SchemaRef};
+use arrow_schema::{FieldRef, Schema};
 
 use super::chain;
 use super::chain::{Chain, open_dense, open_last, repeated};
-use super::history::{self, Entry, History, Opened, OpenedEntry, Snapshot, Table, positions_said, settings_of};
+use super::history::{self, Entry, History, Opened, Snapshot, Table, positions_said, settings_of};
+use super::live::{Growth, Live};
 use super::segment::Segment;
-use crate::array::Unchecked;
-#[cfg(feature = "compute")]
-use crate::dataset::Zones;
-use crate::dataset::{Dataset, Footprint, Origin, Piece, Source, renewed};
+use crate::dataset::{Batches, Dataset, Origin, Piece, Source, renewed};
 use crate::directory::{FileId, exists};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::ReadOptions;
 use crate::map::{self, ChangeCheck, boot_id, guard, mappings_are_scarce};
 use crate::table::format::{Page, Record};
-
-/// The live segment as of one commit.
-#[derive(Debug)]
-struct Live {
-    table: Arc<Table>,
-    history: Option<Arc<History>>,
-    /// The first row of the history's.
-    start: u64,
-    snapshot: Snapshot,
-}
 
 /// Opens the table in `folder`; `None` if there is none.
 pub(crate) fn open(folder: &Path, options: ReadOptions) -> Result<Option<Dataset>> {
@@ -115,114 +100,6 @@ fn dataset(table: &Arc<Table>, history: Option<Arc<History>>, live: Option<Live>
     let history = history.map(|history| piece(history));
     let live = live.map(|live| piece(Arc::new(live)));
     Dataset::of_pieces(table.schema.clone(), history.into_iter().chain(live).collect())
-}
-
-impl Source for Live {
-    fn schema(&self) -> &SchemaRef {
-        &self.table.schema
-    }
-
-    fn walk(&self, _until: u64) -> Result<u64> {
-        Ok(self.snapshot.record.rows())
-    }
-
-    fn num_batches(&self) -> Result<usize> {
-        Ok(1)
-    }
-
-    fn span(&self, batch: usize) -> Result<Option<Range<u64>>> {
-        Ok((batch == 0).then(|| 0..self.snapshot.record.rows()))
-    }
-
-    fn locate(&self, row: u64) -> Result<Option<usize>> {
-        Ok((row < self.snapshot.record.rows()).then_some(0))
-    }
-
-    fn locate_from_end(&self, back: u64) -> Result<Option<(usize, usize)>> {
-        let row = self.snapshot.record.rows().checked_sub(back);
-        Ok(row.map(|row| (0, row as usize)))
-    }
-
-    fn column(&self, _batch: usize, column: usize) -> Result<&Unchecked> {
-        self.snapshot.column(column)
-    }
-
-    fn checked(&self, _batch: usize, column: usize) -> Result<&ArrayData> {
-        self.snapshot.checked(column)
-    }
-
-    fn footprint(&self) -> Footprint {
-        Footprint { mapped: self.snapshot.segment.used(&self.snapshot.record), copied: 0 }
-    }
-
-    fn look(&self, _batches: Range<usize>, when: ChangeCheck) -> Result<()> {
-        self.snapshot.segment.look(when)
-    }
-
-    fn resident(&self) -> Result<u64> {
-        Ok(self.snapshot.segment.mapping.resident()? as u64)
-    }
-
-    fn path(&self) -> Option<&Path> {
-        Some(&self.table.folder)
-    }
-
-    fn version(&self) -> Option<String> {
-        self.table.folder_id?.lasting().map(|made| format!("table {made}"))
-    }
-
-    fn files(&self) -> Vec<PathBuf> {
-        vec![self.snapshot.segment.path().to_path_buf()]
-    }
-
-    fn merges_files(&self) -> bool {
-        true
-    }
-
-    fn successor(&self, file: &Path) -> Result<Option<PathBuf>> {
-        self.table.successor(file)
-    }
-
-    fn first_row(&self) -> u64 {
-        self.snapshot.segment.header.first_row
-    }
-
-    fn sorted_by(&self) -> Option<usize> {
-        self.table.sorted_by()
-    }
-
-    fn late_by(&self) -> Option<usize> {
-        self.table.late_by()
-    }
-
-    #[cfg(feature = "compute")]
-    fn has_zones(&self, column: usize) -> bool {
-        self.table.has_index(column)
-    }
-
-    #[cfg(feature = "compute")]
-    fn zones(&self, _batch: usize, column: usize) -> Result<Option<Zones>> {
-        self.snapshot.zones(column)
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-}
-
-/// The segment that is batch `batch` of a source, if it is one of a table, and its rows.
-pub(super) fn segment_of(source: &dyn Source, batch: usize) -> Result<Option<(&Segment, u64)>> {
-    let any = source.as_any();
-    let snapshot = match (any.downcast_ref::<Live>(), any.downcast_ref::<History>()) {
-        (Some(live), _) => &live.snapshot,
-        (None, Some(history)) => match history.entry(batch)?.open(&history.table)? {
-            // The columns of an older schema differ.
-            OpenedEntry { file: Opened::Growable(snapshot), fitted: None } => snapshot,
-            _ => return Ok(None),
-        },
-        _ => return Ok(None),
-    };
-    Ok(Some((&snapshot.segment, snapshot.record.rows())))
 }
 
 impl Live {
@@ -510,13 +387,11 @@ impl Dataset {
         of_record: impl Fn(&Snapshot) -> Result<Vec<T>>,
         of_line: impl Fn(&str, i64) -> T,
     ) -> Result<Vec<T>> {
-        // Each partition has positions of its own.
-        let table = self.pieces().last().filter(|piece| piece.source.constants().is_empty());
-        let Some(last) = table.map(|piece| piece.source.as_any()) else { return Ok(Vec::new()) };
-        if let Some(live) = last.downcast_ref::<Live>() {
-            return of_record(&live.snapshot);
-        }
-        let Some(history) = last.downcast_ref::<History>() else { return Ok(Vec::new()) };
+        let history = match self.pieces().last().map(Growth::of_table) {
+            Some(Growth::Live(live)) => return of_record(&live.snapshot),
+            Some(Growth::Sealed(history)) => history,
+            Some(Growth::Fixed) | None => return Ok(Vec::new()),
+        };
         let Some(entry) = history.last() else { return Ok(Vec::new()) };
         match &entry.open(&history.table)?.file {
             Opened::Growable(snapshot) => of_record(snapshot),
@@ -542,13 +417,13 @@ fn has_schema(piece: &Piece, schema: &Schema) -> Result<()> {
     }
     let message = "the schema of a table of the dataset was changed, and is no longer that of this one; open them anew";
     let e = Error::new(ErrorKind::SchemaMismatch, message);
-    Err(piece.source.path().map_or(e.clone(), |path| e.at(path)))
+    Err(piece.source.facts().path.map_or(e.clone(), |path| e.at(path)))
 }
 
 /// The segment of `dataset`, a table, that begins with row number `start`, as a dataset with the segment's own schema.
 pub(in crate::table) fn one_segment(dataset: &Dataset, start: u64) -> Result<Dataset> {
     for piece in dataset.pieces() {
-        if let Some(history) = piece.source.as_any().downcast_ref::<History>()
+        if let Some(history) = piece.source.find::<History>()
             && let Some(entry) = history.find(start)
         {
             let (table, entry) = as_stored(history, entry)?;
@@ -565,7 +440,7 @@ pub(in crate::table) fn one_segment(dataset: &Dataset, start: u64) -> Result<Dat
 
 /// As [`one_segment`], with the schema of the table.
 pub(in crate::table) fn one_fitted_segment(dataset: &Dataset, start: u64) -> Result<Dataset> {
-    let histories = dataset.pieces().iter().filter_map(|piece| piece.source.as_any().downcast_ref::<History>());
+    let histories = dataset.pieces().iter().filter_map(|piece| piece.source.find::<History>());
     for history in histories {
         if let Some(entry) = history.find(start) {
             let found = History::of(&history.table, vec![entry.clone()], None);
@@ -592,13 +467,17 @@ fn as_stored(history: &History, entry: &Arc<Entry>) -> Result<(Arc<Table>, Arc<E
 
 /// The live segment of a piece that extends to its end.
 fn growing(piece: &Piece) -> Option<&Live> {
-    let live = piece.source.as_any().downcast_ref::<Live>();
-    live.filter(|_| piece.rows.is_none() && piece.source.constants().is_empty())
+    match Growth::of_table(piece) {
+        Growth::Live(live) if piece.rows.is_none() => Some(live),
+        _ => None,
+    }
 }
 
 fn whole_history(piece: &Piece) -> Option<&History> {
-    let history = piece.source.as_any().downcast_ref::<History>();
-    history.filter(|_| piece.rows.is_none() && piece.source.constants().is_empty())
+    match Growth::of_table(piece) {
+        Growth::Sealed(history) if piece.rows.is_none() => Some(history),
+        _ => None,
+    }
 }
 
 /// The segments of a piece that is a table without a live segment, because it was compacted.
@@ -678,7 +557,7 @@ pub(super) fn let_go(newest: &Dataset, next: u64) -> Dataset {
 
 /// Whether rows are, at least in part, of sealed segments.
 pub(super) fn has_sealed(rows: &Dataset) -> bool {
-    rows.pieces().iter().any(|piece| piece.source.as_any().is::<History>())
+    rows.pieces().iter().any(|piece| piece.source.find::<History>().is_some())
 }
 
 /// Opens the table of `dataset` again, ignoring what was known of it.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow_schema::Schema;
 
-use crate::dataset::{Dataset, Source};
+use crate::dataset::{Batches, Dataset};
 use crate::directory::exists;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{WriteOptions, ZONES, write_noted};

@@ -1,0 +1,625 @@
+//! [`Adapter`]: a source that shows another source with other columns.
+
+use std::fmt::Debug;
+use std::ops::Range;
+
+use arrow_data::ArrayData;
+use arrow_schema::SchemaRef;
+
+use super::constant::ConstantColumn;
+use super::source::{Batches, Facts, Footprint, Plain, Source, ViewSource, Widths};
+#[cfg(feature = "compute")]
+use super::zone::Zones;
+use crate::array::Unchecked;
+use crate::error::Result;
+use crate::map::ChangeCheck;
+
+/// A source with the rows of another one and other columns: each is a column of the other source as it is, or made.
+///
+/// All that is true of the rows is passed on here, once for all adapters.
+pub(super) trait Adapter: Debug + Send + Sync + 'static {
+    fn schema(&self) -> &SchemaRef;
+
+    /// The source whose rows are shown.
+    fn stored(&self) -> &dyn Source;
+
+    /// The number of column `column` in the stored source, if it is passed on as it is.
+    fn stored_column(&self, column: usize) -> Option<usize>;
+
+    /// A column of a batch that is not passed on, with checked values.
+    fn made(&self, batch: usize, column: usize) -> Result<&ArrayData>;
+
+    /// The dictionary that all batches of a made column share.
+    fn made_dictionary(&self, column: usize) -> Option<&ArrayData>;
+
+    /// The bytes of the columns that were made.
+    fn made_bytes(&self) -> u64;
+
+    /// See [`Source::constants`].
+    fn constants(&self) -> &[ConstantColumn];
+
+    /// What is known of the rows: the stored source's facts, with the adapter's numbers of columns.
+    fn facts(&self) -> Facts<'_>;
+}
+
+impl<A: Adapter> Batches for A {
+    fn schema(&self) -> &SchemaRef {
+        Adapter::schema(self)
+    }
+
+    fn walk(&self, until: u64) -> Result<u64> {
+        self.stored().walk(until)
+    }
+
+    fn num_batches(&self) -> Result<usize> {
+        self.stored().num_batches()
+    }
+
+    fn span(&self, batch: usize) -> Result<Option<Range<u64>>> {
+        self.stored().span(batch)
+    }
+
+    fn locate(&self, row: u64) -> Result<Option<usize>> {
+        self.stored().locate(row)
+    }
+
+    fn locate_from_end(&self, back: u64) -> Result<Option<(usize, usize)>> {
+        self.stored().locate_from_end(back)
+    }
+
+    fn column(&self, batch: usize, column: usize) -> Result<&Unchecked> {
+        match self.stored_column(column) {
+            Some(number) => self.stored().column(batch, number),
+            None => self.made(batch, column).map(Unchecked::of),
+        }
+    }
+
+    fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData> {
+        match self.stored_column(column) {
+            Some(number) => self.stored().checked(batch, number),
+            None => self.made(batch, column),
+        }
+    }
+
+    fn prepare(&self, columns: &[usize]) -> Result<()> {
+        let stored: Vec<usize> = columns.iter().filter_map(|&column| self.stored_column(column)).collect();
+        self.stored().prepare(&stored)
+    }
+
+    fn check(&self, batch: usize, column: usize) -> Result<()> {
+        match self.stored_column(column) {
+            Some(number) => self.stored().check(batch, number),
+            None => self.made(batch, column).map(drop),
+        }
+    }
+
+    fn plain<'a>(
+        &'a self,
+        batch: usize,
+        rows: usize,
+        columns: Widths<'_>,
+        keep: bool,
+        into: &mut Vec<Option<Plain<'a>>>,
+    ) -> Result<()> {
+        let columns: Vec<(Option<usize>, usize)> =
+            columns.map(|(column, width)| (self.stored_column(column), width)).collect();
+        // The stored source finds all columns of a run at once.
+        for run in columns.chunk_by(|a, b| a.0.is_some() == b.0.is_some()) {
+            let mut stored = run.iter().filter_map(|&(column, width)| Some((column?, width)));
+            if run.first().is_some_and(|first| first.0.is_some()) {
+                self.stored().plain(batch, rows, &mut stored, keep, into)?;
+            } else {
+                into.extend(run.iter().map(|_| None));
+            }
+        }
+        Ok(())
+    }
+
+    fn stored_value(&self, batch: usize, row: usize, column: usize, width: usize) -> Option<&[u8]> {
+        self.stored().stored_value(batch, row, self.stored_column(column)?, width)
+    }
+
+    fn dictionary(&self, column: usize) -> Result<Option<ArrayData>> {
+        match self.stored_column(column) {
+            Some(number) => self.stored().dictionary(number),
+            None => Ok(self.made_dictionary(column).cloned()),
+        }
+    }
+
+    fn footprint(&self) -> Footprint {
+        [self.stored().footprint(), Footprint { mapped: 0, copied: self.made_bytes() }].into_iter().sum()
+    }
+
+    fn check_unchanged(&self, batches: Range<usize>, when: ChangeCheck) -> Result<()> {
+        self.stored().check_unchanged(batches, when)
+    }
+
+    fn resident(&self) -> Result<u64> {
+        self.stored().resident()
+    }
+}
+
+impl<A: Adapter> Source for A {
+    fn facts(&self) -> Facts<'_> {
+        Adapter::facts(self)
+    }
+
+    fn constants(&self) -> &[ConstantColumn] {
+        Adapter::constants(self)
+    }
+
+    /// None: the rows behind a view lack the made columns, so they are read as rows of its batches.
+    fn view(&self) -> Option<&dyn ViewSource> {
+        None
+    }
+
+    fn adapted(&self) -> Option<&dyn Source> {
+        Some(self.stored())
+    }
+
+    fn adapted_column(&self, column: usize) -> Option<usize> {
+        self.stored_column(column)
+    }
+
+    #[cfg(feature = "compute")]
+    fn has_zones(&self, column: usize) -> bool {
+        self.stored_column(column).is_some_and(|number| self.stored().has_zones(number))
+    }
+
+    #[cfg(feature = "compute")]
+    fn zones(&self, batch: usize, column: usize) -> Result<Option<Zones>> {
+        self.stored_column(column).map_or(Ok(None), |number| self.stored().zones(batch, number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+    use std::ptr::addr_eq;
+    use std::sync::Arc;
+
+    use arrow_array::types::Int32Type;
+    use arrow_array::{ArrayRef, DictionaryArray, Int32Array, RecordBatch, StringArray};
+    use arrow_schema::{DataType, Field, Schema, SchemaRef};
+
+    use super::*;
+    use crate::array::field_value;
+    use crate::dataset::{Dataset, Files, PushedRows};
+    use crate::ipc::{Ipc, KnownSchema, ReadOptions, Shard};
+    use crate::table::{Late, Writer, WriterOptions, compact};
+    use crate::{Bytes, Format, Open, Value, WriteOptions, col, open, parse_schema, write, write_pushed, write_to};
+
+    const ROWS: usize = 50;
+
+    /// Gives each row a time, in order; a number that can be widened; a text; and a category.
+    fn arrays() -> Dataset {
+        let schema = parse_schema("at: int32, n: int32, name: utf8, kind: dictionary<int32, utf8>").unwrap();
+        let schema: SchemaRef = Arc::new(schema);
+        let batch = |rows: Range<usize>| {
+            let names = rows.clone().map(|row| (row % 7 != 0).then(|| format!("name of row {row}")));
+            let kinds: DictionaryArray<Int32Type> = rows.clone().map(|row| ["a", "b", "c"][row % 3]).collect();
+            let columns: Vec<ArrayRef> = vec![
+                Arc::new(Int32Array::from_iter_values(rows.clone().map(|row| 3 * row as i32))),
+                Arc::new(Int32Array::from_iter_values(rows.map(|row| 20 - row as i32))),
+                Arc::new(names.collect::<StringArray>()),
+                Arc::new(kinds),
+            ];
+            RecordBatch::try_new(schema.clone(), columns).unwrap()
+        };
+        let ends = [0..16, 16..16, 16..33, 33..ROWS];
+        Dataset::from_batches(schema.clone(), ends.map(batch).to_vec()).unwrap()
+    }
+
+    fn options(format: Format) -> WriteOptions {
+        WriteOptions { format, ..WriteOptions::default() }
+    }
+
+    fn bytes(format: Format) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        write_to(&arrays(), &mut bytes, &options(format)).unwrap();
+        bytes
+    }
+
+    fn file(folder: &Path, name: &str, format: Format) -> Dataset {
+        let path = folder.join(name);
+        write(&arrays(), &path, &options(format)).unwrap();
+        open(&path).unwrap()
+    }
+
+    fn cut_short() -> Dataset {
+        let mut bytes = bytes(Format::Stream);
+        bytes.truncate(bytes.len() - 100);
+        Open::new().partial(true).bytes(Bytes::from(bytes)).unwrap()
+    }
+
+    /// Makes a text wrong, so that there are errors to pass on.
+    fn damaged() -> Dataset {
+        let mut bytes = bytes(Format::File);
+        let text = b"name of row 20";
+        let at = bytes.windows(text.len()).position(|found| found == text).unwrap();
+        bytes[at] = 0xff;
+        Open::new().bytes(Bytes::from(bytes)).unwrap()
+    }
+
+    fn pushed() -> Dataset {
+        let mut bytes = Vec::new();
+        let from = PushedRows { first_row: 7, table: "a table".into() };
+        write_pushed(&arrays(), &mut bytes, 16, &from).unwrap();
+        Open::new().named_bytes(Bytes::from(bytes), "s3://bucket/object").unwrap()
+    }
+
+    fn shards(folder: &Path) -> Dataset {
+        let shard = |format| {
+            let path = folder.join(format!("shard {format:?}"));
+            write(&arrays(), &path, &options(format)).unwrap();
+            let shard = Shard::open(&path, None, ReadOptions::default(), &KnownSchema::default()).unwrap().unwrap();
+            Dataset::of_source(Arc::new(shard))
+        };
+        Dataset::concat(&[Format::File, Format::Stream].map(shard)).unwrap()
+    }
+
+    /// Writes the rows to several segments, of which the last one can grow.
+    fn table(path: &Path, rows: &Dataset, late: Late) -> Dataset {
+        let options = WriterOptions {
+            segment_rows: Some(16),
+            sorted_by: Some("at".into()),
+            late: Some(late),
+            index: Some(vec!["at".into(), "n".into(), "name".into()]),
+            zone_rows: Some(4),
+            ..WriterOptions::default()
+        };
+        let mut writer = Writer::open(path, Some(rows.schema().clone()), &options).unwrap();
+        writer.append_dataset(rows).unwrap();
+        writer.close().unwrap();
+        open(path).unwrap()
+    }
+
+    /// Opens a table whose files are merged then, so that they have successors.
+    fn merged(path: &Path) -> Dataset {
+        table(path, &arrays(), Late::Refuse);
+        compact(path, |_, _| ()).unwrap();
+        let opened = open(path).unwrap();
+        let options = WriterOptions { segment_rows: Some(1 << 20), ..WriterOptions::default() };
+        let mut writer = Writer::open(path, None, &options).unwrap();
+        writer.compact(|_, _| ()).unwrap();
+        writer.close().unwrap();
+        opened
+    }
+
+    fn kinds(folder: &Path) -> Vec<(&'static str, Dataset)> {
+        let late = table(&folder.join("late"), &arrays().shuffle(1).unwrap(), Late::Accept);
+        let sorted = table(&folder.join("sorted"), &arrays(), Late::Refuse);
+        vec![
+            ("arrays", arrays()),
+            ("file", file(folder, "file", Format::File)),
+            ("stream", file(folder, "stream", Format::Stream)),
+            ("bytes", Open::new().bytes(Bytes::from(bytes(Format::File))).unwrap()),
+            ("damaged", damaged()),
+            ("cut short", cut_short()),
+            ("pushed", pushed()),
+            ("shards", shards(folder)),
+            ("rows found in a table", sorted.filter(&col("n").gt(-20)).unwrap()),
+            ("rows found in arrays", arrays().filter(&col("n").gt(0)).unwrap()),
+            ("rows in another order", sorted.sort(&[("n", false)]).unwrap()),
+            ("shuffled arrays", arrays().shuffle(2).unwrap()),
+            ("sorted table", sorted),
+            ("late table", late),
+            ("merged table", merged(&folder.join("merged"))),
+        ]
+    }
+
+    fn with_day(rows: &Dataset) -> Dataset {
+        let field = Arc::new(Field::new("day", DataType::Int64, true));
+        rows.with_constants(&[ConstantColumn::new(field, &Value::Int(7)).unwrap()].into())
+    }
+
+    fn fitted(rows: &Dataset, schema: &str) -> Dataset {
+        rows.fitted(&Arc::new(parse_schema(schema).unwrap())).unwrap()
+    }
+
+    /// Wraps the rows in each adapter, and in two.
+    fn adapted(rows: &Dataset) -> Vec<(&'static str, Dataset)> {
+        let kind = "kind: dictionary<int32, utf8>";
+        let new = fitted(rows, &format!("at: int32, n: int32, new: utf8, name: utf8, {kind}"));
+        let moved = fitted(rows, &format!("name: utf8, {kind}, n: int32, at: int32"));
+        let wider = fitted(rows, &format!("at: int32, n: int64, name: utf8, {kind}"));
+        let all = fitted(rows, &format!("new: utf8, {kind}, n: int64, name: utf8, at: int64"));
+        vec![
+            ("constants", with_day(rows)),
+            ("new and constants", with_day(&new)),
+            ("moved and constants", with_day(&moved)),
+            ("wider and constants", with_day(&wider)),
+            ("all and constants", with_day(&all)),
+            ("new", new),
+            ("moved", moved),
+            ("wider", wider),
+            ("all", all),
+        ]
+    }
+
+    /// An answer that can be compared: errors by their text.
+    fn told<T>(answer: Result<T>) -> std::result::Result<T, String> {
+        answer.map_err(|e| e.to_string())
+    }
+
+    fn place<T: ?Sized>(value: &T) -> *const T {
+        value
+    }
+
+    /// The first word of what is written: the rest may be a whole file.
+    #[derive(Default)]
+    struct FirstWord(String);
+
+    impl std::fmt::Write for FirstWord {
+        fn write_str(&mut self, text: &str) -> std::fmt::Result {
+            if self.0.is_empty() {
+                self.0.push_str(text);
+                return Ok(());
+            }
+            Err(std::fmt::Error)
+        }
+    }
+
+    fn struct_name(source: &dyn Source) -> String {
+        let mut name = FirstWord::default();
+        let _ = std::fmt::Write::write_fmt(&mut name, format_args!("{source:?}"));
+        name.0
+    }
+
+    /// The number that a column of `shown` has in `bare`, if it is passed on by all adapters between them.
+    fn number_in(bare: &dyn Source, shown: &dyn Source, column: usize) -> Option<usize> {
+        if addr_eq(bare, shown) {
+            return Some(column);
+        }
+        let number = shown.adapted_column(column)?;
+        number_in(bare, shown.adapted().expect("an adapter shows a source"), number)
+    }
+
+    /// Pairs the columns of `shown` with those of their names in `bare`.
+    fn pairs(bare: &Schema, shown: &Schema) -> Vec<(usize, usize)> {
+        let pair = |(column, field): (usize, &Arc<Field>)| Some((column, bare.index_of(field.name()).ok()?));
+        shown.fields().iter().enumerate().filter_map(pair).collect()
+    }
+
+    /// The same for columns that are passed on, which are those with the same type.
+    fn passed_on(bare: &Schema, shown: &Schema) -> Vec<(usize, usize)> {
+        let mut pairs = pairs(bare, shown);
+        pairs.retain(|&(column, number)| shown.field(column).data_type() == bare.field(number).data_type());
+        pairs
+    }
+
+    fn same_batches(bare: &dyn Source, shown: &dyn Source) {
+        for until in [1, u64::MAX] {
+            assert_eq!(told(shown.walk(until)), told(bare.walk(until)));
+        }
+        let rows = bare.walk(u64::MAX).unwrap();
+        let batches = bare.num_batches().unwrap();
+        assert_eq!(told(shown.num_batches()), Ok(batches));
+        for batch in 0..batches + 2 {
+            assert_eq!(told(shown.span(batch)), told(bare.span(batch)));
+        }
+        for row in 0..rows + 2 {
+            assert_eq!(told(shown.locate(row)), told(bare.locate(row)));
+            assert_eq!(told(shown.locate_from_end(row + 1)), told(bare.locate_from_end(row + 1)));
+        }
+        assert_eq!(told(shown.check_unchanged(0..batches, ChangeCheck::Now)), Ok(()));
+        assert_eq!(shown.footprint().mapped, bare.footprint().mapped);
+    }
+
+    fn same_columns(bare: &dyn Source, shown: &dyn Source) {
+        let expected = passed_on(bare.schema(), shown.schema());
+        let known = (0..shown.schema().fields().len())
+            .filter_map(|column| Some((column, number_in(bare, shown, column)?)))
+            .collect::<Vec<_>>();
+        assert_eq!(known, expected);
+        for (column, number) in expected {
+            assert_eq!(told(shown.dictionary(column)), told(bare.dictionary(number)));
+            assert_eq!(told(shown.prepare(&[column])), told(bare.prepare(&[number])));
+            // Zones are looked for in columns and batches that may have them.
+            assert_eq!(shown.has_zones(column), bare.has_zones(number));
+            for batch in 0..bare.num_batches().unwrap() {
+                same_column(bare, shown, batch, (column, number));
+            }
+        }
+    }
+
+    /// Compares a column that is passed on, which is the same array and not a copy.
+    fn same_column(bare: &dyn Source, shown: &dyn Source, batch: usize, (column, number): (usize, usize)) {
+        assert_eq!(told(shown.column(batch, column).map(place)), told(bare.column(batch, number).map(place)));
+        assert_eq!(told(shown.checked(batch, column).map(place)), told(bare.checked(batch, number).map(place)));
+        assert_eq!(told(shown.check(batch, column)), told(bare.check(batch, number)));
+        let zones = |zones: Option<Zones>| zones.map(|Zones { rows, skipped, list }| (rows, skipped, list));
+        assert_eq!(told(shown.zones(batch, column).map(zones)), told(bare.zones(batch, number).map(zones)));
+        let Some(width) = bare.schema().field(number).data_type().primitive_width() else { return };
+        let rows = bare.span(batch).unwrap().unwrap();
+        for row in 0..(rows.end - rows.start) as usize {
+            let found = shown.stored_value(batch, row, column, width).map(place);
+            assert_eq!(found, bare.stored_value(batch, row, number, width).map(place));
+        }
+    }
+
+    /// Where values of a fixed width are, and whether some are null.
+    type PlainPlace = Option<(*const [u8], bool)>;
+
+    /// Where the values are of all columns of a fixed width, with the names of the columns.
+    fn plain(source: &dyn Source, batch: usize) -> Vec<(String, PlainPlace)> {
+        let width = |data_type: &DataType| match data_type {
+            DataType::Dictionary(keys, _) => keys.primitive_width(),
+            other => other.primitive_width(),
+        };
+        let fields = source.schema().fields();
+        let columns = fields.iter().enumerate().filter_map(|(column, field)| Some((column, width(field.data_type())?)));
+        let columns: Vec<(usize, usize)> = columns.collect();
+        let rows = source.span(batch).unwrap().unwrap();
+        let mut found = Vec::new();
+        let rows = (rows.end - rows.start) as usize;
+        source.plain(batch, rows, &mut columns.iter().copied(), true, &mut found).unwrap();
+        assert_eq!(found.len(), columns.len());
+        let found = found.into_iter().map(|plain| plain.map(|Plain { values, has_nulls }| (place(values), has_nulls)));
+        columns.iter().map(|&(column, _)| fields[column].name().clone()).zip(found).collect()
+    }
+
+    fn same_plain(bare: &dyn Source, shown: &dyn Source) {
+        let known = passed_on(bare.schema(), shown.schema());
+        let is_known = |name: &str| known.iter().any(|&(column, _)| shown.schema().field(column).name() == name);
+        for batch in 0..bare.num_batches().unwrap() {
+            let bare = plain(bare, batch);
+            for (name, found) in plain(shown, batch) {
+                let stored = bare.iter().find(|(stored, _)| *stored == name).and_then(|(_, found)| *found);
+                assert_eq!(found, stored.filter(|_| is_known(&name)), "column {name}");
+            }
+        }
+    }
+
+    fn texts(source: &dyn Source, batch: usize, column: usize) -> std::result::Result<Vec<String>, String> {
+        let array = told(source.checked(batch, column).map(Unchecked::of))?;
+        let field = source.schema().field(column);
+        (0..array.len()).map(|row| told(field_value(field, array, row).map(|value| value.to_string()))).collect()
+    }
+
+    /// Compares the values of all columns as text, which is the same for widened numbers.
+    fn same_values(bare: &dyn Source, shown: &dyn Source) {
+        for (column, number) in pairs(bare.schema(), shown.schema()) {
+            for batch in 0..bare.num_batches().unwrap() {
+                assert_eq!(texts(shown, batch, column), texts(bare, batch, number));
+                assert_eq!(told(shown.check(batch, column)), told(bare.check(batch, number)));
+            }
+        }
+    }
+
+    fn same_facts(bare: &dyn Source, shown: &dyn Source) {
+        // All are named, so that a new one is compared, too.
+        let Facts { path, absolute_path, address, files, first_row, pushed_rows, sorted_by, late_by, holds_others } =
+            bare.facts();
+        let found = shown.facts();
+        let name = |source: &dyn Source, column: Option<usize>| Some(source.schema().field(column?).name().clone());
+        assert_eq!(found.path, path);
+        assert_eq!(found.absolute_path, absolute_path);
+        assert_eq!(found.address, address);
+        assert_eq!(found.first_row, first_row);
+        assert_eq!(found.pushed_rows.map(place), pushed_rows.map(place));
+        assert_eq!(name(shown, found.sorted_by), name(bare, sorted_by));
+        assert_eq!(name(shown, found.late_by), name(bare, late_by));
+        assert_eq!(found.holds_others, holds_others);
+        assert_eq!(found.files.is_some(), files.is_some());
+        found.files.zip(files).into_iter().for_each(|(found, files)| same_files(files, found));
+    }
+
+    fn same_files(bare: &dyn Files, shown: &dyn Files) {
+        assert_eq!(shown.list(), bare.list());
+        assert_eq!(shown.version(), bare.version());
+        assert_eq!(shown.are_merged(), bare.are_merged());
+        for file in bare.list() {
+            assert_eq!(told(shown.successor(&file)), told(bare.successor(&file)));
+        }
+    }
+
+    fn same_source(bare: &dyn Source, shown: &dyn Source) {
+        same_batches(bare, shown);
+        same_columns(bare, shown);
+        same_plain(bare, shown);
+        same_values(bare, shown);
+        same_facts(bare, shown);
+        assert_eq!(shown.find::<Ipc>().map(place), bare.find::<Ipc>().map(place));
+        assert_eq!(shown.find::<Shard>().map(place), bare.find::<Shard>().map(place));
+        assert!(shown.view().is_none(), "rows behind a view lack the made columns");
+    }
+
+    /// The rows as text, by the columns' names.
+    fn rows(dataset: &Dataset, names: &[&str]) -> Vec<Vec<std::result::Result<String, String>>> {
+        let numbers: Vec<usize> = names.iter().map(|name| dataset.index_of(name).unwrap()).collect();
+        let text = |row: u64, column: usize| told(dataset.row(row).unwrap().get(column).map(|value| value.to_string()));
+        let row = |row: u64| numbers.iter().map(|&column| text(row, column)).collect();
+        (0..dataset.len().unwrap()).map(row).collect()
+    }
+
+    fn same_dataset(bare: &Dataset, shown: &Dataset) {
+        const NAMES: [&str; 4] = ["at", "n", "name", "kind"];
+        let name = |field: Option<Arc<Field>>| field.map(|field| field.name().clone());
+        assert_eq!(rows(shown, &NAMES), rows(bare, &NAMES));
+        assert_eq!(name(shown.sorted_by()), name(bare.sorted_by()));
+        assert_eq!(name(shown.late_by()), name(bare.late_by()));
+        assert_eq!(shown.first_row(), bare.first_row());
+        assert_eq!(shown.path(), bare.path());
+        assert_eq!(shown.versions(), bare.versions());
+        assert_eq!(shown.pushed_rows(), bare.pushed_rows());
+        assert_eq!(shown.holds_others(), bare.holds_others());
+        assert_eq!(told(shown.left()), told(bare.left()));
+        assert_eq!(format!("{:?}", told(shown.messages())), format!("{:?}", told(bare.messages())));
+        let between = |dataset: &Dataset| {
+            let found = dataset.between(&Value::Int(20), &Value::Int(90));
+            told(found.map(|found| rows(&found, &NAMES)))
+        };
+        assert_eq!(between(shown), between(bare));
+    }
+
+    /// Checks the columns that are in no source.
+    fn has_made_columns(shown: &Dataset) {
+        for (name, value) in [("new", "null"), ("day", "7")] {
+            if shown.index_of(name).is_ok() {
+                assert!(rows(shown, &[name]).iter().all(|row| row == &[Ok(value.to_string())]), "{name} is {value}");
+            }
+        }
+    }
+
+    #[test]
+    fn adapters_pass_on_all_that_sources_know() {
+        let folder = tempfile::tempdir().unwrap();
+        for (kind, bare) in kinds(folder.path()) {
+            for (adapter, shown) in adapted(&bare) {
+                println!("{kind}, {adapter}");
+                assert_eq!(shown.pieces().len(), bare.pieces().len());
+                for (bare, shown) in bare.pieces().iter().zip(shown.pieces()) {
+                    same_source(bare.source.as_ref(), shown.source.as_ref());
+                }
+                same_dataset(&bare, &shown);
+                has_made_columns(&shown);
+            }
+        }
+    }
+
+    /// What no source knows can't be lost by an adapter, and the test above would not fail.
+    #[test]
+    fn adapters_are_tried_with_all_kinds_of_sources_and_facts() {
+        let folder = tempfile::tempdir().unwrap();
+        let kinds = kinds(folder.path());
+        let sources: Vec<&dyn Source> =
+            kinds.iter().flat_map(|(_, rows)| rows.pieces()).map(|piece| piece.source.as_ref()).collect();
+        let names: BTreeSet<String> = sources.iter().map(|source| struct_name(*source)).collect();
+        let expected = ["Arrays", "FilteredRows", "History", "Ipc", "Live", "ReorderedView", "Shard"];
+        assert_eq!(names.into_iter().collect::<Vec<_>>(), expected);
+        let knows = |fact: fn(&Facts<'_>) -> bool| assert!(sources.iter().any(|source| fact(&source.facts())));
+        knows(|facts| facts.address.is_some() && facts.absolute_path.is_some());
+        knows(|facts| facts.first_row > 0);
+        knows(|facts| facts.pushed_rows.is_some());
+        knows(|facts| facts.sorted_by.is_some());
+        knows(|facts| facts.late_by.is_some());
+        knows(|facts| facts.holds_others);
+        knows(|facts| facts.files.is_some_and(|files| files.are_merged() && files.version().is_some()));
+        let has_successor = |files: &dyn Files| {
+            files.list().iter().any(|file| files.successor(file).unwrap().is_some_and(|other| other != *file))
+        };
+        assert!(sources.iter().any(|source| source.facts().files.is_some_and(has_successor)));
+        assert!(sources.iter().any(|source| source.zones(0, 1).unwrap().is_some()));
+        assert!(sources.iter().any(|source| source.dictionary(3).unwrap().is_some()));
+        assert!(sources.iter().any(|source| source.stored_value(0, 0, 1, 4).is_some()));
+        assert!(sources.iter().any(|source| source.check(2, 2).is_err()));
+        assert!(kinds.iter().any(|(_, rows)| !rows.left().unwrap().is_empty()));
+    }
+
+    #[test]
+    fn adapters_tell_that_a_file_has_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let bare = file(folder.path(), "changing", Format::File);
+        let adapted = adapted(&bare);
+        let path = folder.path().join("changing");
+        std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(100).unwrap();
+        let check = |rows: &Dataset| told(rows.pieces()[0].source.check_unchanged(0..1, ChangeCheck::Now));
+        let expected = check(&bare);
+        assert!(expected.is_err());
+        for (adapter, shown) in adapted {
+            assert_eq!(check(&shown), expected, "{adapter}");
+        }
+    }
+}
